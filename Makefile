@@ -1,0 +1,37 @@
+# Everything a developer runs. Each target sets up what it needs first; when nothing changed that takes milliseconds.
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+# Floors 0 to 2 (words, core, forms): no Java, no network, seconds. Folders that do not exist yet are left out.
+QUICK_TESTS := $(wildcard tests/core tests/landing tests/spec tests/test_floors.py)
+FLOORS_0_TO_2 := featurelib/feature.py,featurelib/schema.py,featurelib/errors.py,featurelib/snapshot.py,featurelib/planfile.py,featurelib/catalogue/*,featurelib/core/*,featurelib/landing/*,featurelib/tables/*
+# Per cent of their lines and branches that the tests have to reach.
+COVERAGE ?= 0
+
+.PHONY: help setup test quick lint bench clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
+
+setup: ## Python packages, Java and jars for development (once, about a minute)
+	@scripts/setup.sh --dev
+
+test: setup lint ## everything; what CI runs
+	$(BIN)/pytest --cov=featurelib --cov-branch --cov-report=
+	$(BIN)/coverage report --include='$(FLOORS_0_TO_2)' --skip-covered --show-missing --fail-under=$(COVERAGE)
+
+quick: lint ## lint and the tests that need no Java, in seconds
+	$(BIN)/pytest -q $(QUICK_TESTS)
+
+lint:
+	@scripts/setup.sh --dev --no-java
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup ## the benchmarks, one after the other
+	@set -e; for bench in benchmarks/[a-z]*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+clean: ## remove all that was made here, .venv and .cache too
+	rm -rf .venv .cache .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log
+	find featurelib jobs tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

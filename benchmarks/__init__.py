@@ -1,0 +1,1 @@
+"""Made-up fleets, and benchmarks that compare featurelib with outside yardsticks on them."""

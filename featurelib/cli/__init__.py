@@ -1,0 +1,1 @@
+"""Commands and entrances: parse, call one thing, print, end with a code."""

@@ -1,0 +1,79 @@
+"""How a job is entered and left: options, run number, progress, and an error as a code.
+
+What the caller can act on ends as one message on stderr and the exit code of its class. Anything
+else is a programming error: its stack trace is shown, and the code is none of the documented ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from featurelib.errors import ConfigError, FeatureLibError
+
+RUN_FORMAT = "%Y%m%d%H%M%S"
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
+INTERRUPTED = 130
+
+Landing = Annotated[str, typer.Option("--landing", help="Folder or URI of the landing files.")]
+Tables = Annotated[str, typer.Option("--tables", help="Folder or URI of the Delta tables.")]
+Run = Annotated[
+    int | None,
+    typer.Option("--run", help="Number of this run, yyyymmddHHMMSS. Default: now, in UTC."),
+]
+
+
+def run_job(main: Callable[..., int]) -> None:
+    """Make `main`'s parameters options, call it, and end the process with what it returns."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(help=main.__doc__)(_guard(main))
+    app()
+
+
+def choose_run(run: int | None) -> int:
+    """`run` if it is a run number, or one made of the current second in UTC."""
+    if run is None:
+        return int(datetime.now(UTC).strftime(RUN_FORMAT))
+    try:
+        # strptime alone would take fewer digits.
+        if run != int(datetime.strptime(str(run), RUN_FORMAT).strftime(RUN_FORMAT)):
+            raise ValueError
+    except ValueError as error:
+        raise ConfigError(
+            f"--run {run}: expected a time in UTC as yyyymmddHHMMSS, as {choose_run(None)}. "
+            "Leave out --run to use the current time."
+        ) from error
+    return run
+
+
+def say(text: str) -> None:
+    """One line of progress: on stderr, at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _guard(main: Callable[..., int]) -> Callable[..., None]:
+    @functools.wraps(main)
+    def guarded(**options: object) -> None:
+        raise typer.Exit(_end(main, options))
+
+    return guarded
+
+
+def _end(main: Callable[..., int], options: dict[str, object]) -> int:
+    try:
+        return main(**options)
+    except FeatureLibError as error:
+        say(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("error: interrupted; run again, nothing is counted twice")
+        return INTERRUPTED
+    except Exception:  # a programming error must not leave with the code of a finding
+        traceback.print_exc()
+        return INTERNAL_ERROR

@@ -1,0 +1,226 @@
+"""Judges a batch of clusters: every finding, every incompatible node, a verdict for every feature.
+
+A verdict never depends on the other clusters of the batch. READY needs every rule and all the
+evidence; what is missing makes UNKNOWN, unless a known node already says no.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.catalogue import Catalogue
+from featurelib.core import evidence as facts
+from featurelib.core import missing
+from featurelib.core.columns import Bool, Int
+from featurelib.core.dialect import Dialect
+from featurelib.core.evidence import Conditions, Evidence
+from featurelib.core.findings import NO_NUMBER, Findings, wordings
+from featurelib.core.plan import plans
+from featurelib.core.rules import RULES
+from featurelib.core.target import Bounds, Judge, bounds, search
+from featurelib.feature import Severity, Verdict
+from featurelib.schema import INCOMPATIBLE_BROKER, READINESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the audit says of a batch: four tables, by the schemas in featurelib.schema."""
+
+    findings: pa.Table
+    incompatible: pa.Table
+    readiness: pa.Table
+    plans: pa.Table
+    evidence: Evidence | None = None  # what they were judged from, where it is still at hand
+
+
+def judge(
+    batch: pa.RecordBatch,
+    conditions: Conditions,
+    catalogue: Catalogue,
+    dialect: Dialect,
+    severities: dict[str, Severity] | None = None,
+) -> Judged:
+    """Judge snapshot rows (featurelib.schema.SNAPSHOT) under `conditions`.
+
+    `severities` by finding code go before the wordings' own; no verdict depends on them.
+    """
+    evidence = facts.read(batch, conditions, dialect.absent_metadata_version)
+    limits = bounds(evidence, catalogue)
+    asking = Judge(evidence, limits, dialect, catalogue)
+    usual = {code: words.severity for code, words in wordings(dialect).items()}
+    said = Findings(evidence.clusters, usual | (severities or {}))
+
+    unknown = missing.report(evidence, said)
+    incompatible = _incompatible(asking, said)
+    target = search(asking, limits.ceiling)
+    blockers = _blockers(asking, limits.ceiling, target, said)
+    unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
+    verdict = _verdicts(asking, limits, target, unknown.clusters, unknown_feature)
+    counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
+    readiness = _readiness(evidence, limits, asking, verdict, target, blockers, counts)
+    return Judged(
+        findings=said.table(),
+        incompatible=incompatible,
+        readiness=readiness,
+        plans=plans(evidence, verdict, target, unknown.clusters),
+        evidence=evidence,
+    )
+
+
+def _features(evidence: Evidence, questions: Int) -> pa.Array:
+    names = pa.array(evidence.questions.names, pa.string())
+    return names.take(pa.array(evidence.questions.feature[questions]))
+
+
+def _incompatible(asking: Judge, said: Findings) -> pa.Table:
+    """Nodes whose range does not hold what is finalized."""
+    evidence, asked = asking.evidence, asking.asked
+    rule = RULES["incompatible_with_finalized"].of_nodes
+    assert rule is not None
+    pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
+    # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
+    lowest = np.where(asked.finalized_min > 0, asked.finalized_min, asked.current)
+    hit = rule(asking.node_rows(asked.current, pairs, lowest)) & ~asked.pair_unclear[pairs]
+    pair, subject = evidence.expand(pairs[hit])
+    question, who = asked.pair_question[pair], evidence.subjects
+    said.add(
+        "incompatible_with_finalized",
+        asked.cluster[question],
+        role=who.role[subject],
+        node_id=who.node_id[subject],
+        feature=_features(evidence, question),
+        finalized_level=asked.current[question],
+        min_version=_listed(asked.pair_min, asked.pair_listed, pair),
+        max_version=_listed(asked.pair_max, asked.pair_listed, pair),
+        at=who.at[subject],
+        line=who.line[subject],
+    )
+    table = said.table()
+    rows = table.filter(pa.compute.equal(table["code"], "incompatible_with_finalized"))
+    fenced = pa.array(who.fenced[subject] == 1, mask=who.fenced[subject] < 0)
+    return pa.table(
+        [fenced if name == "fenced" else rows[name] for name in INCOMPATIBLE_BROKER.names],
+        schema=INCOMPATIBLE_BROKER,
+    )
+
+
+def _listed(values: Int, listed: Bool, pair: Int) -> Int:
+    return np.where(listed[pair], values[pair], NO_NUMBER)
+
+
+def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
+    """Everything that stands between the finalized levels and the ceilings; counts by question."""
+    evidence, asked, who = asking.evidence, asking.asked, asking.evidence.subjects
+    wanted = ceiling > asked.current
+    count = np.zeros(len(wanted), dtype=np.int64)
+    for code, hit in asking.violations(ceiling, target):
+        questions = np.flatnonzero(hit & wanted)
+        detail = None
+        if code == "dependency_unmet":
+            detail = [asking.dependency(int(q), int(ceiling[q])) for q in questions]
+        said.add(
+            code,
+            asked.cluster[questions],
+            feature=_features(evidence, questions),
+            finalized_level=_current(asking, questions),
+            level=ceiling[questions],
+            at=evidence.levels.at[asked.cluster[questions]],
+            line=evidence.levels.line[asked.cluster[questions]],
+            detail=detail,
+        )
+        count[questions] += 1
+    pair, subject = evidence.expand(asking.offending_pairs(ceiling, wanted))
+    question = asked.pair_question[pair]
+    said.add(
+        "unsupported_by_node",
+        asked.cluster[question],
+        role=who.role[subject],
+        node_id=who.node_id[subject],
+        feature=_features(evidence, question),
+        finalized_level=_current(asking, question),
+        level=ceiling[question],
+        min_version=_listed(asked.pair_min, asked.pair_listed, pair),
+        max_version=_listed(asked.pair_max, asked.pair_listed, pair),
+        at=who.at[subject],
+        line=who.line[subject],
+    )
+    np.add.at(count, question, 1)
+    return count
+
+
+def _current(asking: Judge, questions: Int) -> Int:
+    asked = asking.asked
+    return np.where(asked.known, asked.current, NO_NUMBER)[questions]
+
+
+def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
+    """Features with levels the catalogue does not know, where nothing lower can be finalized."""
+    asked, seen = asking.asked, asking.bounds.seen
+    highest = np.maximum(seen, asked.current)
+    rule = RULES["level_newer_than_catalogue"].of_updates
+    assert rule is not None
+    hit = rule(asking.update_rows(highest, highest))
+    questions = np.flatnonzero(hit)
+    said.add(
+        "level_newer_than_catalogue",
+        asked.cluster[questions],
+        feature=_features(asking.evidence, questions),
+        finalized_level=_current(asking, questions),
+        level=highest[questions],
+    )
+    return hit & (target <= asked.current)
+
+
+def _verdicts(
+    asking: Judge, limits: Bounds, target: Int, unknown_clusters: Bool, unknown_feature: Bool
+) -> Int:
+    """One of featurelib.feature.Verdict by question, as its position in that enum."""
+    asked = asking.asked
+    order = list(Verdict)
+    unknown = unknown_feature | unknown_clusters[asked.cluster]
+    can, wanted = target > asked.current, limits.ceiling > asked.current
+    return np.select(
+        [~asked.known, wanted & ~can, unknown, can],
+        [
+            order.index(Verdict.UNKNOWN),
+            order.index(Verdict.BLOCKED),
+            order.index(Verdict.UNKNOWN),
+            order.index(Verdict.READY),
+        ],
+        order.index(Verdict.UP_TO_DATE),
+    )
+
+
+def _readiness(
+    evidence: Evidence,
+    limits: Bounds,
+    asking: Judge,
+    verdict: Int,
+    target: Int,
+    blockers: Int,
+    unknowns: Int,
+) -> pa.Table:
+    asked = evidence.questions
+    ready = verdict == list(Verdict).index(Verdict.READY)
+    more = limits.common > limits.ceiling
+    refused = asked.pair_question[asking.offending_pairs(limits.common, more)]
+    more[refused] = False
+    everything = np.arange(len(asked.cluster))
+    columns = {
+        "cluster": pa.array(evidence.clusters, pa.string()).take(pa.array(asked.cluster)),
+        "feature": _features(evidence, everything),
+        "verdict": pa.array([v.value for v in Verdict], pa.string()).take(pa.array(verdict)),
+        "finalized_level": pa.array(asked.current, mask=~asked.known),
+        "target": pa.array(target, mask=~ready),
+        "ceiling": pa.array(limits.ceiling),
+        "available": pa.array(limits.common, mask=~more),
+        "blockers": pa.array(blockers),
+        "unknowns": pa.array(unknowns),
+    }
+    return pa.table(
+        [columns[name].cast(READINESS.field(name).type) for name in READINESS.names],
+        schema=READINESS,
+    )

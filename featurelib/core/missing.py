@@ -1,0 +1,209 @@
+"""What is not known: the reasons a verdict is UNKNOWN, and oddities a person should see.
+
+A reason holds for a whole cluster (somebody was not asked) or for one feature (witnesses disagree
+about it). Each reason is a finding; nothing is unknown without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.core.columns import Bool, Int
+from featurelib.core.evidence import Evidence
+from featurelib.core.findings import Findings
+from featurelib.feature import Role, Witness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Which clusters and questions cannot be judged, and by how many findings each."""
+
+    clusters: Bool
+    features: Bool
+    per_cluster: Int
+    per_question: Int
+
+
+class _Count:
+    def __init__(self, clusters: int) -> None:
+        self.by_cluster: Int = np.zeros(clusters, dtype=np.int64)
+
+    def add(self, cluster: Int) -> Int:
+        np.add.at(self.by_cluster, cluster, 1)
+        return cluster
+
+
+def report(evidence: Evidence, said: Findings) -> Unknown:
+    """Add every finding about missing evidence to `said`, and say whom it keeps from a verdict."""
+    count = _Count(len(evidence.clusters))
+    _clusters(evidence, said, count)
+    _nodes(evidence, said, count)
+    _levels(evidence, said, count)
+    _oddities(evidence, said)
+    _membership_oddities(evidence, said)
+    questions = _questions(evidence, said)
+    return Unknown(
+        clusters=count.by_cluster > 0,
+        features=questions > 0,
+        per_cluster=count.by_cluster,
+        per_question=questions,
+    )
+
+
+def _clusters(evidence: Evidence, said: Findings, count: _Count) -> None:
+    landed, member = evidence.landed, evidence.membership
+    said.add("cluster_not_landed", count.add(np.flatnonzero(~landed)))
+    no_mode = landed & ~member.kraft & ~member.zookeeper
+    said.add("mode_unknown", count.add(np.flatnonzero(no_mode)))
+    said.add("voters_unknown", count.add(np.flatnonzero(member.kraft & ~member.quorum_known)))
+    said.add(
+        "registrations_unproven",
+        count.add(np.flatnonzero(landed & ~member.registrations_proven)),
+    )
+
+
+def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
+    who = evidence.subjects
+    counted = ~who.expected_only
+    no_range = counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
+    errors = evidence.errors
+
+    def add(code: str, hit: Bool, at: Int, line: Int, detail: bool = False) -> None:
+        rows = np.flatnonzero(hit)
+        said.add(
+            code,
+            count.add(who.cluster[rows]),
+            role=who.role[rows],
+            node_id=who.node_id[rows],
+            at=at[rows],
+            line=line[rows],
+            detail=[errors(int(who.listener[row])) for row in rows] if detail else None,
+        )
+
+    add("expected_node_missing", who.expected_only, who.at, who.line)
+    add("node_not_asked", counted & who.not_asked, who.at, who.line)
+    add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, True)
+    add("range_unknown", no_range, who.at, who.line)
+    add("evidence_too_old", counted & who.too_old, who.at, who.line)
+    ghosts = counted & who.registered & (who.role == int(Role.BROKER))
+    # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
+    ghosts &= ((who.fenced == 1) | (who.failed_at > 0)) & ~who.answers
+    rows = np.flatnonzero(ghosts)
+    said.add(
+        "ghost_broker",
+        who.cluster[rows],
+        role=who.role[rows],
+        node_id=who.node_id[rows],
+        at=who.at[rows],
+        line=who.line[rows],
+    )
+
+
+def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
+    levels, landed = evidence.levels, evidence.landed
+    damaged = {cluster for cluster, _ in [*levels.damaged, *levels.ambiguous]}
+    rows = [int(c) for c in np.flatnonzero(landed & ~levels.trusted) if int(c) not in damaged]
+    details = [
+        "; the tool's output names no witness" if levels.kind[c] == int(Witness.TOOL) else ""
+        for c in rows
+    ]
+    where = count.add(np.array(rows, dtype=np.int64))
+    said.add("no_trustworthy_witness", where, detail=details)
+    old = np.flatnonzero(levels.trusted & levels.too_old)
+    said.add(
+        "levels_too_old",
+        count.add(old),
+        epoch=levels.epoch[old],
+        at=levels.at[old],
+        line=levels.line[old],
+    )
+    for code, entries in (
+        ("features_node_damaged", levels.damaged),
+        ("features_node_ambiguous", levels.ambiguous),
+        ("features_node_absent", [(cluster, "") for cluster in levels.absent]),
+    ):
+        where = np.array([cluster for cluster, _ in entries], dtype=np.int64)
+        said.add(
+            code,
+            where if code == "features_node_absent" else count.add(where),
+            epoch=levels.epoch[where],
+            at=levels.at[where],
+            line=levels.line[where],
+            detail=[detail for _, detail in entries],
+        )
+
+
+def _questions(evidence: Evidence, said: Findings) -> Int:
+    """Reasons that hold for one feature; how many each question has."""
+    asked, levels, who = evidence.questions, evidence.levels, evidence.subjects
+    count = np.zeros(len(asked.cluster), dtype=np.int64)
+    keys = (
+        {
+            (int(c), asked.names[int(f)]): i
+            for i, (c, f) in enumerate(zip(asked.cluster, asked.feature, strict=True))
+        }
+        if levels.disputed
+        else {}
+    )
+    for cluster, name, detail in sorted(set(levels.disputed)):
+        said.add(
+            "witnesses_disagree",
+            np.array([cluster]),
+            feature=pa.array([name]),
+            epoch=levels.epoch[[cluster]],
+            at=levels.at[[cluster]],
+            line=levels.line[[cluster]],
+            detail=[detail],
+        )
+        if (cluster, name) in keys:
+            count[keys[cluster, name]] += 1
+    pairs = np.flatnonzero(asked.pair_unclear)
+    pair, subject = evidence.expand(pairs)
+    question = asked.pair_question[pair]
+    names = pa.array(asked.names, pa.string())
+    said.add(
+        "partial_answer",
+        asked.cluster[question],
+        role=who.role[subject],
+        node_id=who.node_id[subject],
+        feature=names.take(pa.array(asked.feature[question])),
+        at=who.at[subject],
+        line=who.line[subject],
+    )
+    np.add.at(count, question, 1)
+    return count
+
+
+def _oddities(evidence: Evidence, said: Findings) -> None:
+    for cluster, entries in enumerate(evidence.oddities):
+        for code, detail in (entry.split(":", 1) for entry in entries or ()):
+            said.add(code, np.array([cluster]), detail=[detail])
+
+
+def _membership_oddities(evidence: Evidence, said: Findings) -> None:
+    who = evidence.subjects
+    without = np.flatnonzero(who.listed_nothing & ~evidence.levels.system_off[who.cluster])
+    said.add(
+        "registration_without_features",
+        who.cluster[without],
+        role=who.role[without],
+        node_id=who.node_id[without],
+        at=who.at[without],
+        line=who.line[without],
+    )
+    known = set(zip(who.cluster.tolist(), who.node_id.tolist(), strict=True))
+    strangers = [
+        (cluster, node)
+        for cluster, nodes in enumerate(evidence.observers)
+        for node in nodes or ()
+        if (cluster, node) not in known
+    ]
+    said.add(
+        "observer_not_registered",
+        np.array([cluster for cluster, _ in strangers], dtype=np.int64),
+        role=np.zeros(len(strangers), dtype=np.int64),
+        node_id=np.array([node for _, node in strangers], dtype=np.int64),
+    )

@@ -1,0 +1,81 @@
+"""Upgrade-all plans: the fewest safe requests that finalize what is READY.
+
+One feature a step, because a controller before 4.0 writes the good part of a request whose other
+part it refuses; metadata.version first, because other levels depend on it. Nothing irreversible,
+nothing UNKNOWN and nothing BLOCKED is ever in a plan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.core.columns import Bool, Int
+from featurelib.core.evidence import Evidence
+from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
+from featurelib.schema import STEP, UPGRADE_PLAN
+
+# A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
+TIMEOUT_MS = 60_000
+
+_VERDICTS = list(Verdict)
+_PHASES = list(Phase)
+
+
+def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Table:
+    """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them."""
+    asked, clusters = evidence.questions, len(evidence.clusters)
+    worst = np.where(unknown, _VERDICTS.index(Verdict.UNKNOWN), _VERDICTS.index(Verdict.UP_TO_DATE))
+    np.minimum.at(worst, asked.cluster, verdict)
+    ready = np.flatnonzero(verdict == _VERDICTS.index(Verdict.READY))
+    names = np.array(asked.names, dtype=object)
+    first = names[asked.feature[ready]] != METADATA_VERSION if len(ready) else ready
+    order = ready[np.lexsort((asked.feature[ready], first, asked.cluster[ready]))]
+    count = np.bincount(asked.cluster[order], minlength=clusters)
+    steps = pa.StructArray.from_arrays(
+        [
+            pa.array(names[asked.feature[order]] if len(order) else [], pa.string()),
+            pa.array(asked.current[order]).cast(pa.int16()),
+            pa.array(target[order]).cast(pa.int16()),
+            pa.repeat(pa.scalar(UpgradeType.UPGRADE.name), len(order)),
+            pa.repeat(pa.scalar(TIMEOUT_MS, pa.int32()), len(order)),
+        ],
+        fields=list(STEP),
+    )
+    offsets = pa.array(np.concatenate(([0], np.cumsum(count))), pa.int32())
+    nodes = np.bincount(evidence.subjects.cluster, minlength=clusters)
+    return pa.table(
+        [
+            pa.array(evidence.clusters, pa.string()),
+            pa.array([v.value for v in Verdict], pa.string()).take(pa.array(worst)),
+            pa.array([p.value for p in Phase], pa.string()).take(
+                pa.array(_phases(evidence, worst, unknown))
+            ),
+            pa.array(nodes).cast(pa.int32()),
+            pa.ListArray.from_arrays(offsets, steps),
+            pa.nulls(clusters, pa.string()),
+        ],
+        schema=UPGRADE_PLAN,
+    )
+
+
+def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
+    """Where each cluster stands, as a position in featurelib.feature.Phase.
+
+    Rolling = its nodes do not all support the same ranges. The halves of one process count as one,
+    because a controller listener may leave unstable levels out.
+    """
+    answering = evidence.answering
+    different = answering.count > 1
+    off = evidence.levels.system_off
+    behind = worst != _VERDICTS.index(Verdict.UP_TO_DATE)
+    return np.select(
+        [off, different, unknown, behind],
+        [
+            _PHASES.index(Phase.SYSTEM_OFF),
+            _PHASES.index(Phase.ROLLING),
+            _PHASES.index(Phase.UNKNOWN),
+            _PHASES.index(Phase.ROLLED_NOT_FINALIZED),
+        ],
+        _PHASES.index(Phase.FINALIZED),
+    )

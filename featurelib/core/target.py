@@ -1,0 +1,232 @@
+"""Which level each feature should reach (ceiling), and which it can reach now (target).
+
+The search proposes a level for every feature of every cluster at once, asks the rules, lowers
+what is refused and asks again; it only ever lowers, so it ends. Whether a proposal holds is the
+rules' answer alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from featurelib.catalogue import Catalogue
+from featurelib.core.columns import Bool, Int, find
+from featurelib.core.dialect import Dialect
+from featurelib.core.evidence import Evidence, Questions
+from featurelib.core.rules import NodeRows, UpdateRows, controllers_register
+from featurelib.feature import METADATA_VERSION
+
+UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound
+
+
+def _int32(values: Int) -> npt.NDArray[np.int32]:
+    return values.astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What the catalogue says about each question. int64; UNLIMITED where it knows nothing."""
+
+    ceiling: Int
+    newest_known: Int
+    newest_stable: Int
+    seen: Int  # the highest level any node supports
+    common: Int  # the lowest of the nodes' highest levels
+
+
+def bounds(evidence: Evidence, catalogue: Catalogue) -> Bounds:
+    """The ceiling of each question: the production default at the newest stable
+    metadata.version any node supports, or, for unknown features, the highest level seen."""
+    asked = evidence.questions
+    seen = _reduce(np.maximum, asked, asked.pair_max)
+    common = _reduce(np.minimum, asked, asked.pair_max)
+    ceiling = seen.copy()
+    newest_known = np.full(len(seen), UNLIMITED, dtype=np.int64)
+    newest_stable = newest_known.copy()
+    newest = _newest_stable(evidence, catalogue)[asked.cluster]
+    for code, name in enumerate(asked.names):
+        if name not in catalogue.features:
+            continue
+        mine = asked.feature == code
+        newest_known[mine] = catalogue.newest_known(name)
+        if name == METADATA_VERSION:
+            newest_stable[mine] = ceiling[mine] = newest[mine]
+        else:
+            ceiling[mine] = catalogue.defaults(name)[newest[mine]]
+    return Bounds(
+        ceiling=np.maximum(ceiling, asked.current),
+        newest_known=newest_known,
+        newest_stable=newest_stable,
+        seen=seen,
+        common=common,
+    )
+
+
+def _reduce(by: np.ufunc, asked: Questions, values: Int) -> Int:
+    result = np.zeros(len(asked.cluster), dtype=np.int64)
+    some = asked.pair_count > 0
+    if some.any():
+        result[some] = by.reduceat(values, asked.pair_first[some])
+    return result
+
+
+def _newest_stable(evidence: Evidence, catalogue: Catalogue) -> Int:
+    """The newest stable metadata.version that any node of each cluster supports."""
+    asked, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
+    newest = np.zeros(len(evidence.clusters), dtype=np.int64)
+    if METADATA_VERSION not in asked.names:
+        return newest
+    by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
+    mine = asked.feature[asked.pair_question] == asked.names.index(METADATA_VERSION)
+    by_profile[asked.pair_profile[mine]] = asked.pair_max[mine]
+    table = catalogue.stable_up_to().astype(np.int64)
+    counts = answering.of_subject >= 0
+    supported = by_profile[answering.of_subject[counts]]
+    stable = table[np.minimum(supported, len(table) - 1)]
+    own = subjects.stable_metadata[counts]
+    stable = np.where(own > 0, np.minimum(stable, own), stable)
+    np.maximum.at(newest, subjects.cluster[counts], stable)
+    return newest
+
+
+class Judge:
+    """Asks the rules of one dialect about proposed levels for all questions at once."""
+
+    def __init__(
+        self, evidence: Evidence, bounds: Bounds, dialect: Dialect, catalogue: Catalogue
+    ) -> None:
+        self.evidence = evidence
+        self.asked = evidence.questions
+        self.bounds = bounds
+        self.dialect = dialect
+        self.catalogue = catalogue
+        self.askable = np.bincount(evidence.subjects.cluster, minlength=len(evidence.clusters))
+        self.unregistered = self._unregistered_voters()
+
+    def node_rows(self, level: Int, pairs: Int, lowest: Int | None = None) -> NodeRows:
+        """Rows for these pairs, asking each question's `level`."""
+        asked = self.asked
+        question = asked.pair_question[pairs]
+        wanted = _int32(level[question])
+        return NodeRows(
+            lowest=wanted if lowest is None else _int32(lowest[question]),
+            level=wanted,
+            min_version=_int32(asked.pair_min[pairs]),
+            max_version=_int32(asked.pair_max[pairs]),
+        )
+
+    def offending_pairs(self, level: Int, questions: Bool) -> Int:
+        """Pairs of the given questions whose profile does not support `level`."""
+        pairs = np.flatnonzero(questions[self.asked.pair_question])
+        rows = self.node_rows(level, pairs)
+        hit = np.zeros(len(pairs), dtype=bool)
+        for row in self.dialect.of_nodes:
+            assert row.rule.of_nodes is not None
+            hit |= row.rule.of_nodes(rows)
+        hit &= ~self.asked.pair_unclear[pairs]
+        return pairs[hit]
+
+    def update_rows(self, level: Int, state: Int) -> UpdateRows:
+        """Rows asking for `level` of each question where everything else is at `state`."""
+        asked, cluster = self.asked, self.asked.cluster
+        membership = self.evidence.membership
+        needed, proposed = self._dependencies(level, state)
+        return UpdateRows(
+            level=_int32(level),
+            current=_int32(asked.current),
+            newest_known=_int32(self.bounds.newest_known),
+            newest_stable=_int32(self.bounds.newest_stable),
+            askable=_int32(self.askable[cluster]),
+            unregistered_voters=_int32(self.unregistered[cluster]),
+            needed=_int32(needed),
+            proposed=_int32(proposed),
+            system_off=self.evidence.levels.system_off[cluster],
+            migrating=(membership.kraft & membership.zookeeper)[cluster],
+        )
+
+    def violations(self, level: Int, state: Int) -> list[tuple[str, Bool]]:
+        """For each rule about updates: its code, and which questions violate it at `level`."""
+        rows = self.update_rows(level, state)
+        said = []
+        for row in self.dialect.of_updates:
+            assert row.rule.of_updates is not None
+            said.append((row.code, row.rule.of_updates(rows)))
+        return said
+
+    def dependency(self, question: int, level: int) -> str:
+        """What `level` of a question's feature depends on, as `feature level`, comma separated."""
+        name = self.asked.names[int(self.asked.feature[question])]
+        return ", ".join(
+            f"{dependency.other} {dependency.least}"
+            for dependency in self.catalogue.dependencies
+            if (dependency.feature, dependency.level) == (name, level)
+        )
+
+    def _dependencies(self, level: Int, state: Int) -> tuple[Int, Int]:
+        """What each proposed level needs of another feature, and what is proposed there."""
+        asked = self.asked
+        needed = np.zeros(len(level), dtype=np.int64)
+        proposed = np.zeros(len(level), dtype=np.int64)
+        keys = asked.cluster * len(asked.names) + asked.feature
+        for dependency in self.catalogue.dependencies:
+            if dependency.feature not in asked.names:
+                continue
+            mine = (asked.feature == asked.names.index(dependency.feature)) & (
+                level == dependency.level
+            )
+            rows = np.flatnonzero(mine)
+            there = np.zeros(len(rows), dtype=np.int64)
+            if dependency.other in asked.names:
+                code = asked.names.index(dependency.other)
+                at = find(keys, asked.cluster[rows] * len(asked.names) + code)
+                there = np.where(at >= 0, state[np.maximum(at, 0)], 0)
+            worse = dependency.least - there > needed[rows] - proposed[rows]
+            needed[rows[worse]] = dependency.least
+            proposed[rows[worse]] = there[worse]
+        return needed, proposed
+
+    def _unregistered_voters(self) -> Int:
+        """Voters each cluster's log does not know, where controllers have to register."""
+        evidence, asked = self.evidence, self.asked
+        count = np.zeros(len(evidence.clusters), dtype=np.int64)
+        subjects = evidence.subjects
+        missing = subjects.voter & ~subjects.registered
+        np.add.at(count, subjects.cluster[missing], 1)
+        registering = np.zeros(len(count), dtype=bool)
+        if METADATA_VERSION in asked.names:
+            mine = asked.feature == asked.names.index(METADATA_VERSION)
+            registering[asked.cluster[mine]] = controllers_register(
+                _int32(asked.current[mine]), self.dialect.controllers_register_from
+            )
+        return np.where(registering & evidence.membership.controllers_known, count, 0)
+
+
+def search(judge: Judge, ceiling: Int) -> Int:
+    """The highest level up to `ceiling` that passes every rule now; the current one if none does.
+
+    Of the levels below a refused one only the lowest of the nodes' highest can pass the node
+    rules: any higher one is above some node's range, any lower one is no better for the others.
+    """
+    current = judge.asked.current
+    level = ceiling.copy()
+    refused = np.zeros(len(level), dtype=bool)
+    refused[judge.asked.pair_question[judge.offending_pairs(level, level > current)]] = True
+    level = np.where(refused, np.minimum(level, judge.bounds.common), level)
+    level = np.maximum(level, current)
+    again = refused & (level > current)
+    still = judge.asked.pair_question[judge.offending_pairs(level, again)]
+    level[still] = current[still]
+    while True:
+        wrong = np.zeros(len(level), dtype=bool)
+        for _, hit in judge.violations(level, level):
+            wrong |= hit
+        wrong &= level > current
+        if not wrong.any():
+            return level
+        # Rules about updates refuse a level of an unknown feature only for the cluster's sake.
+        level[wrong] = np.where(judge.bounds.newest_known >= 0, level - 1, current)[wrong]
+        below = judge.asked.pair_question[judge.offending_pairs(level, wrong & (level > current))]
+        level[below] = current[below]

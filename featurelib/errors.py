@@ -1,0 +1,87 @@
+"""Every error featurelib raises for a caller, as one tree.
+
+    FeatureLibError
+    ├── InputError           LandingError · PlanError · ConfigError · TableError
+    ├── RefusedError         StalePlanError · ApprovalError · RejectedError · BusyError
+    ├── OutcomeUnknownError
+    └── BackendError         UnreachableError · ProtocolError · NoEvidenceError
+
+A message says what, where, expected and found, and the next command. Each class carries the exit
+code of the process it ends, so that no command decides that for itself.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FeatureLibError(Exception):
+    """Anything a caller can act on. Programming errors are not of this tree."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class InputError(FeatureLibError):
+    """The caller's file, table or argument is at fault; nothing was written."""
+
+
+class LandingError(InputError):
+    """A landing folder that is missing, empty or unreadable."""
+
+
+class PlanError(InputError):
+    """A plan or approval file that cannot be read."""
+
+
+class ConfigError(InputError):
+    """A configuration file or command line argument that cannot be used."""
+
+
+class TableError(InputError):
+    """A table whose schema is not the one this release reads and writes."""
+
+
+class RefusedError(FeatureLibError):
+    """The request was understood and declined; nothing was written."""
+
+    exit_code = 3
+
+
+class StalePlanError(RefusedError):
+    """The evidence a plan was made from no longer holds."""
+
+
+class ApprovalError(RefusedError):
+    """The approval is missing, expired, unsigned or of another plan."""
+
+
+class RejectedError(RefusedError):
+    """The controller refused the request."""
+
+
+class BusyError(RefusedError):
+    """Another run holds these tables."""
+
+
+class OutcomeUnknownError(FeatureLibError):
+    """Something may have been written: look, and resume."""
+
+    exit_code = 4
+
+
+class BackendError(FeatureLibError):
+    """Nothing can be said, because nothing could be looked at."""
+
+    exit_code = 5
+
+
+class UnreachableError(BackendError):
+    """No node of the cluster answered."""
+
+
+class ProtocolError(BackendError):
+    """An answer that does not have the shape the protocol gives it."""
+
+
+class NoEvidenceError(BackendError):
+    """There is nothing to judge."""

@@ -1,0 +1,72 @@
+"""The words of the domain as types: roles, witnesses, verdicts, phases, severities.
+
+An enum carries the code it has on the wire or in a column, so that no other module invents one.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+
+
+class Role(IntEnum):
+    """Which half of a process a listener, registration or range belongs to."""
+
+    BROKER = 0
+    CONTROLLER = 1
+
+    @property
+    def text(self) -> str:
+        return self.name.lower()
+
+
+class Witness(IntEnum):
+    """Who said what is finalized. Epochs of two kinds are never compared with each other.
+
+    A smaller number is believed before a greater one.
+    """
+
+    FEATURES_NODE = 0  # /feature in ZooKeeper; epoch = data version of the node
+    BROKER = 1  # ApiVersions of a broker; epoch = last applied offset, or the node's version
+    METADATA_LOG = 2  # epoch = offset
+    CONTROLLER = 3  # ApiVersions of a controller; epoch = offset of its last feature record
+    TOOL = 4  # kafka-features.sh describe: names no node, a hint only
+
+
+class UpgradeType(IntEnum):
+    """UpdateFeatures, UpgradeType (KIP-778). 0 is not a code: the field's default is 1."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class Verdict(StrEnum):
+    """What may be finalized for one feature of one cluster (product.md, Judging)."""
+
+    UNKNOWN = "UNKNOWN"
+    BLOCKED = "BLOCKED"
+    READY = "READY"
+    UP_TO_DATE = "UP_TO_DATE"
+
+
+class Phase(StrEnum):
+    """Where a cluster stands between two releases."""
+
+    ROLLING = "rolling"
+    ROLLED_NOT_FINALIZED = "rolled, not finalized"
+    FINALIZED = "finalized"
+    SYSTEM_OFF = "system off"
+    UNKNOWN = "unknown"
+
+
+class Severity(StrEnum):
+    """How much a finding matters, worst first."""
+
+    CRITICAL = "critical"  # something is broken, or will be at the next restart
+    BLOCKER = "blocker"  # a level cannot be finalized
+    UNKNOWN = "unknown"  # evidence is missing
+    WARNING = "warning"  # a person should look
+    INFO = "info"

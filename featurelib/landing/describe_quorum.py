@@ -1,0 +1,105 @@
+"""`describe_quorum`: who votes in the metadata quorum, and who only follows.
+
+Only partition 0 of `__cluster_metadata` is the metadata quorum. A replica that changed its disk
+may be listed twice, with two directory ids: the ids are kept once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from featurelib.feature import Role
+from featurelib.landing.describe import DescribeLine
+from featurelib.landing.fault import FaultError
+from featurelib.landing.shape import misfit
+from featurelib.landing.wire import Epoch, Int16, NodeId, NodeIdOrNone, Text
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+class QuorumDescription(msgspec.Struct, frozen=True, gc=False):
+    """One DescribeQuorum answer; voters and observers are node ids, ascending.
+
+    -1 as leader, epoch or high watermark = unknown.
+    """
+
+    asked_node: int
+    listener: Role
+    version: int | None  # None = not answered
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[int, ...]
+    observers: tuple[int, ...]
+    answered: bool
+
+
+class _Replica(msgspec.Struct, frozen=True, gc=False):
+    replica_id: NodeId
+
+
+class _Partition(msgspec.Struct, frozen=True, gc=False):
+    partition_index: NodeId
+    error_code: Int16
+    leader_id: NodeIdOrNone
+    leader_epoch: NodeIdOrNone  # an int32 as well
+    high_watermark: Epoch
+    current_voters: Annotated[list[_Replica], Meta(description="a list of replicas")]
+    observers: Annotated[list[_Replica], Meta(description="a list of replicas")]
+
+
+class _Topic(msgspec.Struct, frozen=True, gc=False):
+    topic_name: Text
+    partitions: Annotated[list[_Partition], Meta(description="a list of partitions")]
+
+
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    error_code: Int16
+    topics: Annotated[list[_Topic], Meta(description="a list of topics")]
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+_UNANSWERED = _Partition(0, 0, -1, -1, -1, [], [])
+
+
+class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=False, kw_only=True):
+    """The line as it stands in the file."""
+
+    def content(self) -> QuorumDescription:
+        """What was observed; FaultError for an answer that is none."""
+        text = self.answer_text()
+        quorum = _quorum(text) if text else None
+        said = quorum or _UNANSWERED
+        return QuorumDescription(
+            self.asked_node,
+            self.role,
+            self.version,
+            said.leader_id,
+            said.leader_epoch,
+            said.high_watermark,
+            _ids(said.current_voters),
+            _ids(said.observers),
+            quorum is not None,
+        )
+
+
+def _quorum(text: bytes) -> _Partition | None:
+    """The metadata partition of an answer; None if the answer is an error."""
+    try:
+        answer = _ANSWER.decode(text)
+    except msgspec.ValidationError as error:
+        raise misfit(text, _Answer, error, "answer") from None
+    if answer.error_code:
+        return None
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
+                return None if partition.error_code else partition
+    raise FaultError(f"answer.topics: expected partition 0 of {METADATA_TOPIC}, found none")
+
+
+def _ids(replicas: list[_Replica]) -> tuple[int, ...]:
+    return tuple(sorted({replica.replica_id for replica in replicas}))

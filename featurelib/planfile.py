@@ -1,0 +1,175 @@
+"""A plan as bytes: what would be sent, and what must still hold when it is.
+
+The digest is taken over the meaning (cluster, steps, requirements, what it was judged by), in one
+canonical form; the fields for people, and the time it was written, are not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from featurelib.core.audit import Judged
+from featurelib.core.evidence import Evidence
+from featurelib.feature import Role, Witness
+
+FORMAT = "featurelib.plan"
+VERSION = 1
+_LONGEST_NAME = 120
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True):
+    """One feature of one request."""
+
+    feature: str
+    from_level: int
+    to_level: int
+    upgrade_type: str
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One UpdateFeatures request; `timeout_ms` is above 0."""
+
+    updates: tuple[Update, ...]
+    timeout_ms: int
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that advertise the same ranges of the plan's features: feature → [min, max]."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    ranges: dict[str, tuple[int, int]]
+
+
+class Requirements(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be found again before anything is sent.
+
+    `levels` are all finalized levels; a features node's version is required in ZooKeeper mode
+    only, because a KRaft broker's epoch moves twice a second on an idle cluster.
+    """
+
+    levels: dict[str, int]
+    nodes: tuple[Group, ...]
+    features_node_version: int | None
+
+
+class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a plan its digest covers."""
+
+    cluster: str
+    intent: str
+    dialect: str
+    catalogue: str
+    steps: tuple[Step, ...]
+    requirements: Requirements
+
+
+class PlanFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan file."""
+
+    format: str
+    version: int
+    digest: str
+    meaning: Meaning
+
+
+def require(evidence: Evidence, cluster: int, features: Sequence[str]) -> Requirements:
+    """What the evidence of the batch's cluster at position `cluster` makes a plan depend on."""
+    asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
+    mine = np.flatnonzero(asked.cluster == cluster)
+    names = [asked.names[int(code)] for code in asked.feature[mine]]
+    levels = dict(zip(names, asked.current[mine].tolist(), strict=True))
+    wanted = [(int(q), name) for q, name in zip(mine, names, strict=True) if name in features]
+    groups = []
+    first, count = int(answering.first[cluster]), int(answering.count[cluster])
+    for profile in range(first, first + count):
+        start, stop = answering.subject_first[profile : profile + 2]
+        subjects = answering.subject_order[start:stop]
+        ids, roles = who.node_id[subjects], who.role[subjects]
+        pairs = {name: int(asked.pair_first[q]) + profile - first for q, name in wanted}
+        groups.append(
+            Group(
+                brokers=tuple(sorted(ids[roles == int(Role.BROKER)].tolist())),
+                controllers=tuple(sorted(ids[roles == int(Role.CONTROLLER)].tolist())),
+                ranges={
+                    name: (int(asked.pair_min[pair]), int(asked.pair_max[pair]))
+                    for name, pair in pairs.items()
+                },
+            )
+        )
+    in_zookeeper = int(evidence.levels.kind[cluster]) == int(Witness.FEATURES_NODE)
+    return Requirements(
+        levels=levels,
+        nodes=tuple(sorted(groups, key=lambda group: (group.controllers, group.brokers))),
+        features_node_version=int(evidence.levels.epoch[cluster]) if in_zookeeper else None,
+    )
+
+
+def with_texts(judged: Judged, *, dialect: str, catalogue: str) -> pa.Table:
+    """The plans of a judged batch with the `plan` column filled where there are steps."""
+    evidence, plans = judged.evidence, judged.plans
+    assert evidence is not None
+    texts: list[str | None] = [None] * plans.num_rows
+    lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
+    for i in np.flatnonzero(lengths).tolist():
+        steps = steps_of(plans["steps"][i].as_py())
+        features = [update.feature for step in steps for update in step.updates]
+        meaning = Meaning(
+            cluster=plans["cluster"][i].as_py(),
+            intent="upgrade-all",
+            dialect=dialect,
+            catalogue=catalogue,
+            steps=steps,
+            requirements=require(evidence, i, features),
+        )
+        texts[i] = write(meaning)
+    at = plans.schema.get_field_index("plan")
+    return plans.set_column(at, plans.schema.field(at), pa.array(texts, pa.string()))
+
+
+def write(meaning: Meaning) -> str:
+    """The plan file's text: readable, and equal for equal meanings."""
+    plan = PlanFile(format=FORMAT, version=VERSION, digest=digest(meaning), meaning=meaning)
+    text = msgspec.json.format(msgspec.json.encode(plan, order="sorted"), indent=2)
+    return text.decode() + "\n"
+
+
+def digest(meaning: Meaning) -> str:
+    """SHA-256 of the canonical form: JSON, keys sorted, no space between."""
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()
+
+
+def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
+    """Steps from rows of featurelib.schema.STEP."""
+    return tuple(
+        Step(
+            updates=(
+                Update(
+                    feature=str(row["feature"]),
+                    from_level=int(str(row["from_level"])),
+                    to_level=int(str(row["to_level"])),
+                    upgrade_type=str(row["upgrade_type"]),
+                ),
+            ),
+            timeout_ms=int(str(row["timeout_ms"])),
+        )
+        for row in rows
+    )
+
+
+def file_name(cluster: str) -> str:
+    """A file name for a cluster, whatever it is called: letters, digits, dot, dash, underscore.
+
+    A name that had to be changed, or that file systems could confuse, carries part of its hash.
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", cluster)[:_LONGEST_NAME]
+    if safe == cluster and re.match(r"[A-Za-z0-9_]", cluster):
+        return f"{safe}.json"
+    mark = hashlib.sha256(cluster.encode()).hexdigest()[:12]
+    return f"cluster{safe if safe[:1].isalnum() else '_' + safe}-{mark}.json"

@@ -1,0 +1,195 @@
+"""What a report says, as values: the one shape behind terminal text, JSON and HTML.
+
+Every text in it is safe to show (featurelib.report.clean) except `Cluster.key`, which is there to
+join with the gold tables. Class docstrings become the descriptions of the JSON schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from featurelib.feature import Phase, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A feature's level: the number, and as people write it, `25 (4.0-IV3)`."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A supported version range; `text` names its end: `7-25 (up to 4.0-IV3)`."""
+
+    min_version: int
+    max_version: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """What this run read: lines = accepted + repeated + quarantined."""
+
+    lines: int
+    accepted: int
+    repeated: int
+    quarantined: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The run: its number, the time it judged as of, and by which catalogue and dialect."""
+
+    number: int
+    as_of: datetime
+    release: str
+    catalogue: str
+    dialect: str
+    ingest: Ingest | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Counts over the fleet; a key is there even if its count is 0.
+
+    `features` counts each feature of each cluster. `need_person`: clusters with a finding above
+    info. `can_move`: clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit
+    what is finalized already. `all_too_old`: nothing could be judged for the age of the evidence.
+    """
+
+    clusters: int
+    clusters_by_verdict: dict[Verdict, int]
+    clusters_by_phase: dict[Phase, int]
+    features: int
+    features_by_verdict: dict[Verdict, int]
+    findings: int
+    findings_by_severity: dict[Severity, int]
+    need_person: int
+    can_move: int
+    incompatible_nodes: int
+    all_too_old: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One thing that holds clusters back, most clusters first.
+
+    `alone`: clusters that nothing else holds back, so that removing it unlocks them. `feature` and
+    `supported` say what the nodes in the way have in common; `supported` null = they do not list
+    the feature. `features`: all that it holds back. `held`: the names of the clusters.
+    """
+
+    title: str
+    code: str
+    severity: Severity
+    feature: str | None
+    supported: Range | None
+    features: tuple[str, ...]
+    clusters: int
+    alone: int
+    nodes: int
+    held: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """The verdict on one feature. `finalized` null = nobody trustworthy says; 0 = it is not.
+
+    `target`: the level to finalize next, null unless READY. `available`: what every node supports
+    beyond the ceiling. `blockers` and `unknowns` count findings.
+    """
+
+    feature: str
+    verdict: Verdict
+    finalized: Level | None
+    target: Level | None
+    ceiling: Level | None
+    available: Level | None
+    blockers: int
+    unknowns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something wrong, missing or in the way: what, what to do, and the evidence.
+
+    `supported` null = the node does not list the feature, or the finding is not about a range.
+    `line_id`: the first eight bytes of the landing line's SHA-256. `line`: its file and number.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    remedy: str
+    command: str
+    source: str
+    role: str | None
+    node_id: int | None
+    feature: str | None
+    finalized: Level | None
+    level: Level | None
+    supported: Range | None
+    epoch: int | None
+    observed_at: datetime | None
+    line_id: str | None
+    line: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incompatible:
+    """A node whose range does not hold a level that is finalized; `fenced` null = not known."""
+
+    role: str
+    node_id: int
+    feature: str
+    finalized: Level
+    supported: Range | None
+    fenced: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One UpdateFeatures request of the plan."""
+
+    feature: str
+    from_level: Level
+    to_level: Level
+    upgrade_type: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One cluster, worst first in a report.
+
+    `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
+    made safe to show. `name` is the inventory's, or the id. `summary`: what to know in one line.
+    """
+
+    key: str
+    id: str
+    name: str
+    verdict: Verdict
+    phase: Phase
+    nodes: int
+    needs_person: bool
+    summary: str
+    readiness: tuple[Readiness, ...]
+    findings: tuple[Finding, ...]
+    incompatible: tuple[Incompatible, ...]
+    steps: tuple[Step, ...]
+    plan_file: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything one run has to say."""
+
+    run: Run
+    fleet: Fleet
+    causes: tuple[Cause, ...]
+    clusters: tuple[Cluster, ...]

@@ -1,0 +1,263 @@
+"""Folds landing lines into what is known of one cluster, in any order, any number of times.
+
+Nothing is judged: of every listener, registration and kind of witness the greatest statement is
+kept, by the order written in featurelib.snapshot.state. A line that carries nothing changes
+nothing. The metadata log is replayed in featurelib.snapshot.replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from featurelib.catalogue import Catalogue
+from featurelib.feature import Role, Witness
+from featurelib.landing import (
+    ApiVersionsAnswer,
+    ClusterDescription,
+    Landing,
+    LogLine,
+    QuorumDescription,
+    ToolLine,
+    Znode,
+    features_describe,
+    znode,
+)
+from featurelib.snapshot import state as kept
+from featurelib.snapshot.replay import Change, DumpLine, replay
+from featurelib.snapshot.state import DAMAGED, NOTHING, Map, State
+
+KNOWS_MINIMUM_ZERO = 4  # ApiVersions v4: the client can read a minimum of 0 (KIP-1022)
+
+# Paths every reading of a ZooKeeper-mode cluster comes by, once a round.
+_ROUND = ("/brokers/ids/", "/controller", "/feature")
+
+
+@dataclass(slots=True)
+class Fold:
+    """One cluster being folded. Take it from `begin`, feed `add`, end with `finish`.
+
+    Lines of several runs come run after run, with `close_run` behind each, so that what a run
+    taught is the same whether runs are folded one by one or together.
+    """
+
+    state: State
+    catalogue: Catalogue
+    _by_id: dict[int, tuple[Map, int]] = field(default_factory=dict)
+    _positions: dict[Map, int] = field(default_factory=dict)
+    _listeners: dict[tuple[int, int], kept.Listener] = field(default_factory=dict)
+    _registrations: dict[int, kept.Registration] = field(default_factory=dict)
+    _dumps: dict[int, list[DumpLine]] = field(default_factory=dict)
+    _touched: set[int] = field(default_factory=set)
+
+    def add(self, landing: Landing, line_id: int) -> None:
+        """Fold one accepted line. Times are microseconds, `line_id` as in bronze."""
+        at = landing.observed_at
+        if at is None:  # a describe line that says no answer came: it claims nothing
+            return
+        self.state.observed_at = max(self.state.observed_at, at)
+        content = landing.content
+        if isinstance(content, ApiVersionsAnswer):
+            self._add_answer(content, at, line_id)
+        elif isinstance(content, LogLine):
+            self._dumps.setdefault(at, []).append(
+                DumpLine(content.line_number, content.line, line_id)
+            )
+            self._touched.add(at)
+        elif isinstance(content, Znode):
+            self._add_znode(content, at, line_id)
+        elif isinstance(content, ClusterDescription):
+            self._add_members(content, at, line_id)
+        elif isinstance(content, QuorumDescription):
+            self._add_quorum(content, at, line_id)
+        elif isinstance(content, ToolLine):
+            self._add_tool(content, at)
+
+    def close_run(self) -> list[Change]:
+        """Replay the dumps this run brought lines of; returns what the log newly taught."""
+        dumps = {at: self._dumps[at] for at in self._touched}
+        self._touched.clear()
+        return replay(self.state, dumps, self._position) if dumps else []
+
+    def forget_run(self) -> None:
+        """These lines were folded before; they are only there to make their dumps whole."""
+        self._touched.clear()
+
+    def finish(self) -> State:
+        """Settle the state: equal knowledge ends in equal bytes."""
+        state = self.state
+        state.listeners = [self._listeners[key] for key in sorted(self._listeners)]
+        state.registrations = [self._registrations[key] for key in sorted(self._registrations)]
+        _settle_positions(state)
+        return state
+
+    def _position(self, said: Map) -> int:
+        # Equal answers share one parsed tuple, so its identity is nearly always enough.
+        hit = self._by_id.get(id(said))
+        if hit is not None:
+            return hit[1]
+        position = self._positions.setdefault(said, len(self.state.maps))
+        if position == len(self.state.maps):
+            self.state.maps.append(said)
+        self._by_id[id(said)] = (said, position)
+        return position
+
+    def _add_answer(self, said: ApiVersionsAnswer, at: int, line: int) -> None:
+        key = (int(said.role), said.node_id)
+        listener = self._listeners.get(key)
+        if listener is None:
+            listener = self._listeners[key] = kept.Listener(said.node_id, int(said.role))
+        if said.error is not None:
+            if (at, line) > (listener.failed_at, listener.failed_line):
+                listener.failed_at, listener.failed_line = at, line
+                listener.error = said.error
+            return
+        ranges = self._position(said.supported)
+        # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
+        if said.asked_version >= KNOWS_MINIMUM_ZERO:
+            if (at, line) > (listener.full_at, listener.full_line):
+                listener.full, listener.full_at, listener.full_line = ranges, at, line
+        elif (at, line) > (listener.partial_at, listener.partial_line):
+            listener.partial, listener.partial_at, listener.partial_line = ranges, at, line
+        if said.epoch < 0:
+            return
+        levels = self._position(said.finalized)
+        if (at, line) > (listener.levels_at, listener.levels_line):
+            listener.levels, listener.epoch = levels, said.epoch
+            listener.levels_at, listener.levels_line = at, line
+        kind = Witness.BROKER if said.role == Role.BROKER else Witness.CONTROLLER
+        self._witness(kept.Witness(int(kind), 0, said.epoch, at, line, levels, at, said.epoch))
+
+    def _witness(self, new: kept.Witness) -> None:
+        witnesses = self.state.witnesses
+        for i, old in enumerate(witnesses):
+            if old.kind == new.kind:
+                newest = max((old.newest_at, old.newest_epoch), (new.at, new.epoch))
+                if _witness_order(new) > _witness_order(old):
+                    witnesses[i] = old = new
+                old.newest_at, old.newest_epoch = newest
+                return
+        witnesses.append(new)
+        witnesses.sort(key=lambda witness: witness.kind)
+
+    def _add_znode(self, said: Znode, at: int, line: int) -> None:
+        if said.path.startswith(_ROUND):
+            earlier = self.state.read_twice.get(said.path, (0, 0))
+            times = sorted({*earlier, at}, reverse=True)
+            self.state.read_twice[said.path] = (times[0], times[1])
+        if said.path in ("/feature", "/features"):
+            self._add_features_node(said, at, line)
+        elif said.path.startswith("/brokers/ids/"):
+            self._add_registration(said, at, line)
+
+    def _add_registration(self, said: Znode, at: int, line: int) -> None:
+        node_id = int(said.path.rsplit("/", 1)[1])
+        profile = NOTHING
+        if said.data is not None:
+            entry = znode.registration(said.data)
+            if entry.defect is not None:
+                profile = DAMAGED
+            elif entry.features is not None:
+                profile = self._position(entry.features)
+        new = kept.Registration(node_id, profile, said.data is not None, at, line)
+        old = self._registrations.get(node_id)
+        if old is None or (at, line) > (old.at, old.line):
+            self._registrations[node_id] = new
+
+    def _add_features_node(self, said: Znode, at: int, line: int) -> None:
+        node = self.state.node
+        if said.data is None:
+            node.absent_at = max(node.absent_at, at)
+            return
+        incarnation = -1 if said.czxid is None else said.czxid
+        version = -1 if said.version is None else said.version
+        node.recreated |= node.at > 0 and incarnation != node.incarnation
+        if (incarnation, version, at, line) > (node.incarnation, node.version, node.at, node.line):
+            node.incarnation, node.version = incarnation, version
+            node.at, node.line, node.data = at, line, said.data
+
+    def _add_members(self, said: ClusterDescription, at: int, line: int) -> None:
+        if not said.answered or said.version is None:
+            return
+        role = Role.CONTROLLER if said.endpoint_type == 2 else Role.BROKER
+        fenced_shown = role == Role.BROKER and said.version >= 2 and said.include_fenced
+        members = tuple(
+            sorted((node, -1 if fenced is None else int(fenced)) for node, fenced in said.brokers)
+        )
+        new = kept.Members(int(role), fenced_shown, at, line, members)
+        lists = self.state.members
+        for i, old in enumerate(lists):
+            if (old.role, old.fenced_shown) == (new.role, new.fenced_shown):
+                if (new.at, new.line) > (old.at, old.line):
+                    lists[i] = new
+                return
+        lists.append(new)
+        lists.sort(key=lambda listed: (listed.role, listed.fenced_shown))
+
+    def _add_quorum(self, said: QuorumDescription, at: int, line: int) -> None:
+        old = self.state.quorum
+        if not said.answered or (said.leader_epoch, at, line) <= (
+            old.leader_epoch,
+            old.at,
+            old.line,
+        ):
+            return
+        self.state.quorum = kept.Quorum(
+            said.leader_epoch, at, line, tuple(sorted(said.voters)), tuple(sorted(said.observers))
+        )
+
+    def _add_tool(self, said: ToolLine, at: int) -> None:
+        entry = features_describe.parse_line(said.line)
+        if entry is None:
+            return
+        level = 0 if entry.level_text == "-" else self.catalogue.level_of(entry.level_text)
+        new = (at, said.line_number, -1 if level is None else level)
+        self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)
+
+
+def _witness_order(witness: kept.Witness) -> tuple[int, int, int, int]:
+    return (witness.incarnation, witness.epoch, witness.at, witness.line)
+
+
+def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
+    """Take up a cluster where the last night left it; `stored` None = a cluster never seen."""
+    state = kept.thaw(stored)
+    fold = Fold(state, catalogue)
+    fold._positions = {said: i for i, said in enumerate(state.maps)}
+    fold._listeners = {(entry.role, entry.node_id): entry for entry in state.listeners}
+    fold._registrations = {entry.node_id: entry for entry in state.registrations}
+    return fold
+
+
+def fold_lines(lines: Iterable[tuple[Landing, int]], catalogue: Catalogue) -> State:
+    """All `lines` of one cluster, folded from nothing: what a capture in a folder comes to."""
+    fold = begin(None, catalogue)
+    for landing, line_id in lines:
+        fold.add(landing, line_id)
+    fold.close_run()
+    return fold.finish()
+
+
+def _settle_positions(state: State) -> None:
+    """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
+    holders: list[tuple[object, str]] = []
+    for listener in state.listeners:
+        holders += [(listener, "full"), (listener, "partial"), (listener, "levels")]
+    holders += [(entry, "profile") for entry in state.registrations]
+    holders += [(entry, "levels") for entry in state.witnesses]
+    holders += [(node, "profile") for node in state.log.nodes]
+    for segment in state.log.pending:
+        holders += [(event, "profile") for event in segment.events]
+    holders += [(event, "profile") for event in state.log.open_transaction or ()]
+    used = {getattr(holder, name) for holder, name in holders}
+    order = sorted((i for i in used if i >= 0), key=state.maps.__getitem__)
+    if order == list(range(len(state.maps))):
+        return
+    moved = {old: new for new, old in enumerate(order)}
+    for holder, name in holders:
+        old = getattr(holder, name)
+        setattr(holder, name, moved.get(old, old))
+    state.maps = [state.maps[i] for i in order]
+
+
+__all__ = ["Fold", "begin", "fold_lines"]

@@ -1,0 +1,176 @@
+"""What is remembered of one cluster between two nights.
+
+Every field is the greatest of what was seen, by an order that is written beside it, so folding the
+same lines in any order, any number of times, ends in the same state. Maps are kept once and named
+by position. The state is stored as MessagePack; the core never reads it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
+
+NOTHING = -1  # no map was said
+DAMAGED = -2  # something was said, and it cannot be read
+
+
+class Listener(msgspec.Struct, array_like=True, gc=False):
+    """One listener of one node; each group of fields by (its time, its line)."""
+
+    node_id: int
+    role: int
+    full: int = NOTHING
+    full_at: int = 0
+    full_line: int = 0
+    partial: int = NOTHING
+    partial_at: int = 0
+    partial_line: int = 0
+    levels: int = NOTHING
+    epoch: int = -1
+    levels_at: int = 0
+    levels_line: int = 0
+    failed_at: int = 0
+    failed_line: int = 0
+    error: str | None = None
+
+
+class Registration(msgspec.Struct, array_like=True, gc=False):
+    """One `/brokers/ids/N`, by (time, line). Not `exists` = it was read and is not there."""
+
+    node_id: int
+    profile: int
+    exists: bool
+    at: int
+    line: int
+
+
+class Witness(msgspec.Struct, array_like=True, gc=False):
+    """One kind of witness of the finalized levels, by (incarnation, epoch, time, line).
+
+    The incarnation is the czxid of a features node: deleted and made again, it counts from 0.
+    """
+
+    kind: int
+    incarnation: int
+    epoch: int
+    at: int
+    line: int
+    levels: int
+    newest_at: int  # of any statement of this kind, whatever its epoch
+    newest_epoch: int
+
+
+class Members(msgspec.Struct, array_like=True, gc=False):
+    """Whom DescribeCluster listed, by (time, line), for each (role, fenced shown)."""
+
+    role: int
+    fenced_shown: bool
+    at: int
+    line: int
+    members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 not · -1 not said), sorted
+
+
+class Quorum(msgspec.Struct, array_like=True, gc=False):
+    """DescribeQuorum, by (leader epoch, time, line)."""
+
+    leader_epoch: int = -1
+    at: int = 0
+    line: int = 0
+    voters: tuple[int, ...] = ()
+    observers: tuple[int, ...] = ()
+
+
+class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
+    """The features node, by (czxid, version, time, line); absence by time alone."""
+
+    incarnation: int = -1
+    version: int = -1
+    at: int = 0
+    line: int = 0
+    data: str | None = None
+    absent_at: int = 0
+    recreated: bool = False
+
+
+class Event(msgspec.Struct, array_like=True, gc=False):
+    """One record of the metadata log that is about features, with its place.
+
+    `kind` is one of the names in featurelib.snapshot.replay; `number` a node id, a level or a
+    state, by kind; `profile` names a map.
+    """
+
+    offset: int
+    kind: str
+    number: int = 0
+    name: str = ""
+    profile: int = NOTHING
+    fenced: int = -1
+    line: int = 0
+    at: int = 0
+
+
+class Segment(msgspec.Struct, array_like=True, gc=False):
+    """Records of offsets start..end-1 without a gap that do not join what is known yet."""
+
+    start: int
+    end: int
+    at: int
+    events: list[Event]
+    whole: bool  # a checkpoint: its events make the image at `end` from nothing
+
+
+class Node(msgspec.Struct, array_like=True, gc=False):
+    """A registration in the metadata log, as of the image's end."""
+
+    node_id: int
+    role: int
+    profile: int
+    fenced: int
+    line: int
+    at: int
+
+
+class Log(msgspec.Struct, array_like=True):
+    """The metadata log up to `end`: the image of all records below it."""
+
+    end: int = 0
+    at: int = 0
+    line: int = 0
+    nodes: list[Node] = []
+    levels: dict[str, int] = {}
+    kraft_version: int = 0
+    migration: int = -1
+    open_transaction: list[Event] | None = None
+    pending: list[Segment] = []
+
+
+class State(msgspec.Struct, array_like=True):
+    """One cluster."""
+
+    maps: list[Map] = []
+    listeners: list[Listener] = []
+    registrations: list[Registration] = []
+    witnesses: list[Witness] = []
+    members: list[Members] = []
+    quorum: Quorum = msgspec.field(default_factory=Quorum)
+    node: FeaturesNode = msgspec.field(default_factory=FeaturesNode)
+    log: Log = msgspec.field(default_factory=Log)
+    read_twice: dict[str, tuple[int, int]] = {}  # znode path: its two newest reading times
+    tool: dict[str, tuple[int, int, int]] = {}  # feature: (time, line number, level)
+    observed_at: int = 0
+    ambiguous_dumps: list[int] = []
+
+
+_DECODER = msgspec.msgpack.Decoder(State)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def thaw(stored: bytes | None) -> State:
+    """The state a previous fold stored, or an empty one."""
+    return State() if stored is None else _DECODER.decode(stored)
+
+
+def freeze(state: State) -> bytes:
+    """`state` as bytes; equal states give equal bytes."""
+    return _ENCODER.encode(state)

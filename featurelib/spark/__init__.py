@@ -1,0 +1,1 @@
+"""Edges to Spark and Delta: session, store, ingest, refine, audit."""

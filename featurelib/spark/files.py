@@ -1,0 +1,73 @@
+"""Small text files through Spark's file systems: any URI Spark writes tables to, takes reports too.
+
+A file is written beside its place and renamed, so that a reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from featurelib.errors import ConfigError
+from featurelib.spark.store import resolve_uri
+
+
+class Folder:
+    """A folder of text files at a URI; a local one is written without the JVM."""
+
+    def __init__(self, session: SparkSession, uri: str) -> None:
+        self.uri = resolve_uri(uri)
+        self._session = session
+        self._local = Path(self.uri.removeprefix("file:")) if self.uri.startswith("file:") else None
+
+    def write(self, name: str, text: str) -> None:
+        """Put `text` at `name` below the folder; ConfigError where it cannot be written."""
+        try:
+            if self._local is not None:
+                _write_local(self._local / name, text)
+            else:
+                self._write_remote(f"{self.uri}/{name}", text.encode())
+        except OSError as error:
+            raise ConfigError(
+                f"--out {self.uri}: {name} cannot be written ({error.strerror}). "
+                "Name a folder this user may write."
+            ) from error
+
+    def keep_only(self, folder: str, names: set[str]) -> None:
+        """Remove the *.json files of `folder` that are not in `names`: plans of other nights."""
+        if self._local is not None:
+            for path in (self._local / folder).glob("*.json"):
+                if path.name not in names:
+                    path.unlink(missing_ok=True)
+            return
+        fs, path = self._open(f"{self.uri}/{folder}")
+        if fs.exists(path):
+            for status in fs.listStatus(path):
+                found = status.getPath()
+                if found.getName().endswith(".json") and found.getName() not in names:
+                    fs.delete(found, False)
+
+    def _open(self, uri: str):  # type: ignore[no-untyped-def]  # py4j objects have no types
+        jvm = self._session._jvm
+        assert jvm is not None
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        return path.getFileSystem(self._session._jsc.hadoopConfiguration()), path
+
+    def _write_remote(self, uri: str, content: bytes) -> None:
+        fs, path = self._open(uri)
+        _, part = self._open(f"{uri}.part")
+        stream = fs.create(part, True)
+        try:
+            stream.write(content)
+        finally:
+            stream.close()
+        fs.delete(path, False)
+        fs.rename(part, path)
+
+
+def _write_local(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

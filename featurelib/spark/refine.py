@@ -1,0 +1,233 @@
+"""Bronze to silver: histories a row a feature, and one snapshot row a cluster.
+
+The snapshot is folded from the last one and the lines that came since, so a night costs by what
+came in and by the number of clusters. It is written first; the histories follow up to its run, and
+what a crash left open is followed up before anything new is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from featurelib.catalogue import load
+from featurelib.errors import NoEvidenceError
+from featurelib.feature import Witness
+from featurelib.landing import Landing, Rejected, read
+from featurelib.schema import CHANGE, SNAPSHOT
+from featurelib.snapshot import Change, Rows, begin
+from featurelib.snapshot.history import History
+from featurelib.spark.store import Store, arrow_type
+from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
+
+BATCH_CLUSTERS = 500
+FOLDED = SNAPSHOT.append(pa.field("changes", pa.list_(CHANGE)))
+HISTORY_KINDS = ("api_versions", "znode", "features_describe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefineCounts:
+    """What one run refined."""
+
+    run: int  # the newest ingest the snapshot holds
+    clusters: int
+
+
+def refine(store: Store, say: Callable[[str], None]) -> RefineCounts:
+    """Bring the silver tables up to the newest ingest; nothing new changes nothing.
+
+    Raises NoEvidenceError when nothing was ever ingested, TableError (see Store).
+    """
+    newest = store.newest_run(LANDING_LINE)
+    if newest is None:
+        raise NoEvidenceError(
+            f"tables {store.root}: nothing was ingested yet, so there is nothing to refine. "
+            "Run ./spark-submit.sh ingest first."
+        )
+    store.create(NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
+    done = store.newest_run(CLUSTER_SNAPSHOT)
+    bronze = valid_lines(store.read(LANDING_LINE))
+    _follow_up(store, bronze, done)
+    fresh = bronze.filter(F.col("run") > F.lit(done or 0))
+    if done == newest:
+        say("refine: nothing new came in")
+    else:
+        lines = with_whole_dumps(fresh, bronze, done)
+        before = None if done is None else store.read(CLUSTER_SNAPSHOT)
+        folded = fold_clusters(lines, before, done or 0)
+        store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(newest)), newest)
+        say("refine: snapshot of every cluster written")
+        _follow_up(store, bronze, newest)
+        say("refine: histories written")
+    return RefineCounts(run=newest, clusters=store.read(CLUSTER_SNAPSHOT).count())
+
+
+def valid_lines(bronze: DataFrame) -> DataFrame:
+    """The lines of bronze that are not quarantined."""
+    return bronze.filter(F.col("reason").isNull()).select(
+        "run", "cluster", "kind", "observed_at", "line_id", "raw"
+    )
+
+
+def with_whole_dumps(fresh: DataFrame, bronze: DataFrame, done: int | None) -> DataFrame:
+    """`fresh` and, of every metadata log dump it has a line of, the lines that came before.
+
+    What a record means depends on the file it stands in, so a dump is read whole, however many
+    files it was split over.
+    """
+    if done is None:
+        return fresh.select("run", "cluster", "line_id", "raw")
+    is_log = F.col("kind") == F.lit("metadata_log")
+    touched = fresh.filter(is_log).select("cluster", "observed_at").distinct()
+    earlier = bronze.filter(is_log & (F.col("run") <= F.lit(done)))
+    context = earlier.join(F.broadcast(touched), on=["cluster", "observed_at"], how="left_semi")
+    both = fresh.unionByName(context)
+    return both.select("run", "cluster", "line_id", "raw")
+
+
+def fold_clusters(lines: DataFrame, before: DataFrame | None, done: int) -> DataFrame:
+    """One row a cluster: what was known (`before`) and `lines` (run, cluster, line_id, raw).
+
+    Lines of runs up to `done` were folded already; they only make dumps whole.
+    """
+    parts = lines.withColumn("state", F.lit(None).cast("binary"))
+    if before is not None:
+        known = before.select(
+            F.lit(0).cast("bigint").alias("run"),
+            "cluster",
+            F.lit(None).cast("bigint").alias("line_id"),
+            F.lit(None).cast("binary").alias("raw"),
+            "state",
+        )
+        parts = parts.unionByName(known)
+    ordered = parts.repartition("cluster").sortWithinPartitions("cluster", "run", "line_id")
+
+    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return fold_batches(batches, done)
+
+    return ordered.mapInArrow(fold, arrow_type(FOLDED)).select(*FOLDED.names)
+
+
+def fold_batches(batches: Iterable[pa.RecordBatch], done: int) -> Iterator[pa.RecordBatch]:
+    """Rows sorted by cluster and run in; FOLDED out, a row a cluster."""
+    catalogue = load()
+    rows, changes = Rows(), list[list[dict[str, object]]]()
+    for cluster, entries in groupby(_entries(batches), key=lambda entry: entry[1]):
+        fold, learned = None, list[dict[str, object]]()
+        for run, of_run in groupby(entries, key=lambda entry: entry[0]):
+            for _, _, line_id, raw, state in of_run:
+                if fold is None:
+                    fold = begin(state, catalogue)
+                if raw is not None:
+                    fold.add(_valid(raw), line_id)
+            assert fold is not None
+            if run <= done:
+                fold.forget_run()
+            else:
+                learned += [entry for change in fold.close_run() for entry in _say(run, change)]
+        assert fold is not None
+        rows.add(cluster, fold.finish())
+        changes.append(learned)
+        if len(rows) >= BATCH_CLUSTERS:
+            yield _batch(rows, changes)
+            changes = []
+    if len(rows):
+        yield _batch(rows, changes)
+
+
+_Entry = tuple[int, str, int, bytes | None, bytes | None]
+
+
+def _entries(batches: Iterable[pa.RecordBatch]) -> Iterator[_Entry]:
+    for batch in batches:
+        columns = (
+            batch.column(n).to_pylist() for n in ("run", "cluster", "line_id", "raw", "state")
+        )
+        yield from zip(*columns, strict=True)
+
+
+def _valid(raw: bytes) -> Landing:
+    line = read(raw)
+    if isinstance(line, Rejected):  # bronze said it is valid, so the parser changed its mind
+        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
+    return line
+
+
+def _batch(rows: Rows, changes: list[list[dict[str, object]]]) -> pa.RecordBatch:
+    learned = pa.array(changes, pa.list_(CHANGE))
+    return pa.RecordBatch.from_arrays([*rows.take().columns, learned], schema=FOLDED)
+
+
+def _say(run: int, change: Change) -> list[dict[str, object]]:
+    """A change as rows: one for a level, one a feature for a registration."""
+    common = {"run": run, "offset": change.offset, "at": change.at, "line": change.line}
+    if change.level is not None:
+        name, level = change.level
+        return [{**common, "is_level": True, "feature": name, "low": level, "high": level}]
+    assert change.node is not None
+    _, node_id = change.node
+    ranges = change.ranges or ((None, None, None),)
+    return [
+        {**common, "is_level": False, "node_id": node_id, "feature": name, "low": low, "high": high}
+        for name, low, high in ranges
+    ]
+
+
+def _follow_up(store: Store, bronze: DataFrame, upto: int | None) -> None:
+    """Append to each history what the snapshot holds and it does not."""
+    if upto is None:
+        return
+    for table, finalized in ((NODE_ADVERTISEMENT, False), (FINALIZED_FEATURES, True)):
+        since = store.newest_run(table) or 0
+        if since >= upto:
+            continue
+        lines = bronze.filter((F.col("run") > F.lit(since)) & (F.col("run") <= F.lit(upto)))
+        changes = store.read(CLUSTER_SNAPSHOT).select("cluster", F.inline("changes"))
+        said = history_of_lines(lines, finalized)
+        learned = history_of_changes(changes, since, finalized)
+        store.append(table, said.unionByName(learned), upto)
+
+
+def history_of_lines(lines: DataFrame, finalized: bool) -> DataFrame:
+    """Rows of a history from single lines: answers, znodes, the tool's output."""
+    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
+
+    def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        history = History(finalized, load())
+        for batch in batches:
+            names = ("run", "line_id", "raw")
+            for run, line_id, raw in zip(
+                *(batch.column(n).to_pylist() for n in names), strict=True
+            ):
+                history.add(run, _valid(raw), line_id)
+            if len(history):
+                yield history.take()
+
+    kinds = lines.filter(F.col("kind").isin(*HISTORY_KINDS))
+    said = kinds.select("run", "line_id", "raw").mapInArrow(unfold, arrow_type(table.schema))
+    return said.select(*table.schema.names)
+
+
+def history_of_changes(changes: DataFrame, since: int, finalized: bool) -> DataFrame:
+    """Rows of a history from what the metadata log newly taught, by offset."""
+    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
+    low, high = table.schema.names[-2:]
+    wanted = (F.col("is_level") == F.lit(finalized)) & (F.col("run") > F.lit(since))
+    return changes.filter(wanted).select(
+        "run",
+        "cluster",
+        F.col("at").alias("observed_at"),
+        F.col("line").alias("line_id"),
+        F.lit(Witness.METADATA_LOG.name.lower()).alias("witness"),
+        "node_id",
+        F.col("offset").alias("epoch"),
+        "feature",
+        F.col("low").alias(low),
+        F.col("high").alias(high),
+    )

@@ -1,0 +1,99 @@
+"""One session, with the settings the tables and the clock depend on, or a clear refusal.
+
+Under spark-submit the settings come from its command line. Anywhere else (tests, notebooks) they
+are read from the same conf/spark-defaults.conf, so that both ways run the same Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from featurelib.errors import ConfigError
+
+REPOSITORY = Path(__file__).parents[2]
+JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
+
+# What must hold for the tables to mean the same everywhere, and why.
+REQUIRED = (
+    ("spark.sql.session.timeZone", "UTC", "every time in the tables is UTC"),
+    ("spark.sql.ansi.enabled", "true", "a cast that does not fit must fail, not wrap"),
+    ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension", "tables are Delta"),
+    (
+        "spark.sql.catalog.spark_catalog",
+        "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "tables are Delta",
+    ),
+)
+
+
+def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
+    """The running session, or a new one; ConfigError when a setting we rely on differs.
+
+    `overrides` win over the file, for tests; under spark-submit its own settings stand.
+    """
+    builder = SparkSession.builder.appName(app_name)
+    submitted = _was_submitted()
+    if not submitted:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings = {"spark.master": "local[*]", "spark.jars": find_jars(), **read_settings()}
+        for key, value in {**settings, **(overrides or {})}.items():
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    check_settings(session)
+    if not submitted:
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> dict[str, str]:
+    """Key to value of a Spark properties file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(
+            f"Spark settings: {path} cannot be read ({error.strerror}). "
+            "Start jobs with ./spark-submit.sh, or run from a checkout."
+        ) from error
+    pairs = (line.split(None, 1) for line in lines if line.strip() and line.strip()[0] != "#")
+    return {key: value[0].strip() if value else "" for key, *value in pairs}
+
+
+def find_jars() -> str:
+    """The two Delta jars as Spark wants them; ConfigError names the one that is missing."""
+    folder = Path(os.environ.get("FEATURELIB_JARS") or REPOSITORY / ".cache" / "jars")
+    for jar in JARS:
+        if not (folder / jar).is_file():
+            raise ConfigError(
+                f"Delta's jars: {folder / jar} is missing. "
+                "Run scripts/setup.sh, or name their folder in FEATURELIB_JARS."
+            )
+    return ",".join(str(folder / jar) for jar in JARS)
+
+
+def check_settings(session: SparkSession) -> None:
+    """ConfigError names the first setting that does not hold what the code relies on."""
+    for key, expected, reason in REQUIRED:
+        found = _get_setting(session, key)
+        if expected not in found.split(","):  # extensions are a list
+            raise ConfigError(
+                f"Spark setting {key}: expected {expected}, found {found} "
+                f"({reason}). Start with --properties-file conf/spark-defaults.conf."
+            )
+
+
+def _get_setting(session: SparkSession, key: str) -> str:
+    try:
+        return session.conf.get(key) or "nothing"
+    except PySparkException:  # neither set nor with a default of its own
+        return "nothing"
+
+
+def _was_submitted() -> bool:
+    """Whether a JVM started us (spark-submit, a notebook platform) and owns the settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None

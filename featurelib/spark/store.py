@@ -1,0 +1,244 @@
+"""The tables, as Delta: made, checked, read, appended and kept. Only this module says "delta".
+
+A table is opened before it is used: one written by a newer release, or of another schema, is
+refused before anything is written. A commit belongs to a run, carries it, and is made once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.spark.lock import hold_folder
+from featurelib.tables import Table
+
+VERSION_PROPERTY = "featurelib.tableVersion"
+RETENTION_DAYS = 90  # longer than any approved plan lives
+
+
+class Store:
+    """Every table below one URI, through one session."""
+
+    def __init__(self, session: SparkSession, root_uri: str) -> None:
+        self.session = session
+        self.root = resolve_uri(root_uri)
+        self._opened: set[str] = set()
+
+    def path(self, table: Table) -> str:
+        return f"{self.root}/{table.path}"
+
+    def exists(self, table: Table) -> bool:
+        return DeltaTable.isDeltaTable(self.session, self.path(table))
+
+    def create(self, *tables: Table) -> None:
+        """Make the tables that are not there, and check those that are: all checks come first."""
+        there = {table.full_name: self.exists(table) for table in tables}
+        for table in tables:
+            if there[table.full_name]:
+                self.check(table)
+        for table in tables:
+            if not there[table.full_name]:
+                self._create(table)
+
+    def check(self, table: Table) -> None:
+        """TableError unless the table is there as this release reads and writes it."""
+        if table.full_name in self._opened:
+            return
+        if not self.exists(table):
+            raise NoEvidenceError(
+                f"table {table.full_name}: there is none at {self.path(table)}. "
+                "Run the job that writes it first: nightly, or ingest, refine, audit in turn."
+            )
+        self._check_version(table)
+        self._check_schema(table)
+        self._opened.add(table.full_name)
+
+    def read(self, table: Table, version: int | None = None) -> DataFrame:
+        """The table's rows, now or as of one of its versions."""
+        self.check(table)
+        reader = self.session.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        return reader.load(self.path(table))
+
+    def append(self, table: Table, df: DataFrame, run: int) -> int:
+        """Add one run's rows in one commit; returns the table's version, which holds them."""
+        return self._write(table, df, run, mode="append")
+
+    def overwrite(self, table: Table, df: DataFrame, run: int) -> int:
+        """Put one run's rows in place of all others, as one commit; returns its version."""
+        return self._write(table, df, run, mode="overwrite")
+
+    def version(self, table: Table) -> int:
+        """Of the newest commit: what a later reader names to see the same rows."""
+        self.check(table)
+        return int(self._newest_commit(table).version)
+
+    def newest_run(self, table: Table) -> int | None:
+        """The greatest run that wrote the table; None when none did, or it is not there."""
+        if not self.exists(table):
+            return None
+        self.check(table)
+        commit = self._newest_commit(table)  # runs only grow, so that the newest is the greatest
+        if commit.version == 0:
+            return None
+        if commit.userMetadata:
+            return int(json.loads(commit.userMetadata)["run"])
+        # Somebody else's commit, as OPTIMIZE or maintain: the rows know.
+        run = self.read(table).agg(F.max("run").alias("run")).collect()[0].run
+        return None if run is None else int(run)
+
+    def expect_newer(self, run: int, *tables: Table) -> None:
+        """ConfigError unless `run` is greater than every run in `tables`."""
+        for table in tables:
+            newest = self.newest_run(table)
+            if newest is not None and run <= newest:
+                raise ConfigError(self._say_old_run(table, run, newest))
+
+    def hold(self, run: int, who: str) -> AbstractContextManager[None]:
+        """Keep other runs out of these tables while the block runs; BusyError if one is in.
+
+        Only a local file system is held. `who` is the job's name.
+        """
+        if self.root.startswith("file:"):
+            return hold_folder(Path(self.root.removeprefix("file:")), run, who)
+        return _hold_nothing()
+
+    def maintain(
+        self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
+    ) -> None:
+        """Set how long old versions stay readable; drop the files of older ones if asked."""
+        self.check(table)
+        found, wanted = self._properties(table), _retention(retention_days)
+        if any(found.get(key) != value for key, value in wanted.items()):
+            pairs = ", ".join(f"'{key}' = '{value}'" for key, value in wanted.items())
+            self.session.sql(f"ALTER TABLE {self._sql_name(table)} SET TBLPROPERTIES ({pairs})")
+        if vacuum:  # never with RETAIN: that would override the table's own retention
+            self._delta(table).vacuum()
+
+    def _create(self, table: Table) -> None:
+        builder = DeltaTable.createIfNotExists(self.session).location(self.path(table))
+        properties = {
+            VERSION_PROPERTY: str(table.version),
+            "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
+            **_retention(RETENTION_DAYS),
+        }
+        for key, value in properties.items():
+            builder = builder.property(key, value)
+        builder.addColumns(spark_schema(table)).comment(table.comment).execute()
+        self._opened.add(table.full_name)
+
+    def _write(self, table: Table, df: DataFrame, run: int, mode: str) -> int:
+        """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
+        self.create(table)
+        metadata = json.dumps({"run": run, "commit": uuid4().hex})
+        writer = fit(table, df).write.format("delta").mode(mode)
+        writer = writer.option("txnAppId", f"featurelib/{table.full_name}")
+        writer = writer.option("txnVersion", run).option("userMetadata", metadata)
+        writer.save(self.path(table))
+        commit = self._newest_commit(table)
+        if commit.userMetadata != metadata:
+            raise ConfigError(self._say_old_run(table, run, self.newest_run(table)))
+        return int(commit.version)
+
+    def _check_version(self, table: Table) -> None:
+        found = self._properties(table).get(VERSION_PROPERTY, "none")
+        if found == str(table.version):
+            return
+        newer = found.isdecimal() and int(found) > table.version
+        remedy = (
+            "A newer featurelib wrote it: run that release or a later one."
+            if newer
+            else "This release cannot read it: name other tables with --tables."
+        )
+        raise TableError(
+            f"table {table.full_name} at {self.path(table)}: expected {VERSION_PROPERTY} "
+            f"{table.version}, found {found}; nothing was written. {remedy}"
+        )
+
+    def _check_schema(self, table: Table) -> None:
+        expected = _columns(spark_schema(table))
+        found = _columns(self.session.read.format("delta").load(self.path(table)).schema)
+        if expected == found:
+            return
+        differ = sorted(set(expected) ^ set(found)) or ["the order of columns"]
+        raise TableError(
+            f"table {table.full_name} at {self.path(table)}: expected columns "
+            f"{', '.join(expected)}; found {', '.join(found)} (differs: {'; '.join(differ)}); "
+            "nothing was written. Restore that table, or name other tables with --tables."
+        )
+
+    def _properties(self, table: Table) -> dict[str, str]:
+        rows = self.session.sql(f"SHOW TBLPROPERTIES {self._sql_name(table)}").collect()
+        return {row.key: row.value for row in rows}
+
+    def _newest_commit(self, table: Table) -> Row:
+        history = self._delta(table).history(1).select("version", "userMetadata")
+        return history.collect()[0]
+
+    def _delta(self, table: Table) -> DeltaTable:
+        return DeltaTable.forPath(self.session, self.path(table))
+
+    def _sql_name(self, table: Table) -> str:
+        return "delta.`{}`".format(self.path(table).replace("`", "``"))
+
+    def _say_old_run(self, table: Table, run: int, newest: int | None) -> str:
+        return (
+            f"run {run}: not greater than run {newest}, the newest in {table.full_name} at "
+            f"{self.path(table)}; nothing was written. Leave out --run, or name a later one."
+        )
+
+
+def resolve_uri(root_uri: str) -> str:
+    """`root_uri` without a trailing slash; a plain path becomes an absolute `file:` URI."""
+    scheme, colon, rest = root_uri.partition(":")
+    if colon and scheme != "file" and "/" not in scheme:
+        return root_uri.rstrip("/")
+    path = rest if scheme == "file" and colon else root_uri
+    # One slash: Delta takes file:///x and file:/x for two places (DELTA_AMBIGUOUS_PATHS).
+    return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
+
+
+def spark_schema(table: Table) -> T.StructType:
+    """The table's Arrow schema in Spark's types; required columns are NOT NULL."""
+    fields = from_arrow_schema(table.schema).fields
+    return T.StructType(
+        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
+    )
+
+
+def arrow_type(schema: pa.Schema) -> T.StructType:
+    """An Arrow schema in Spark's types: what an Arrow function hands out."""
+    return from_arrow_schema(schema)
+
+
+def fit(table: Table, df: DataFrame) -> DataFrame:
+    """Exactly the table's columns, in its order and types; what does not fit is an error."""
+    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
+
+
+def _columns(schema: T.StructType) -> list[str]:
+    # Not nullability: Delta holds the required columns by itself.
+    return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
+
+
+def _retention(days: int) -> dict[str, str]:
+    keys = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+    return dict.fromkeys(keys, f"interval {days} days")
+
+
+@contextmanager
+def _hold_nothing() -> Iterator[None]:
+    yield

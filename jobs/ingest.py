@@ -1,0 +1,25 @@
+"""Landing files to bronze: every line once, counted, with a reason if it is quarantined.
+
+./spark-submit.sh ingest --landing FOLDER --tables FOLDER [--run yyyymmddHHMMSS]
+"""
+
+from __future__ import annotations
+
+from featurelib.cli.entrance import Landing, Run, Tables, choose_run, run_job, say
+from featurelib.spark.ingest import ingest
+from featurelib.spark.session import open_session
+from featurelib.spark.store import Store
+
+
+def main(landing: Landing, tables: Tables, run: Run = None) -> int:
+    """Read new and changed landing files into the bronze tables."""
+    number = choose_run(run)
+    say(f"ingest: reading {landing}, run {number}")
+    store = Store(open_session("featurelib ingest"), tables)
+    with store.hold(number, "ingest"):
+        ingest(store, landing, number, say)
+    return 0
+
+
+if __name__ == "__main__":
+    run_job(main)

@@ -1,0 +1,56 @@
+"""The night: landing lines in, verdicts, reports and upgrade-all plans out.
+
+./spark-submit.sh                                   the samples in data/samples
+./spark-submit.sh nightly --landing URI --tables URI [--out URI] [--as-of newest]
+"""
+
+from __future__ import annotations
+
+from featurelib.cli.entrance import choose_run, run_job, say
+from featurelib.cli.night import (
+    AsOf,
+    Config,
+    FailOn,
+    FleetFile,
+    LandingOrSamples,
+    Limit,
+    Out,
+    RunNumber,
+    TablesOrSamples,
+    choose_places,
+    judge_and_publish,
+)
+
+
+def main(
+    landing: LandingOrSamples = None,
+    tables: TablesOrSamples = None,
+    out: Out = None,
+    fleet: FleetFile = None,
+    config: Config = None,
+    as_of: AsOf = None,
+    fail_on: FailOn = None,
+    limit: Limit = 20,
+    run: RunNumber = None,
+) -> int:
+    """Ingest, refine and audit, one after the other; then write and print the report.
+
+    Without --landing it runs on the samples that come with featurelib.
+    """
+    places = choose_places(landing, tables, out, fleet, config, as_of)
+    number = choose_run(run)
+    say(f"nightly: run {number}, landing {places.landing}; starting Spark …")
+    from featurelib.spark.ingest import ingest
+    from featurelib.spark.refine import refine
+    from featurelib.spark.session import open_session
+    from featurelib.spark.store import Store
+
+    store = Store(open_session("featurelib nightly"), places.tables)
+    with store.hold(number, "nightly"):
+        counts = ingest(store, places.landing, number, say)
+        refine(store, say)
+        return judge_and_publish(store, places, number, fail_on, limit, counts)
+
+
+if __name__ == "__main__":
+    run_job(main)

@@ -1,0 +1,295 @@
+"""What an accepted line says, exactly; and that nothing at all makes `read` raise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from featurelib.feature import Role
+from featurelib.landing import (
+    ApiVersionsAnswer,
+    ClusterDescription,
+    Landing,
+    LogLine,
+    QuorumDescription,
+    Rejected,
+    ToolLine,
+    Znode,
+    read,
+)
+from featurelib.landing.document import is_strict, require_strict
+from featurelib.landing.fault import FaultError
+from tests.landing.corpus import API, AT, CLUSTER, FAILED, GOOD, LOG, QUORUM, TOOL, ZNODE, swap
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+LINES = [
+    line
+    for file in sorted(SAMPLES.glob("*/landing.jsonl"))
+    for line in file.read_bytes().splitlines()
+]
+NOW = 1_795_240_173_229_000  # AT in microseconds
+
+
+def accepted(raw: bytes | str) -> Landing:
+    verdict = read(raw if isinstance(raw, bytes) else raw.encode())
+    assert isinstance(verdict, Landing), verdict
+    return verdict
+
+
+def answer(raw: bytes | str) -> ApiVersionsAnswer:
+    content = accepted(raw).content
+    assert isinstance(content, ApiVersionsAnswer)
+    return content
+
+
+def test_every_line_of_every_sample_is_accepted() -> None:
+    assert len(LINES) > 1800
+    assert [verdict for line in LINES if isinstance(verdict := read(line), Rejected)] == []
+
+
+def test_spelling_of_a_line_changes_nothing() -> None:
+    for line in LINES:
+        spelled = json.dumps(dict(reversed(json.loads(line).items())), indent=1).encode()
+        assert read(spelled) == read(line)
+
+
+def test_answer_of_a_node_is_read() -> None:
+    found = accepted(API)
+    assert (found.kind, found.cluster, found.observed_at) == ("api_versions", "c1", NOW)
+    assert found.content == ApiVersionsAnswer(
+        1, Role.BROKER, "h:9092", 4, 4, None, 5, (("f", 0, 2),), (("f", 1, 1),)
+    )
+
+
+def test_features_are_sorted_by_name() -> None:
+    item = '{"name":"f","min_version":0,"max_version":2}'
+    raw = swap(API, item, item + "," + item.replace('"f"', '"B"').replace("2", "9"))
+    assert answer(raw).supported == (("B", 0, 9), ("f", 0, 2))
+
+
+def test_long_lists_are_read_like_short_ones() -> None:
+    items = [{"name": f"f{n:04}", "min_version": 0, "max_version": n} for n in range(900)]
+    raw = swap(API, '[{"name":"f","min_version":0,"max_version":2}]', json.dumps(items))
+    assert answer(raw).supported == tuple((f"f{n:04}", 0, n) for n in range(900))
+
+
+def test_node_that_did_not_answer_says_why() -> None:
+    assert answer(FAILED) == ApiVersionsAnswer(
+        1, Role.BROKER, "h:9092", 4, None, "refused", -1, (), ()
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        swap(API, '"error_code":0', '"error_code":35'),
+        swap(FAILED, '"error":"refused"', '"error_code":35'),
+    ],
+)
+def test_error_code_is_no_answer_with_empty_lists(raw: bytes) -> None:
+    assert answer(raw) == answer(swap(FAILED, "refused", "error code 35"))
+
+
+def test_answer_without_its_version_counts_as_the_one_asked() -> None:
+    raw = swap(API, '"answered_version":4,"error_code":0,', "").replace(b"broker", b"controller")
+    assert (answer(raw).answered_version, answer(raw).role) == (4, Role.CONTROLLER)
+
+
+def test_unknown_keys_and_api_keys_are_ignored() -> None:
+    more = ',"api_keys":[{"api_key":3,"min_version":0,"max_version":12}],"x":{"y":[{"z":1}]}}'
+    assert read(swap(API, "false}", "false" + more)) == read(API.encode())
+    long = ',"x":{"y":"' + "z" * 20_000 + '"}}'
+    assert read(swap(API, "false}", "false" + long)) == read(API.encode())
+
+
+def test_white_space_around_and_inside_changes_nothing() -> None:
+    assert read(b" " + API.replace(",", " , ").encode() + b"\r\n") == read(API.encode())
+
+
+def test_nesting_is_accepted_up_to_its_limit() -> None:
+    deep = '"x":' + "[" * 99 + "]" * 99 + ',"line_number"'
+    assert accepted(swap(LOG, '"line_number"', deep)) == accepted(LOG)
+    many = '"x":' + json.dumps([[1]] * 200) + ',"line_number"'
+    assert accepted(swap(LOG, '"line_number"', many)) == accepted(LOG)
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [
+        ("2000-01-01T00:00:00Z", 946_684_800_000_000),
+        ("2200-12-31T23:59:59.999999Z", 7_289_654_399_999_999),
+        ("2026-11-21T05:49:33.229+00:00", NOW),
+        ("2026-11-21T07:49:33.229+02:00", NOW),
+        ("2026-11-20T23:49:33.229-06:00", NOW),
+    ],
+)
+def test_time_is_microseconds_in_utc(text: str, microseconds: int) -> None:
+    assert accepted(swap(LOG, AT, f'"observed_at":"{text}"')).observed_at == microseconds
+
+
+@pytest.mark.parametrize("cluster", ["c" * 255, "größe 名前", "a\u00a0b", "-_."])
+def test_cluster_may_be_any_text_without_control_characters(cluster: str) -> None:
+    assert accepted(swap(LOG, '"c1"', f'"{cluster}"')).cluster == cluster
+
+
+def test_escaped_pair_is_one_character() -> None:
+    found = accepted(swap(LOG, "Log starting offset: 0", "\\ud83d\\ude00 \\\\ud800"))
+    assert found.content == LogLine(2, "\U0001f600 \\ud800")
+
+
+def test_znode_is_kept_untouched() -> None:
+    assert accepted(ZNODE).content == Znode("/feature", 3, 7, "{}")
+    damaged = '"{\\"a\\":1,\\"a\\":NaN"'
+    assert accepted(swap(ZNODE, '"{}"', damaged)).content == Znode(
+        "/feature", 3, 7, '{"a":1,"a":NaN'
+    )
+
+
+def test_znode_that_does_not_exist_is_evidence() -> None:
+    raw = ZNODE.replace('"version":3,"czxid":7', '"version":null,"czxid":null')
+    assert accepted(raw.replace('"{}"', "null")).content == Znode("/feature", None, None, None)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/feature",
+        "/features",
+        "/brokers/ids/0",
+        "/brokers/ids/2147483647",
+        "/controller",
+        "/controller_epoch",
+        "/cluster/id",
+        "/migration",
+    ],
+)
+def test_known_paths_are_accepted(path: str) -> None:
+    content = accepted(swap(ZNODE, '"/feature"', f'"{path}"')).content
+    assert isinstance(content, Znode)
+    assert content.path == path
+
+
+def test_description_of_a_cluster_is_read() -> None:
+    two = '[{"broker_id":7,"is_fenced":true},{"broker_id":2}'
+    raw = swap(CLUSTER, '[{"broker_id":1,"is_fenced":false}', two)
+    assert accepted(raw).content == ClusterDescription(
+        1, Role.BROKER, 2, 1, True, 1, ((2, None), (7, True)), True
+    )
+
+
+def test_description_of_controllers_says_so() -> None:
+    raw = swap(CLUSTER, '"endpoint_type":1', '"endpoint_type":2')
+    assert accepted(raw).content == ClusterDescription(
+        1, Role.BROKER, 2, 2, True, 1, ((1, False),), True
+    )
+
+
+def test_description_without_endpoint_type_is_of_brokers() -> None:
+    assert accepted(swap(CLUSTER, '"endpoint_type":1', '"endpoint_type":null')) == accepted(CLUSTER)
+
+
+def test_refused_description_is_not_answered() -> None:
+    raw = CLUSTER.replace('"answer":{"error_code":0', '"answer":{"error_code":35')
+    content = accepted(raw).content
+    assert isinstance(content, ClusterDescription)
+    assert not content.answered
+
+
+@pytest.mark.parametrize("reply", ['"answer":null,"why":"not offered"', '"error":"timed out"'])
+def test_request_nobody_answered_needs_no_time(reply: str) -> None:
+    start = '{"kind":"describe_%s","cluster_id":"c1","asked_node":1,"listener":"controller",'
+    cluster = accepted(start % "cluster" + reply + "}")
+    assert (cluster.cluster, cluster.observed_at) == ("c1", None)
+    assert cluster.content == ClusterDescription(1, Role.CONTROLLER, None, 1, False, -1, (), False)
+    quorum = accepted(start % "quorum" + reply + "}").content
+    assert quorum == QuorumDescription(1, Role.CONTROLLER, None, -1, -1, -1, (), (), False)
+
+
+def test_description_of_the_quorum_is_read() -> None:
+    three = '[{"replica_id":3},{"replica_id":1},{"replica_id":3}]'
+    raw = swap(QUORUM, '[{"replica_id":1}]', three)
+    assert accepted(raw).content == QuorumDescription(1, Role.BROKER, 2, 1, 3, 9, (1, 3), (), True)
+
+
+@pytest.mark.parametrize("where", ['"answer":{"error_code":', '"partition_index":0,"error_code":'])
+def test_refused_description_of_the_quorum_is_not_answered(where: str) -> None:
+    content = accepted(swap(QUORUM, where + "0", where + "41")).content
+    assert content == QuorumDescription(1, Role.BROKER, 2, -1, -1, -1, (), (), False)
+
+
+def test_metadata_partition_is_found_among_others() -> None:
+    topics = '"topics":[{"topic_name":"other","partitions":[]},{'
+    assert accepted(swap(QUORUM, '"topics":[{', topics)) == accepted(QUORUM)
+
+
+def test_tool_lines_are_kept_untouched() -> None:
+    assert accepted(LOG).content == LogLine(2, "Log starting offset: 0")
+    assert accepted(TOOL).content == ToolLine(2, "Feature: f")
+
+
+def test_first_of_two_clusters_in_a_cut_line_is_the_one() -> None:
+    cut = CLUSTER.encode().replace(b'"controller_id":1', b'"cluster_id":"inner"')[:-20]
+    verdict = read(cut)
+    assert verdict == Rejected(verdict.reason, "describe_cluster", "c1", NOW)  # type: ignore[union-attr]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_no_bytes_make_it_raise(raw: bytes) -> None:
+    assert isinstance(read(raw), Rejected)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from([*GOOD, *(line.decode() for line in LINES[::40])]), st.data())
+def test_no_mutation_of_a_line_makes_it_raise(line: str, data: st.DataObject) -> None:
+    raw = bytearray(line.encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        end = data.draw(st.integers(at, min(len(raw), at + 4)))
+        tokens = [b'"', b"{", b"}", b"[", b",", b"\\ud800", b"\xff", b"NaN", b"null", b"-1", b"9e9"]
+        raw[at:end] = data.draw(st.sampled_from(tokens) | st.binary(max_size=3))
+    assert isinstance(read(bytes(raw)), Landing | Rejected)
+
+
+_KEYS = st.sampled_from(["a", "b", "ä", 'q"', "a:b", "\\"])
+_TREES = st.recursive(
+    st.sampled_from(["1", '"x"', '"{"', '"\\":{"', "true", "[]", "{}"]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: "[" + ",".join(items) + "]")
+        | st.lists(st.tuples(_KEYS, inner), max_size=3).map(
+            lambda pairs: "{" + ",".join(f"{json.dumps(k)}:{v}" for k, v in pairs) + "}"
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(_KEYS, _TREES), max_size=4), st.sampled_from([":", " :", ": "]))
+def test_proof_of_strictness_never_passes_a_repeated_key(
+    pairs: list[tuple[str, str]], colon: str
+) -> None:
+    members = (f"{json.dumps(key, ensure_ascii=False)}{colon}{value}" for key, value in pairs)
+    raw = ("{" + ",".join(members) + "}").encode()
+    if is_strict(raw, 1):
+        require_strict(raw)
+
+
+@pytest.mark.parametrize("line", [*GOOD, *(line.decode() for line in LINES[::20])])
+def test_ordinary_lines_are_proven_strict_without_the_exact_check(line: str) -> None:
+    assert is_strict(line.encode(), 1)
+    assert is_strict(json.dumps(json.loads(line)).encode(), 1)
+
+
+def test_proof_of_strictness_gives_up_on_text_that_is_not_utf8() -> None:
+    assert not is_strict(b'{"a":"\xff"}', 1)
+
+
+def test_repeated_key_of_a_value_is_not_proven_strict() -> None:
+    assert not is_strict(b'{"a":{"b":1,"b":1}}', 1)
+    with pytest.raises(FaultError):
+        require_strict(b'{"a":{"b":1,"b":1}}')

@@ -1,0 +1,37 @@
+"""One session for the whole suite, and a store of its own for every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from featurelib.spark.session import open_session
+from featurelib.spark.store import Store
+
+# Small frames, many of them: what production gains by compiling, a test never earns back.
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    session = open_session("featurelib tests", {**SETTINGS, "spark.sql.warehouse.dir": warehouse})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def store(session: SparkSession, tmp_path: Path) -> Store:
+    return Store(session, str(tmp_path / "tables"))

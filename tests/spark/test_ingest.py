@@ -1,0 +1,319 @@
+"""Landing files to bronze, through real Delta tables."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import runpy
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from chispa.dataframe_comparer import assert_df_equality
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from featurelib.errors import ConfigError, LandingError, NoEvidenceError, TableError
+from featurelib.spark import ingest as module
+from featurelib.spark.ingest import (
+    IngestCounts,
+    check_files,
+    drop_known,
+    ingest,
+    mark_repeated,
+    read_lines,
+    select_known,
+)
+from featurelib.spark.store import Store
+from featurelib.tables import Table
+from featurelib.tables.bronze import INGEST_RUN, LANDING_LINE
+
+ROOT = Path(__file__).parents[2]
+RUN = 20261121000000
+BAD = b"not a landing line"
+
+pytestmark = pytest.mark.spark
+
+
+def line(cluster: str, night: int = 1) -> bytes:
+    return (
+        f'{{"kind":"znode","cluster_id":"{cluster}","observed_at":"2026-11-{night:02}T00:00:00Z",'
+        '"path":"/feature","version":null,"czxid":null,"ephemeral_owner":null,"data":null}'
+    ).encode()
+
+
+def land(folder: Path, **files: list[bytes]) -> str:
+    for name, content in files.items():
+        path = folder / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\n".join(content))
+    return str(folder)
+
+
+def run_ingest(store: Store, landing: str, run: int = RUN) -> IngestCounts:
+    return ingest(Store(store.session, store.root), landing, run, lambda _: None)
+
+
+def bronze(store: Store) -> list[Row]:
+    rows = store.read(LANDING_LINE).withColumn("raw", F.col("raw").cast("string"))
+    return sorted(rows.collect(), key=lambda row: (row.source_file, row.line_number))
+
+
+def counts(files: int, accepted: int, repeated: int, quarantined: int) -> IngestCounts:
+    return IngestCounts(
+        files=files,
+        lines=accepted + repeated + quarantined,
+        accepted=accepted,
+        repeated=repeated,
+        quarantined=quarantined,
+    )
+
+
+def test_samples_are_read_once_and_every_line_is_accepted(store: Store) -> None:
+    samples = ROOT / "data" / "samples"
+    content = [path.read_bytes().splitlines() for path in samples.rglob("landing.jsonl")]
+    first = run_ingest(store, str(samples))
+    number = sum(map(len, content))
+    distinct = len({raw for file in content for raw in file})
+    assert first == counts(len(content), distinct, number - distinct, 0)
+    version = store.version(LANDING_LINE)
+    assert run_ingest(store, str(samples), RUN + 1) == IngestCounts()
+    assert store.version(LANDING_LINE) == version
+    grain = store.read(LANDING_LINE).groupBy("content_hash").count().filter("count > 1")
+    assert grain.isEmpty()
+
+
+def test_a_line_is_kept_at_its_first_place_whatever_repeats_it(
+    store: Store, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "l", b=[line("x"), BAD], a=[line("y"), line("x"), line("x"), BAD])
+    assert run_ingest(store, landing) == counts(2, 2, 3, 1)
+    assert [(Path(row.source_file).name, row.line_number) for row in bronze(store)] == [
+        ("a.jsonl", 1),
+        ("a.jsonl", 2),
+        ("a.jsonl", 4),
+    ]
+
+
+def test_late_changed_and_repeated_files_add_only_what_is_new(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "l"
+    landing = land(folder, a=[line("x", 5), BAD])
+    assert run_ingest(store, landing) == counts(1, 1, 0, 1)
+    land(folder, a=[line("x", 5), BAD, line("y", 6)], late=[line("x", 1), line("x", 5), BAD])
+    assert run_ingest(store, landing, RUN + 1) == counts(2, 2, 4, 0)
+    shutil.copy(folder / "a.jsonl", folder / "copy.jsonl")
+    (folder / "deep").mkdir()
+    (folder / "a.jsonl").rename(folder / "deep" / "moved.jsonl")
+    assert run_ingest(store, landing, RUN + 2) == counts(2, 0, 6, 0)
+    assert len(bronze(store)) == 4
+    runs = store.read(INGEST_RUN).orderBy("run").collect()
+    assert [(row.run, row.lines, row.accepted) for row in runs] == [
+        (RUN, 2, 1),
+        (RUN + 1, 6, 2),
+        (RUN + 2, 6, 0),
+    ]
+    assert runs[0].files[0].source_file == f"file:{folder}/a.jsonl"
+    assert runs[0].files[0].size == len(line("x", 5)) + 1 + len(BAD)
+
+
+def test_damaged_and_odd_files_are_read_as_far_as_they_go(store: Store, tmp_path: Path) -> None:
+    odd = tmp_path / "l" / "a [b]*?{c}%20 x\\y"
+    odd.mkdir(parents=True)
+    packed = gzip.compress(b"\n".join(line(f"c{number}") for number in range(3)))
+    (odd / "two.json.gz").write_bytes(packed + gzip.compress(b"\n" + line("d") + b"\n"))
+    (odd / "plain.ndjson.gz").write_bytes(line("e"))
+    (odd / "empty.json").touch()  # there is nothing to read in it
+    for name in ("_hidden.json", ".hidden.json", "README.md"):
+        (odd / name).write_bytes(line("hidden"))
+    assert run_ingest(store, str(tmp_path / "l")) == counts(2, 4, 0, 1)
+    assert run_ingest(store, str(odd), RUN + 1) == IngestCounts()
+    (fault,) = [row for row in bronze(store) if row.reason is not None]
+    assert fault.reason.startswith("gzip stream is damaged after 0 bytes")
+    assert fault.raw == f"{fault.source_file}: {fault.reason}"
+
+
+def test_remote_files_come_through_spark_and_give_the_same_lines(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(tmp_path, a=[line("x"), BAD])
+    paths = [f"file:{tmp_path}/a.jsonl"]
+    local = read_lines(session, paths)
+    monkeypatch.setattr(module, "LOCAL", "none:")
+    assert "CAST(NULL" not in plan(read_lines(session, paths)).upper()
+    assert_df_equality(read_lines(session, paths), local)
+
+
+def plan(df: DataFrame) -> str:
+    return str(df._jdf.queryExecution().toString())
+
+
+def test_a_crash_between_the_two_commits_heals_with_the_next_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = land(tmp_path / "l", a=[line("x"), BAD])
+    append = Store.append
+
+    def crash(store: Store, table: Table, df: DataFrame, run: int) -> int:
+        if table is INGEST_RUN:
+            raise OSError("killed")
+        return append(store, table, df, run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "append", crash)
+        with pytest.raises(OSError, match="killed"):
+            run_ingest(store, landing)
+    before = bronze(store)
+    with pytest.raises(ConfigError, match=f"run {RUN}: not greater than run {RUN}"):
+        run_ingest(store, landing)
+    assert run_ingest(store, landing, RUN + 1) == counts(1, 0, 2, 0)
+    assert bronze(store) == before
+    assert run_ingest(store, landing, RUN + 2) == IngestCounts()
+
+
+def test_other_nights_are_not_read_to_recognise_a_line(store: Store, tmp_path: Path) -> None:
+    for night in (1, 2):
+        landing = land(tmp_path / str(night), a=[line("x", night)])
+        run_ingest(store, landing, RUN + night)
+    table = Path(store.path(LANDING_LINE).removeprefix("file:"))
+    at = {row.run: row.file for row in _files(store)}
+    (table / at[RUN + 1]).unlink()
+    second = 1_793_491_200_000_000 + 86_400_000_000  # 2026-11-02
+    assert select_known(store.read(LANDING_LINE), second, second).count() == 1
+    assert select_known(store.read(LANDING_LINE), None, None).count() == 0
+
+
+def _files(store: Store) -> list[Any]:
+    name = F.element_at(F.split(F.input_file_name(), "/"), -1)
+    return store.read(LANDING_LINE).select("run", name.alias("file")).collect()
+
+
+def test_mark_repeated_keeps_the_first_place_of_what_is_not_known(session: SparkSession) -> None:
+    columns = "content_hash string, source_file string, line_number int"
+    rows = [("n", "b", 1), ("n", "a", 2), ("n", "a", 9), ("k", "a", 1), ("o", "c", 1)]
+    found = mark_repeated(
+        frame(session, rows, columns), frame(session, [("k",)], "content_hash string")
+    )
+    expected = frame(
+        session,
+        [
+            ("n", "b", 1, True),
+            ("n", "a", 2, False),
+            ("n", "a", 9, True),
+            ("k", "a", 1, True),
+            ("o", "c", 1, False),
+        ],
+        columns + ", repeated boolean",
+    )
+    assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_drop_known_compares_name_size_and_time(session: SparkSession) -> None:
+    columns = "source_file string, size bigint, modified_at timestamp"
+    at, later = "2026-11-21 00:00:00", "2026-11-21 00:00:01"
+    listed = [("a", 1, at), ("b", 1, at), ("c", 1, at), ("d", 1, at)]
+    known = [("a", 1, at), ("b", 2, at), ("c", 1, later)]
+    runs = (
+        frame(session, known, columns)
+        .groupBy()
+        .agg(F.collect_list(F.struct("source_file", "size", "modified_at")).alias("files"))
+    )
+    found = drop_known(frame(session, listed, columns), runs)
+    assert sorted(row.source_file for row in found.collect()) == ["b", "c", "d"]
+
+
+def frame(session: SparkSession, rows: list[tuple[Any, ...]], columns: str) -> DataFrame:
+    """Rows as SQL literals: no Python worker, and times are cast by Spark itself."""
+    names = [column.split()[0] for column in columns.split(", ")]
+    types = [column.split()[1] for column in columns.split(", ")]
+    arrays = [pa.array(column) for column in zip(*rows, strict=True)]
+    df = session.createDataFrame(pa.Table.from_arrays(arrays, names=names))
+    return df.select([F.col(name).cast(type_) for name, type_ in zip(names, types, strict=True)])
+
+
+def test_landing_without_files_and_landing_that_is_missing_are_told_apart(
+    store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "l").mkdir()
+    with pytest.raises(NoEvidenceError, match="found none; nothing was written"):
+        run_ingest(store, str(tmp_path / "l"))
+    with pytest.raises(LandingError, match="there is no such folder or file"):
+        run_ingest(store, str(tmp_path / "missing"))
+    with pytest.raises(LandingError, match="No FileSystem for scheme"):
+        run_ingest(store, "nowhere://host/l")
+    assert not os.path.exists(store.root.removeprefix("file:"))
+
+
+def test_a_remote_file_too_big_to_cross_is_named() -> None:
+    big = Row(source_file="s3a://b/big.jsonl", size=(1 << 30) + 1)
+    with pytest.raises(LandingError, match=r"s3a://b/big\.jsonl: .* Split it between two lines"):
+        check_files("s3a://b", [big])
+    check_files("/b", [Row(source_file="file:/b/big.jsonl", size=1 << 40)])
+
+
+def test_a_file_that_goes_away_while_it_is_read_is_a_landing_error(
+    store: Store, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "l", a=[line("x")])
+
+    def remove(text: str) -> None:
+        (tmp_path / "l" / "a.jsonl").unlink()
+
+    with pytest.raises(LandingError, match="nothing was written"):
+        ingest(store, landing, RUN, remove)
+    assert bronze(store) == []
+
+
+def test_bronze_of_a_newer_release_is_refused_before_a_line_is_written(
+    store: Store, tmp_path: Path
+) -> None:
+    store.create(replace(INGEST_RUN, version=2))
+    with pytest.raises(TableError, match=r"bronze\.ingest_run .* found 2"):
+        run_ingest(store, land(tmp_path / "l", a=[line("x")]))
+    assert not store.exists(LANDING_LINE)
+
+
+@pytest.fixture
+def job(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Run jobs/ingest.py in this session: its exit code and what it said on stderr."""
+
+    def call(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["ingest.py", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / "jobs" / "ingest.py"), run_name="__main__")
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, capsys.readouterr().err
+
+    return call
+
+
+def test_the_job_reports_progress_and_ends_with_the_code_of_its_error(
+    job: Callable[..., tuple[int, str]], store: Store, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "l", a=[line("x"), BAD])
+    options = ("--landing", landing, "--tables", store.root, "--run")
+    assert job(*options, str(RUN)) == (
+        0,
+        f"ingest: reading {landing}, run {RUN}\n"
+        "ingest: 1 new files\n"
+        "ingest: 2 lines = 1 accepted + 0 repeated + 1 quarantined\n",
+    )
+    land(tmp_path / "l", a=[line("y")])
+    code, said = job(*options, str(RUN))
+    assert code == 2
+    assert said.splitlines()[-1].startswith(f"error: run {RUN}: not greater than run {RUN}")
+    code, said = job(*options, "5")
+    assert code == 2
+    assert said.startswith("error: --run 5: expected a time in UTC as yyyymmddHHMMSS")
+    (tmp_path / "empty").mkdir()
+    assert job("--landing", str(tmp_path / "empty"), "--tables", store.root)[0] == 5
+    with store.hold(RUN, "audit"):
+        code, said = job(*options, str(RUN + 1))
+    assert code == 3
+    assert "held by audit run" in said

@@ -1,0 +1,221 @@
+"""Tables as Delta, and one run at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from chispa.dataframe_comparer import assert_df_equality
+from deltalake import DeltaTable
+from pyspark.errors import ArithmeticException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
+from featurelib.spark.store import Store, fit, resolve_uri, spark_schema
+from featurelib.tables import ALL, Table
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
+
+RUN = 20261121000000
+THING = Table(
+    layer="bronze",
+    name="thing",
+    comment="It's a thing.",
+    grain=("run", "level"),
+    schema=pa.schema([("run", pa.int64()), ("level", pa.int16()), ("note", pa.string())]),
+    required=frozenset({"run", "level"}),
+)
+
+pytestmark = pytest.mark.spark
+
+
+def things(session: SparkSession, run: int, *levels: int) -> DataFrame:
+    frame = session.createDataFrame(pa.table({"level": pa.array(levels, pa.int64())}))
+    return frame.select(F.lit(None).alias("note"), "level", F.lit(run).alias("run"))
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.full_name)
+def test_spark_schema_is_the_arrow_schema_of_the_table(table: Table) -> None:
+    schema = spark_schema(table)
+    assert to_arrow_schema(schema, timezone="UTC").names == table.schema.names
+    for field in to_arrow_schema(schema, timezone="UTC"):
+        assert field.type == table.schema.field(field.name).type
+    assert {field.name for field in schema.fields if not field.nullable} == table.required
+
+
+def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: Store) -> None:
+    store.create(CLUSTER_SNAPSHOT)
+    assert store.read(CLUSTER_SNAPSHOT).schema == spark_schema(CLUSTER_SNAPSHOT)
+    outside = DeltaTable(store.path(CLUSTER_SNAPSHOT).removeprefix("file:"))
+    assert outside.metadata().description == CLUSTER_SNAPSHOT.comment
+    assert outside.metadata().configuration == {
+        "featurelib.tableVersion": "1",
+        "delta.enableDeletionVectors": "false",
+        "delta.deletedFileRetentionDuration": "interval 90 days",
+        "delta.logRetentionDuration": "interval 90 days",
+    }
+    assert (outside.protocol().min_reader_version, outside.protocol().min_writer_version) == (1, 2)
+
+
+def test_append_adds_overwrite_replaces_and_every_version_can_be_read(store: Store) -> None:
+    session = store.session
+    store.append(THING, things(session, RUN, 1, 2), RUN)
+    before = store.version(THING)
+    assert store.append(THING, things(session, RUN + 1), RUN + 1) == before + 1  # of no row
+    after = store.overwrite(THING, things(session, RUN + 2, 9), RUN + 2)
+    expected = fit(THING, things(session, RUN, 1, 2))
+    assert_df_equality(
+        store.read(THING, before), expected, ignore_row_order=True, ignore_nullable=True
+    )
+    assert [row.level for row in store.read(THING).collect()] == [9]
+    assert store.version(THING) == after
+    assert store.newest_run(THING) == RUN + 2
+    assert store.read(THING).schema == spark_schema(THING)
+    newest, *_ = DeltaTable(store.path(THING).removeprefix("file:")).history(1)
+    assert json.loads(newest["userMetadata"])["run"] == RUN + 2
+
+
+def test_a_run_that_is_not_greater_than_the_newest_is_refused(store: Store) -> None:
+    assert store.newest_run(THING) is None
+    store.expect_newer(RUN, THING)
+    store.append(THING, things(store.session, RUN, 1), RUN)
+    version = store.version(THING)
+    for run in (RUN, RUN - 1):
+        with pytest.raises(ConfigError, match=f"run {run}: not greater than run {RUN}"):
+            store.expect_newer(run, THING)
+        with pytest.raises(ConfigError, match="nothing was written"):
+            store.append(THING, things(store.session, run, 2), run)
+    assert store.version(THING) == version
+
+
+def test_a_value_that_does_not_fit_its_column_is_an_error(session: SparkSession) -> None:
+    with pytest.raises(ArithmeticException, match="CAST_OVERFLOW"):
+        fit(THING, things(session, RUN, 40_000)).collect()
+
+
+def test_a_table_that_is_not_there_is_no_evidence(store: Store) -> None:
+    with pytest.raises(NoEvidenceError, match=r"bronze\.thing: there is none at file:/"):
+        store.read(THING)
+
+
+def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(store: Store) -> None:
+    store.create(replace(THING, version=2))
+    other = replace(THING, name="other")
+    later = Store(store.session, store.root)
+    with pytest.raises(TableError, match=r"expected featurelib\.tableVersion 1, found 2"):
+        later.create(other, THING)
+    with pytest.raises(TableError, match="run that release or a later one"):
+        later.append(THING, things(store.session, RUN, 1), RUN)
+    assert not store.exists(other)
+    assert len(DeltaTable(store.path(THING).removeprefix("file:")).history()) == 1
+
+
+def test_a_table_of_another_schema_is_refused(store: Store) -> None:
+    wider = replace(THING, schema=THING.schema.append(pa.field("more", pa.int8())))
+    store.create(wider)
+    with pytest.raises(TableError, match=r"differs: more tinyint"):
+        Store(store.session, store.root).read(THING)
+
+
+def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None:
+    store.append(THING, things(store.session, RUN, 1), RUN)
+    store.overwrite(THING, things(store.session, RUN + 1, 2), RUN + 1)
+    version = store.version(THING)
+    store.maintain(THING)
+    assert store.version(THING) == version  # it is so already
+    store.maintain(THING, retention_days=30, vacuum=True)
+    found = DeltaTable(store.path(THING).removeprefix("file:")).metadata().configuration
+    assert found["delta.deletedFileRetentionDuration"] == "interval 30 days"
+    assert [row.level for row in store.read(THING, version - 1).collect()] == [1]
+    assert store.newest_run(THING) == RUN + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("/a/b/", "file:/a/b"),
+        ("file:/a/b", "file:/a/b"),
+        ("file:///a/b/", "file:/a/b"),
+        ("a b", f"file:{os.getcwd()}/a b"),
+        ("s3a://bucket/a/", "s3a://bucket/a"),
+        ("hdfs:/a", "hdfs:/a"),
+    ],
+)
+def test_a_place_has_one_spelling(given: str, expected: str) -> None:
+    assert resolve_uri(given) == expected
+
+
+# A driver, and a child of it that outlives it as a JVM or a Python worker may.
+HOLDER = """
+import subprocess, sys
+from pathlib import Path
+from featurelib.spark.lock import hold_folder
+with hold_folder(Path(sys.argv[1]), 7, "ingest"):
+    child = subprocess.Popen(["sleep", "60"], close_fds=False, stdout=subprocess.DEVNULL)
+    print(child.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def hold_elsewhere(folder: str) -> tuple[subprocess.Popen[str], int]:
+    command = [sys.executable, "-c", HOLDER, folder]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    return holder, int(holder.stdout.readline())
+
+
+def test_a_second_run_is_told_who_holds_the_tables_until_that_one_dies(store: Store) -> None:
+    folder = store.root.removeprefix("file:")
+    holder, child = hold_elsewhere(folder)
+    try:
+        expected = rf"held by ingest run 7 \(pid {holder.pid} on .*nothing was written"
+        with pytest.raises(BusyError, match=expected), store.hold(RUN, "audit"):
+            pass
+        assert os.listdir(folder) == [".featurelib.lock"]
+        holder.kill()
+        holder.communicate()
+        os.kill(child, 0)  # it lives on
+        with store.hold(RUN, "audit"):
+            content = json.loads((Path(folder) / ".featurelib.lock").read_text())
+            assert (content["job"], content["run"], content["pid"]) == ("audit", RUN, os.getpid())
+            with pytest.raises(BusyError, match="held by audit run"), store.hold(RUN, "audit"):
+                pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+    with store.hold(RUN, "audit"):  # the first hold has ended
+        pass
+
+
+def test_only_one_of_many_that_start_together_gets_in(store: Store) -> None:
+    script = HOLDER.replace("print(child.pid, flush=True)", "child.kill(); print('in', flush=True)")
+    command = [sys.executable, "-c", script, store.root.removeprefix("file:")]
+    racers = [
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    deadline = time.monotonic() + 60
+    while sum(racer.poll() is None for racer in racers) > 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    outputs = [racer.communicate() for racer in racers]
+    assert sorted(out for out, _ in outputs) == ["", "", "", "in\n"]
+    assert sum("BusyError" in err for _, err in outputs) == 3
+
+
+def test_an_object_store_is_not_held(session: SparkSession) -> None:
+    with Store(session, "s3a://bucket/tables").hold(RUN, "ingest"):
+        pass
