@@ -161,7 +161,7 @@ if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
   [[ " ${command[*]} " == *" -XX:+Use"*"GC "* ]] || flags+=(-XX:+UseSerialGC)
   # A class archive fits one Java and one set of jars; Java ignores one that does not fit. It also finds no class in
   # it where the path of the jars holds a blank, so none is made there.
-  archive=$cache/classes-$(printf '%s\n' "$java_text" "$class_path" "$(ls -l "$spark_home/jars")" | cksum | tr ' ' -).jsa
+  archive=$cache/classes-$(printf '%s\n' "$java_text" "$class_path" "$(date -r "$spark_home/jars" +%s)" | cksum | tr ' ' -).jsa
   if [[ -f $archive ]]; then
     flags+=("-XX:SharedArchiveFile=$archive" -Xshare:auto)
   elif [[ $class_path != *' '* && ${CI:-} != true ]]; then # in CI nobody comes back to use it

@@ -59,7 +59,7 @@ def list_builds(features: int, catalogue: Catalogue | None = None) -> Builds:
     """One build a release, with the first `features` of the real and then made-up features."""
     known = catalogue or load()
     releases = [r for r in known.releases if _number(r.name) >= OLDEST]
-    made_up = [f"made.up.{i:02d}.version" for i in range(features - len(REAL))]
+    made_up = [f"app{i:02d}.version" for i in range(features - len(REAL))]
     names = sorted([*REAL[:features], *made_up])
     shape = (len(releases), len(names))
     minimum, maximum, levels = (np.zeros(shape, dtype=np.int16) for _ in range(3))

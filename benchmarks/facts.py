@@ -2,7 +2,7 @@
 
 Landing lines, snapshot rows and flat tables are three ways to write the same facts. One seed gives
 one fleet, on every machine; a night differs from the one before in its times, its epochs and in one
-cluster of a hundred. The first three brokers of a cluster are never ghosts, offenders or dissenters.
+cluster of a hundred. The first three brokers of a cluster are never ghosts or offenders.
 """
 
 from __future__ import annotations
@@ -149,8 +149,6 @@ def draw(shape: Shape, night: int = 0) -> Facts:
     controllers = np.where(combined[:, None], combined_software, separate_software)
     epoch = head_start[:, None] + night * RECORDS_A_DAY + np.cumsum(steps, axis=1)
     dissenter = _dissenters(ghost, disagrees)
-    loud = np.flatnonzero(dissenter >= 0)
-    epoch[loud, dissenter[loud]] = epoch[loud, -1]  # only ghosts and the last one come after it
     return Facts(
         shape=shape,
         night=night,
@@ -162,7 +160,7 @@ def draw(shape: Shape, night: int = 0) -> Facts:
         ghost=ghost,
         offender=offender,
         dissenter=dissenter,
-        epoch=_levelled(epoch, ghost, dissenter),
+        epoch=_levelled(epoch, dissenter),
     )
 
 
@@ -194,7 +192,7 @@ def _dissenters(ghost: Bool, disagrees: Bool) -> Int:
     return np.where(disagrees, last_but_one, -1)
 
 
-def _levelled(epoch: Int, ghost: Bool, dissenter: Int) -> Int:
+def _levelled(epoch: Int, dissenter: Int) -> Int:
     """`epoch` with everybody from a dissenter on at its epoch: the highest, and said twice."""
     later = (dissenter[:, None] >= 0) & (np.arange(epoch.shape[1]) >= dissenter[:, None])
     return np.where(later, epoch[:, -1:], epoch)

@@ -58,6 +58,7 @@ def judge(
     target = search(asking, limits.ceiling)
     blockers = _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
+    _unstable(asking, said)
     verdict = _verdicts(asking, limits, target, unknown.clusters, unknown_feature)
     counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
     readiness = _readiness(evidence, limits, asking, verdict, target, blockers, counts)
@@ -172,6 +173,20 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
         level=highest[questions],
     )
     return hit & (target <= asked.current)
+
+
+def _unstable(asking: Judge, said: Findings) -> None:
+    """Nodes that support more of metadata.version than is stable in their software."""
+    asked, limits = asking.asked, asking.bounds
+    above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
+    questions = np.flatnonzero(above & (limits.seen <= limits.newest_known))
+    said.add(
+        "unstable_features_enabled",
+        asked.cluster[questions],
+        feature=_features(asking.evidence, questions),
+        finalized_level=_current(asking, questions),
+        level=limits.seen[questions],
+    )
 
 
 def _verdicts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +66,7 @@ def read_levels(
     maps = _Maps(batch.column("level_maps"))
     witnesses = Flat(batch.column("witnesses"))
     kind, at = witnesses.field("kind"), witnesses.field("at")
-    too_old = as_of - at > max_age
+    too_old = np.abs(as_of - at) > max_age
     order = np.lexsort((kind, too_old, kind == TOOL, witnesses.row))
     first = order[np.concatenate(([True], np.diff(witnesses.row[order]) != 0))[: len(order)]]
     row = witnesses.row[first]
@@ -87,12 +88,17 @@ def read_levels(
     chosen = np.full(clusters, -1, dtype=np.int64)
     chosen[row] = witnesses.field("levels")[first]
     rows: dict[int, Rows] = {}
-    _read_features_nodes(batch, levels, rows, generations, as_of - max_age)
+    _read_features_nodes(batch, levels, rows, generations, _Age(as_of, max_age))
     chosen[list(rows)] = -1
     _dispute_kinds(levels, maps, witnesses, chosen, rows)
     _dispute_nodes(levels, maps, Flat(batch.column("listeners")), chosen)
     _enter(levels, maps, chosen, rows)
     return levels
+
+
+class _Age(NamedTuple):
+    as_of: int
+    longest: int
 
 
 class _Maps:
@@ -145,7 +151,7 @@ def _read_features_nodes(
     levels: Levels,
     rows: dict[int, Rows],
     generations: dict[int, Generation],
-    oldest: int,
+    age: _Age,
 ) -> None:
     read_at = integers(batch.column("features_node_at"))
     version = integers(batch.column("features_node_version"))
@@ -155,7 +161,7 @@ def _read_features_nodes(
         levels.kind[cluster] = int(Witness.FEATURES_NODE)
         levels.at[cluster], levels.line[cluster] = read_at[cluster], line[cluster]
         levels.epoch[cluster] = version[cluster]
-        levels.too_old[cluster] = read_at[cluster] < oldest
+        levels.too_old[cluster] = abs(age.as_of - int(read_at[cluster])) > age.longest
         rows[cluster] = []
         text: str | None = texts[cluster].as_py()
         levels.trusted[cluster] = text is not None

@@ -133,7 +133,7 @@ def read_nodes(
     in_zookeeper = any_of(
         said.registrations.row, said.registrations.field("witness") == ZOOKEEPER, said.clusters
     )
-    proven = ((authority_at > 0) & (as_of - authority_at <= max_age)) | vouched
+    proven = ((authority_at > 0) & (np.abs(as_of - authority_at) <= max_age)) | vouched
     proven = np.where(said.zookeeper & ~kraft, in_zookeeper | vouched, proven)
     membership = Membership(
         zookeeper=said.zookeeper,
@@ -255,7 +255,8 @@ def _describe(
         voter=_is_voter(said, keys),
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         expected_only=expected_only,
-        too_old=(at > 0) & (age.as_of - at > age.longest),
+        # A time as far ahead is no better: such a clock cannot be believed.
+        too_old=(at > 0) & (np.abs(age.as_of - at) > age.longest),
         not_answering=(failed_at > answered_at) & ~confirmed,
         not_asked=~answers & (failed_at == 0) & ~confirmed,
         stable_metadata=stable,

@@ -11,6 +11,10 @@ from datetime import datetime
 
 from featurelib.feature import Phase, Severity, Verdict
 
+# Worst first: the enums list them so.
+SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:

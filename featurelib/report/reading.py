@@ -1,0 +1,108 @@
+"""Reads rows of the gold tables into a report's values, a row at a time.
+
+Every text from outside is cleaned here, and nothing is counted or judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from featurelib.feature import Severity, Verdict
+from featurelib.report.clean import clean
+from featurelib.report.model import Finding, Incompatible, Level, Readiness, Step
+from featurelib.report.words import Columns, Words
+
+Value = TypeVar("Value")
+FindLine = Callable[[int], str | None]
+
+
+def group_by_cluster(
+    table: pa.Table, schema: pa.Schema, read: Callable[[Any], Value]
+) -> dict[str, list[Value]]:
+    """The rows of each cluster, read; columns that `schema` does not name are left out."""
+    groups: dict[str, list[Value]] = defaultdict(list)
+    for row in table.select(schema.names).to_pylist():
+        groups[row["cluster"]].append(read(row))
+    return groups
+
+
+class Reader:
+    """Reads rows with the words of one dialect and the names of one catalogue."""
+
+    def __init__(self, words: Words, find_line: FindLine) -> None:
+        self._words = words
+        self._find_line = find_line
+
+    def finding(self, row: Any) -> Finding:
+        """A row of featurelib.schema.FINDING."""
+        columns: Columns = row
+        said = self._words.say(columns)
+        feature, code, line_id = row["feature"], row["code"], row["line_id"]
+        line = None if line_id is None else self._find_line(line_id)
+        time = row["observed_at"]
+        return Finding(
+            code=clean(code),
+            severity=Severity(row["severity"]),
+            message=said.message,
+            remedy=said.remedy,
+            command=said.command,
+            source=said.source,
+            role=row["role"],
+            node_id=row["node_id"],
+            feature=None if feature is None else clean(feature),
+            finalized=self._words.level(feature, row["finalized_level"]),
+            level=self._words.level(feature, row["level"]),
+            supported=self._words.supported(feature, row["min_version"], row["max_version"]),
+            epoch=row["epoch"],
+            observed_at=None if time is None else time.astimezone(UTC),
+            line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
+            line=None if line is None else clean(line),
+            detail=self._words.detail(code, row["detail"]),
+        )
+
+    def readiness(self, row: Any) -> Readiness:
+        """A row of featurelib.schema.READINESS."""
+        feature = row["feature"]
+        return Readiness(
+            feature=clean(feature),
+            verdict=Verdict(row["verdict"]),
+            finalized=self._words.level(feature, row["finalized_level"]),
+            target=self._words.level(feature, row["target"]),
+            ceiling=self._words.level(feature, row["ceiling"]),
+            available=self._words.level(feature, row["available"]),
+            blockers=row["blockers"] or 0,
+            unknowns=row["unknowns"] or 0,
+        )
+
+    def incompatible(self, row: Any) -> Incompatible:
+        """A row of featurelib.schema.INCOMPATIBLE_BROKER."""
+        feature = row["feature"]
+        return Incompatible(
+            role=row["role"],
+            node_id=row["node_id"],
+            feature=clean(feature),
+            finalized=self._known_level(feature, row["finalized_level"]),
+            supported=self._words.supported(feature, row["min_version"], row["max_version"]),
+            fenced=row["fenced"],
+        )
+
+    def step(self, row: Any) -> Step:
+        """One of the steps of a row of featurelib.schema.UPGRADE_PLAN."""
+        feature = row["feature"]
+        return Step(
+            feature=clean(feature),
+            from_level=self._known_level(feature, row["from_level"]),
+            to_level=self._known_level(feature, row["to_level"]),
+            upgrade_type=row["upgrade_type"],
+            timeout_ms=row["timeout_ms"],
+        )
+
+    def _known_level(self, feature: str, number: int) -> Level:
+        level = self._words.level(feature, number)
+        assert level is not None  # the schemas of these rows allow no null here
+        return level
