@@ -16,12 +16,12 @@ from featurelib.core import evidence as facts
 from featurelib.core import missing
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import Dialect
-from featurelib.core.evidence import Conditions, Evidence
+from featurelib.core.evidence import Conditions, Evidence, Questions
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
 from featurelib.core.plan import plans
 from featurelib.core.rules import RULES
 from featurelib.core.target import Bounds, Judge, bounds, search
-from featurelib.feature import Severity, Verdict
+from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.schema import INCOMPATIBLE_BROKER, READINESS
 
 
@@ -86,7 +86,13 @@ def _incompatible(asking: Judge, said: Findings) -> pa.Table:
     lowest = np.where(asked.finalized_min > 0, asked.finalized_min, asked.current)
     hit = rule(asking.node_rows(asked.current, pairs, lowest)) & ~asked.pair_unclear[pairs]
     pair, subject = evidence.expand(pairs[hit])
-    question, who = asked.pair_question[pair], evidence.subjects
+    who = evidence.subjects
+    # A controller that replays a level it does not support ends. One that answers supports it, and
+    # its listener only leaves the unstable level out.
+    is_metadata = _is_feature(asked, METADATA_VERSION)[asked.pair_question[pair]]
+    keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
+    pair, subject = pair[keep], subject[keep]
+    question = asked.pair_question[pair]
     said.add(
         "incompatible_with_finalized",
         asked.cluster[question],
@@ -106,6 +112,10 @@ def _incompatible(asking: Judge, said: Findings) -> pa.Table:
         [fenced if name == "fenced" else rows[name] for name in INCOMPATIBLE_BROKER.names],
         schema=INCOMPATIBLE_BROKER,
     )
+
+
+def _is_feature(asked: Questions, name: str) -> Bool:
+    return asked.feature == (asked.names.index(name) if name in asked.names else -1)
 
 
 def _listed(values: Int, listed: Bool, pair: Int) -> Int:

@@ -51,6 +51,7 @@ class Subjects:
     too_old: Bool
     not_answering: Bool
     not_asked: Bool
+    own_word: Bool  # a controller's range that nothing but its own listener tells
     stable_metadata: Int  # what its own controller listener calls the newest stable level; -1
 
 
@@ -259,6 +260,7 @@ def _describe(
         too_old=(at > 0) & (np.abs(age.as_of - at) > age.longest),
         not_answering=(failed_at > answered_at) & ~confirmed,
         not_asked=~answers & (failed_at == 0) & ~confirmed,
+        own_word=(role == CONTROLLER) & ~stands_in & ~believe_entry & answers,
         stable_metadata=stable,
     )
 

@@ -166,14 +166,19 @@ class Fold:
 
     def _add_features_node(self, said: Znode, at: int, line: int) -> None:
         node = self.state.node
+        # Kafka's code says /feature, the KIP /features: that one counts where the other is unknown.
+        by_code = said.path == "/feature"
         if said.data is None:
-            node.absent_at = max(node.absent_at, at)
+            if by_code:
+                node.absent_at = max(node.absent_at, at)
             return
         incarnation = -1 if said.czxid is None else said.czxid
         version = -1 if said.version is None else said.version
-        node.recreated |= node.at > 0 and incarnation != node.incarnation
-        if (incarnation, version, at, line) > (node.incarnation, node.version, node.at, node.line):
-            node.incarnation, node.version = incarnation, version
+        if node.at > 0 and node.by_code == by_code:
+            node.recreated |= incarnation != node.incarnation
+        order = (node.by_code, node.incarnation, node.version, node.at, node.line)
+        if (by_code, incarnation, version, at, line) > order:
+            node.by_code, node.incarnation, node.version = by_code, incarnation, version
             node.at, node.line, node.data = at, line, said.data
 
     def _add_members(self, said: ClusterDescription, at: int, line: int) -> None:

@@ -63,6 +63,8 @@ def replay(
 def level_map(image: Log) -> Map:
     """What the log finalizes at its end, as (feature, level, level), sorted by feature."""
     levels = {METADATA_VERSION: UNSET_METADATA_VERSION, **image.levels}
+    # A feature record for kraft.version moves nothing: only the raft layer's control record does.
+    levels.pop(KRAFT_VERSION, None)
     if image.kraft_version:
         levels[KRAFT_VERSION] = image.kraft_version
     return tuple((name, level, level) for name, level in sorted(levels.items()))

@@ -82,8 +82,9 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
-    """The features node, by (czxid, version, time, line); absence by time alone."""
+    """The features node, by (path, czxid, version, time, line); absence by time alone."""
 
+    by_code: bool = False  # read at /feature, as the code has it, and not at the KIP's /features
     incarnation: int = -1
     version: int = -1
     at: int = 0
