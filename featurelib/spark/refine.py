@@ -8,6 +8,7 @@ what a crash left open is followed up before anything new is folded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -25,6 +26,7 @@ from featurelib.snapshot.history import History
 from featurelib.spark.store import Store, arrow_type
 from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables.table import Table
 
 BATCH_CLUSTERS = 500
 FOLDED = SNAPSHOT.append(pa.field("changes", pa.list_(CHANGE)))
@@ -183,15 +185,20 @@ def _follow_up(store: Store, bronze: DataFrame, upto: int | None) -> None:
     """Append to each history what the snapshot holds and it does not."""
     if upto is None:
         return
-    for table, finalized in ((NODE_ADVERTISEMENT, False), (FINALIZED_FEATURES, True)):
+
+    def append(table: Table, finalized: bool) -> None:
         since = store.newest_run(table) or 0
         if since >= upto:
-            continue
+            return
         lines = bronze.filter((F.col("run") > F.lit(since)) & (F.col("run") <= F.lit(upto)))
         changes = store.read(CLUSTER_SNAPSHOT).select("cluster", F.inline("changes"))
         said = history_of_lines(lines, finalized)
         learned = history_of_changes(changes, since, finalized)
         store.append(table, said.unionByName(learned), upto)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        histories = ((NODE_ADVERTISEMENT, False), (FINALIZED_FEATURES, True))
+        list(pool.map(lambda history: append(*history), histories))
 
 
 def history_of_lines(lines: DataFrame, finalized: bool) -> DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,7 +42,13 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
     submitted = _was_submitted()
     if not submitted:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings = {"spark.master": "local[*]", "spark.jars": find_jars(), **read_settings()}
+        settings = {
+            "spark.master": "local[*]",
+            "spark.jars": find_jars(),
+            # Nothing is kept there, but Spark makes the folder: not where somebody works.
+            "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "featurelib-warehouse"),
+            **read_settings(),
+        }
         for key, value in {**settings, **(overrides or {})}.items():
             builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -44,13 +45,17 @@ class Store:
 
     def create(self, *tables: Table) -> None:
         """Make the tables that are not there, and check those that are: all checks come first."""
-        there = {table.full_name: self.exists(table) for table in tables}
-        for table in tables:
-            if there[table.full_name]:
-                self.check(table)
-        for table in tables:
-            if not there[table.full_name]:
-                self._create(table)
+        unknown = [table for table in tables if table.full_name not in self._opened]
+        if not unknown:
+            return
+        # Side by side: each is a commit of its own, and most of its time is waiting.
+        with ThreadPoolExecutor(max_workers=len(unknown)) as pool:
+            there = list(pool.map(self.exists, unknown))
+            for table, exists in zip(unknown, there, strict=True):
+                if exists:
+                    self.check(table)
+            absent = [table for table, exists in zip(unknown, there, strict=True) if not exists]
+            list(pool.map(self._create, absent))
 
     def check(self, table: Table) -> None:
         """TableError unless the table is there as this release reads and writes it."""
