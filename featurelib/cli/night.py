@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow.compute as pc
 import typer
 
+from featurelib.catalogue import load as load_catalogue
 from featurelib.cli.entrance import say
-from featurelib.errors import ConfigError
+from featurelib.core.audit import Judged
+from featurelib.core.dialect import load as load_dialect
+from featurelib.errors import ConfigError, LandingError
 from featurelib.feature import Severity
 from featurelib.fleet import Fleet, parse_fleet
 from featurelib.planfile import file_name
+from featurelib.report import (
+    Ingest,
+    Report,
+    RunInfo,
+    render_json,
+    render_text,
+    summarize,
+    write_text,
+)
 from featurelib.settings import Settings, parse_settings
+from featurelib.tables.bronze import LANDING_LINE
 
 if TYPE_CHECKING:
     from featurelib.spark.ingest import IngestCounts
@@ -24,6 +39,7 @@ REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
 NEWEST = "newest"
+DIALECT = "strict"
 
 LandingOrSamples = Annotated[
     str | None,
@@ -95,6 +111,8 @@ def choose_places(
             f"--tables: expected a folder or URI beside --landing {landing}, found none. "
             "Add --tables FOLDER; it is made if it is not there."
         )
+    if landing:
+        expect_folder(landing)
     inventory = SAMPLES / "fleet.toml" if samples else REPOSITORY / "conf" / "fleet.toml"
     rules = REPOSITORY / "conf" / "audit.toml"
     return Places(
@@ -105,6 +123,16 @@ def choose_places(
         settings=parse_settings(*_read(config, rules)),
         as_of=_time(NEWEST if samples and as_of is None else as_of),
     )
+
+
+def expect_folder(landing: str) -> None:
+    """LandingError for a local folder that is not there: said before Spark is started."""
+    path = landing.removeprefix("file://").removeprefix("file:")
+    if "://" not in path and not Path(path).exists():
+        raise LandingError(
+            f"landing {landing}: there is no such folder or file; nothing was written. "
+            "Name the folder that holds the landing files with --landing."
+        )
 
 
 def _read(named: str | None, usual: Path) -> tuple[str, str]:
@@ -142,8 +170,7 @@ def judge_and_publish(
     counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import audit
-    from featurelib.spark.files import Folder
+    from featurelib.spark.audit import audit, locate_lines
 
     audited = audit(
         store,
@@ -154,25 +181,56 @@ def judge_and_publish(
         severities=places.settings.severities,
         say=say,
     )
-    del counts, limit
-    if places.out is not None:
-        folder = Folder(store.session, places.out)
-        plans = audited.judged.plans
-        texts = {
-            file_name(cluster): text
-            for cluster, text in zip(
-                plans["cluster"].to_pylist(), plans["plan"].to_pylist(), strict=True
-            )
-            if text is not None
-        }
-        for name, text in texts.items():
-            folder.write(f"plans/{name}", text)
-        folder.keep_only("plans", set(texts))
-        say(f"nightly: {len(texts)} plans in {folder.uri}/plans")
-    if fail_on is None:
-        return 0
-    order = [severity.value for severity in Severity]
-    worst = min(
-        (order.index(s) for s in audited.judged.findings["severity"].to_pylist()), default=9
+    store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
+    plans = plan_files(audited.judged)
+    lines = locate_lines(store, audited.judged.findings)
+    report = summarize(
+        audited.judged,
+        RunInfo(number=run, as_of=audited.as_of, release=audited.release, ingest=_ingest(counts)),
+        load_catalogue(),
+        load_dialect(DIALECT),
+        names=places.fleet.names,
+        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
+        find_line=lines.get,
     )
-    return int(worst <= order.index(fail_on.value))
+    if places.out is not None:
+        publish(store, places.out, report, dict(plans.values()))
+    write_text(report, sys.stdout, limit=limit)
+    return int(fail_on is not None and _is_reached(fail_on, audited.judged))
+
+
+def plan_files(judged: Judged) -> dict[str, tuple[str, str]]:
+    """By cluster with steps: the name of its plan file, and its text."""
+    rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
+    return {cluster: (file_name(cluster), text) for cluster, text in rows if text is not None}
+
+
+def publish(store: Store, out: str, report: Report, plans: dict[str, str]) -> None:
+    """Write the reports and the plan files; plans of other nights go."""
+    from featurelib.spark.files import Folder
+
+    folder = Folder(store.session, out)
+    for name, text in plans.items():
+        folder.write(f"plans/{name}", text)
+    folder.keep_only("plans", set(plans))
+    folder.write("report.json", render_json(report).decode())
+    folder.write("report.txt", render_text(report, limit=0))
+    say(f"report: {folder.uri}/report.txt, report.json and {len(plans)} plans in plans/")
+
+
+def _ingest(counts: IngestCounts | None) -> Ingest | None:
+    if counts is None:
+        return None
+    return Ingest(
+        lines=counts.lines,
+        accepted=counts.accepted,
+        repeated=counts.repeated,
+        quarantined=counts.quarantined,
+    )
+
+
+def _is_reached(fail_on: Severity, judged: Judged) -> bool:
+    """Whether some finding is as severe as `fail_on`, or more."""
+    order = [severity.value for severity in Severity]
+    found = pc.unique(judged.findings["severity"]).to_pylist()
+    return any(order.index(severity) <= order.index(fail_on.value) for severity in found)

@@ -58,6 +58,8 @@ def judge(
     target = search(asking, limits.ceiling)
     blockers = _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
+    unsure = unknown_feature | ~asking.asked.known
+    unknown_feature |= asking.rests_on(target, unsure) & (target > asking.asked.current)
     _unstable(asking, said)
     verdict = _verdicts(asking, limits, target, unknown.clusters, unknown_feature)
     counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question

@@ -231,7 +231,7 @@ def _describe(
     believe_entry &= ~((entry_profile == profiles.empty) & (profile >= 0) & system_off[cluster])
     profile = np.where(believe_entry, entry_profile, profile)
     partial &= ~believe_entry
-    at = np.where(believe_entry, np.maximum(entry_at, at), at)
+    at = np.where(believe_entry, entry_at, at)
     line = np.where(believe_entry, pick(said.registrations.field("line"), entry, 0), line)
 
     fenced = _fenced(said, keys, entry)

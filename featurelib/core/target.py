@@ -183,10 +183,27 @@ class Judge:
                 code = asked.names.index(dependency.other)
                 at = find(keys, asked.cluster[rows] * len(asked.names) + code)
                 there = np.where(at >= 0, state[np.maximum(at, 0)], 0)
+                # Where it is not known what is finalized, nothing is refused: see `rests_on`.
+                unsure = (at >= 0) & ~asked.known[np.maximum(at, 0)]
+                there = np.where(unsure, np.maximum(there, dependency.least), there)
             worse = dependency.least - there > needed[rows] - proposed[rows]
             needed[rows[worse]] = dependency.least
             proposed[rows[worse]] = there[worse]
         return needed, proposed
+
+    def rests_on(self, level: Int, others: Bool) -> Bool:
+        """Questions whose `level` depends on a feature of their cluster that is among `others`."""
+        asked, names = self.asked, self.asked.names
+        keys = asked.cluster * len(names) + asked.feature
+        hit = np.zeros(len(level), dtype=bool)
+        for dependency in self.catalogue.dependencies:
+            if dependency.feature in names and dependency.other in names:
+                mine = asked.feature == names.index(dependency.feature)
+                rows = np.flatnonzero(mine & (level == dependency.level))
+                wanted = asked.cluster[rows] * len(names) + names.index(dependency.other)
+                at = find(keys, wanted)
+                hit[rows] |= (at >= 0) & others[np.maximum(at, 0)]
+        return hit
 
     def _unregistered_voters(self) -> Int:
         """Voters each cluster's log does not know, where controllers have to register."""

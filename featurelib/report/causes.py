@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from featurelib.feature import METADATA_VERSION, Severity
-from featurelib.report.model import Cluster, Cause, Finding, Range
-from featurelib.report.words import say_code
+from featurelib.report.model import Cause, Cluster, Finding, Range
+from featurelib.report.words import metadata_first, say_code
 
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 BY_NODE = "unsupported_by_node"
@@ -74,7 +74,7 @@ def _cause(key: _Key, rows: list[tuple[Cluster, Finding]], alone: int) -> Cause:
         severity=key.severity,
         feature=key.feature,
         supported=key.supported,
-        features=tuple(sorted(features)),
+        features=tuple(sorted(features, key=metadata_first)),
         clusters=len(clusters),
         alone=alone,
         nodes=len(nodes),

@@ -20,8 +20,8 @@ def lead(report: Report) -> str:
             "Collect the fleet again, or judge as of the newest line with --as-of newest."
         )
     if fleet.need_person == 0 and fleet.can_move == 0:
-        where = "the one cluster has" if fleet.clusters == 1 else f"all {fleet.clusters:,} have"
-        return f"Nothing is wrong, and nothing is left to finalize: {where} no open finding."
+        where = phrases.count(fleet.clusters, "cluster")
+        return f"Nothing is wrong, and nothing is left to finalize, in {where}."
     parts = [f"{fleet.need_person:,} of {phrases.count(fleet.clusters, 'cluster')} need a person"]
     if fleet.can_move:
         parts.append(f"{fleet.can_move:,} can finalize something now")
@@ -29,7 +29,7 @@ def lead(report: Report) -> str:
 
 
 def hint(report: Report) -> tuple[str, str]:
-    """The most useful next step: a sentence, and its command or file, which may be empty."""
+    """The most useful next step: a sentence, and a command or a file, which may be empty."""
     if report.fleet.all_too_old:
         return "Judge as of the newest line:", f"{NIGHTLY} --as-of newest"
     for severity in (Severity.CRITICAL, None, Severity.UNKNOWN, Severity.BLOCKER, Severity.WARNING):
@@ -52,5 +52,6 @@ def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | Non
     for cluster in report.clusters:
         for finding in cluster.findings:
             if finding.severity is severity:
-                return f"In {cluster.name}: {finding.remedy}", finding.command
+                # Its command stands with the finding: whether it fits is for a person to say.
+                return f"{cluster.name}: {finding.message} {finding.remedy}", ""
     return None

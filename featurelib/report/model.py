@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
 
 from featurelib.feature import Phase, Severity, Verdict
+
+Count = Annotated[int, Meta(ge=0)]
+Time = Annotated[datetime, Meta(tz=True)]
 
 # Worst first: the enums list them so.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
@@ -37,10 +43,10 @@ class Range:
 class Ingest:
     """What this run read: lines = accepted + repeated + quarantined."""
 
-    lines: int
-    accepted: int
-    repeated: int
-    quarantined: int
+    lines: Count
+    accepted: Count
+    repeated: Count
+    quarantined: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,7 @@ class Run:
     """The run: its number, the time it judged as of, and by which catalogue and dialect."""
 
     number: int
-    as_of: datetime
+    as_of: Time
     release: str
     catalogue: str
     dialect: str
@@ -64,16 +70,16 @@ class Fleet:
     what is finalized already. `all_too_old`: nothing could be judged for the age of the evidence.
     """
 
-    clusters: int
-    clusters_by_verdict: dict[Verdict, int]
-    clusters_by_phase: dict[Phase, int]
-    features: int
-    features_by_verdict: dict[Verdict, int]
-    findings: int
-    findings_by_severity: dict[Severity, int]
-    need_person: int
-    can_move: int
-    incompatible_nodes: int
+    clusters: Count
+    clusters_by_verdict: dict[Verdict, Count]
+    clusters_by_phase: dict[Phase, Count]
+    features: Count
+    features_by_verdict: dict[Verdict, Count]
+    findings: Count
+    findings_by_severity: dict[Severity, Count]
+    need_person: Count
+    can_move: Count
+    incompatible_nodes: Count
     all_too_old: bool
 
 
@@ -92,9 +98,9 @@ class Cause:
     feature: str | None
     supported: Range | None
     features: tuple[str, ...]
-    clusters: int
-    alone: int
-    nodes: int
+    clusters: Count
+    alone: Count
+    nodes: Count
     held: tuple[str, ...]
 
 
@@ -112,8 +118,8 @@ class Readiness:
     target: Level | None
     ceiling: Level | None
     available: Level | None
-    blockers: int
-    unknowns: int
+    blockers: Count
+    unknowns: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +143,7 @@ class Finding:
     level: Level | None
     supported: Range | None
     epoch: int | None
-    observed_at: datetime | None
+    observed_at: Time | None
     line_id: str | None
     line: str | None
     detail: str | None
@@ -179,7 +185,7 @@ class Cluster:
     name: str
     verdict: Verdict
     phase: Phase
-    nodes: int
+    nodes: Count
     needs_person: bool
     summary: str
     readiness: tuple[Readiness, ...]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
-from featurelib.report.causes import BY_NODE
+from featurelib.report.causes import BY_NODE, CONSEQUENCE
 from featurelib.report.model import Finding, Step
-from featurelib.report.words import say_code
+from featurelib.report.words import metadata_first, say_code
 
 FEATURES = 1  # named in one line; the others are counted
 
@@ -22,9 +22,11 @@ def summarize_cluster(verdict: Verdict, findings: Sequence[Finding], steps: Sequ
         parts.append(_in_the_way(findings))
     if not any(parts) and not steps:
         parts.append(_problem(findings, Severity.WARNING))
-    if steps:
+    if steps and verdict is Verdict.READY:
         moves = [f"{step.feature} {step.to_level.text}" for step in steps]
         parts.append(f"can finalize {phrases.some(moves, FEATURES)}")
+    elif steps:
+        parts.append(f"can finalize {phrases.count(len(steps), 'feature')}")
     return "; ".join(filter(None, parts)) or "nothing to do"
 
 
@@ -41,20 +43,24 @@ def _problem(findings: Sequence[Finding], severity: Severity) -> str:
 
 
 def _in_the_way(findings: Sequence[Finding]) -> str:
+    """`system off; broker 2 holds back metadata.version and 2 more`."""
     found = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in found if finding.code == BY_NODE]
     if not by_node:
         return _problem(findings, Severity.BLOCKER)
-    features = list(dict.fromkeys(finding.feature or "" for finding in by_node))
-    ids = {finding.node_id for finding in by_node if finding.node_id is not None}
-    roles = {finding.role for finding in by_node}
-    role = roles.pop() if len(roles) == 1 else None
-    verb = "holds" if len(ids) == 1 else "hold"
-    return f"{phrases.nodes(role, ids)} {verb} back {phrases.some(features, FEATURES)}"
+    codes = {finding.code for finding in found} - {BY_NODE, CONSEQUENCE}
+    named = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
+    verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
+    nodes = f"{_nodes(by_node)} {verb} back {phrases.some(named, FEATURES)}"
+    return "; ".join([*map(say_code, sorted(codes)), nodes])
 
 
 def _who(findings: Sequence[Finding]) -> str:
+    nodes = _nodes(findings)
+    return f" ({nodes})" if nodes else ""
+
+
+def _nodes(findings: Sequence[Finding]) -> str:
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
-    role = roles.pop() if len(roles) == 1 else None
-    return f" ({phrases.nodes(role, ids)})" if ids else ""
+    return phrases.nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""

@@ -32,10 +32,12 @@ from featurelib.report.model import (
 )
 from featurelib.report.reading import FindLine, Reader, group_by_cluster
 from featurelib.report.summary import summarize_cluster
-from featurelib.report.words import Words
+from featurelib.report.words import Words, metadata_first
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A person has to look even where conf/audit.toml made light of the findings.
+OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +120,10 @@ def _cluster(
         verdict=verdict,
         phase=Phase(row["phase"]),
         nodes=row["nodes"] or 0,
-        needs_person=any(finding.severity is not Severity.INFO for finding in findings),
+        needs_person=verdict in OPEN
+        or any(finding.severity is not Severity.INFO for finding in findings),
         summary=summarize_cluster(verdict, findings, steps),
-        readiness=tuple(sorted(readiness, key=lambda ready: ready.feature)),
+        readiness=tuple(sorted(readiness, key=lambda ready: metadata_first(ready.feature))),
         findings=tuple(findings),
         incompatible=tuple(
             sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
@@ -135,16 +138,15 @@ def _worst_first(cluster: Cluster) -> tuple[bool, int, str, str]:
     return not critical, VERDICT_RANK[cluster.verdict], cluster.name, cluster.key
 
 
-def _finding_order(found: Finding) -> tuple[int, str, str, int, str, str, str]:
+def _finding_order(found: Finding) -> tuple[object, ...]:
     node = -1 if found.node_id is None else found.node_id
-    severity = SEVERITY_RANK[found.severity]
-    # The message and line settle the order of rows that are alike in all else.
     return (
-        severity,
+        SEVERITY_RANK[found.severity],
         found.code,
         found.role or "",
         node,
-        found.feature or "",
+        metadata_first(found.feature or ""),
+        # Rows that are alike so far are told apart by what they say and where it was read.
         found.message,
         found.line_id or "",
     )

@@ -71,9 +71,12 @@ class Words:
         """A range with the name of its upper end, or None where the feature is not listed."""
         if low is None or high is None:
             return None
-        name = self._catalogue.level_name(feature, high) if feature else str(high)
-        end = f" (up to {name})" if name != str(high) else ""
-        return Range(min_version=low, max_version=high, text=f"{low}-{high}{end}")
+        level = self.level(feature, high)
+        assert level is not None
+        if low == high:
+            return Range(min_version=low, max_version=high, text=f"{level.text} only")
+        name = level.text.removeprefix(str(high)).replace("(", "(up to ", 1)
+        return Range(min_version=low, max_version=high, text=f"{low}-{high}{name}")
 
     def detail(self, code: str, text: str | None) -> str | None:
         """What was seen, safe to show, with the names of levels of metadata.version added."""
@@ -88,11 +91,10 @@ class Words:
         values = self._values(columns)
         message = wording.message.format_map(values)
         remedy = wording.remedy.format_map(values)
-        quoted = {key: shlex.quote(value) for key, value in values.items()}
         return Said(
             message=_open_sentence(wording.message, message).rstrip(),
             remedy=_open_sentence(wording.remedy, remedy),
-            command=wording.command.format_map(quoted),
+            command=_fill_command(wording.command, values),
             source=wording.source,
         )
 
@@ -101,7 +103,7 @@ class Words:
         level = self.level(feature, columns["level"])
         finalized = self.level(feature, columns["finalized_level"])
         supported = self.supported(feature, columns["min_version"], columns["max_version"])
-        node = columns["node_id"]
+        node, detail = columns["node_id"], columns["detail"]
         return {
             "role": columns["role"] or "node",
             "node": "?" if node is None else str(node),
@@ -109,7 +111,8 @@ class Words:
             "range": NOT_LISTED if supported is None else supported.text,
             "level": "?" if level is None else level.text,
             "finalized": "an unknown level" if finalized is None else finalized.text,
-            "detail": self.detail(columns["code"], columns["detail"]) or "",
+            # An empty detail has nothing to add; a missing one should have been there.
+            "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
             "observed_at": show_time(columns["observed_at"]) or "an unknown day",
             "dated": self._catalogue.dated,
         }
@@ -119,9 +122,21 @@ class Words:
         return found[0] if level is None else f"{METADATA_VERSION} {level.text}"
 
 
+def _fill_command(template: str, values: dict[str, str]) -> str:
+    """A command with its values quoted for a shell; most findings have none to fill."""
+    if "{" not in template:
+        return template
+    return template.format_map({key: shlex.quote(value) for key, value in values.items()})
+
+
 def show_time(time: datetime | None) -> str | None:
     """A time to the minute, as people write it."""
     return None if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def metadata_first(feature: str) -> tuple[bool, str]:
+    """The order of features: metadata.version, on which others depend, then by name."""
+    return feature != METADATA_VERSION, feature
 
 
 def _open_sentence(template: str, text: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -32,6 +33,7 @@ from featurelib.tables.silver import CLUSTER_SNAPSHOT
 from featurelib.tables.table import Table
 
 DIALECT = "strict"
+MOST_LOCATED = 5000
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "findings": (gold.FINDINGS, FINDING),
@@ -52,6 +54,7 @@ class Audited:
     as_of: int
     judged: Judged
     inputs: dict[str, int]
+    release: str  # of featurelib
 
 
 def audit(
@@ -88,7 +91,28 @@ def audit(
         say("audit: gold tables written")
     finally:
         judged.unpersist()
-    return Audited(run=run, as_of=when, judged=collected, inputs=inputs)
+    return Audited(run=run, as_of=when, judged=collected, inputs=inputs, release=_release())
+
+
+def locate_lines(store: Store, findings: pa.Table) -> dict[int, str]:
+    """line_id → `file:line` of the landing lines that findings rest on, for a person to open.
+
+    Only files of bronze that hold lines of these times are read; a fleet with more findings than
+    anybody opens is left to a join on line_id.
+    """
+    wanted = findings.select(["line_id", "observed_at"]).drop_null()
+    ids = pc.unique(wanted["line_id"])
+    if len(ids) == 0 or len(ids) > MOST_LOCATED:
+        return {}
+    times = pc.min_max(wanted["observed_at"].cast(pa.int64())).as_py()
+    between = [F.timestamp_micros(F.lit(times[end])) for end in ("min", "max")]
+    keys = store.session.createDataFrame(pa.table({"line_id": ids}))
+    lines = store.read(LANDING_LINE).filter(F.col("observed_at").between(*between))
+    found = lines.join(F.broadcast(keys), on="line_id", how="left_semi")
+    rows = found.select("line_id", "source_file", "line_number").collect()
+    return {
+        row.line_id: f"{row.source_file.removeprefix('file:')}:{row.line_number}" for row in rows
+    }
 
 
 def newest_line(snapshots: DataFrame) -> int:
