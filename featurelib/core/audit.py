@@ -134,6 +134,8 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
         detail = None
         if code == "dependency_unmet":
             detail = [asking.dependency(int(q), int(ceiling[q])) for q in questions]
+        elif code == "voter_not_registered":
+            detail = [asking.missing_voters(int(asked.cluster[q])) for q in questions]
         said.add(
             code,
             asked.cluster[questions],
@@ -183,6 +185,8 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
         feature=_features(asking.evidence, questions),
         finalized_level=_current(asking, questions),
         level=highest[questions],
+        at=asking.evidence.levels.at[asked.cluster[questions]],
+        line=asking.evidence.levels.line[asked.cluster[questions]],
     )
     return hit & (target <= asked.current)
 
@@ -198,6 +202,8 @@ def _unstable(asking: Judge, said: Findings) -> None:
         feature=_features(asking.evidence, questions),
         finalized_level=_current(asking, questions),
         level=limits.seen[questions],
+        at=asking.evidence.levels.at[asked.cluster[questions]],
+        line=asking.evidence.levels.line[asked.cluster[questions]],
     )
 
 

@@ -103,7 +103,7 @@ class Findings:
             "feature": pa.nulls(count, pa.string()) if feature is None else feature,
             "detail": pa.nulls(count, pa.string()) if detail is None else pa.array(detail),
         }
-        if role is not None and node_id is not None:
+        if role is not None:
             columns["role"] = pa.array(_ROLES[role], pa.string())
         numbers: dict[str, tuple[Int | None, int]] = {
             "node_id": (node_id, NOBODY),

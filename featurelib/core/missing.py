@@ -58,6 +58,8 @@ def _clusters(evidence: Evidence, said: Findings, count: _Count) -> None:
     said.add("cluster_not_landed", count.add(np.flatnonzero(~landed)))
     no_mode = landed & ~member.kraft & ~member.zookeeper
     said.add("mode_unknown", count.add(np.flatnonzero(no_mode)))
+    nobody = np.bincount(evidence.subjects.cluster, minlength=len(landed)) == 0
+    said.add("no_node_to_ask", count.add(np.flatnonzero(landed & nobody)))
     said.add("voters_unknown", count.add(np.flatnonzero(member.kraft & ~member.quorum_known)))
     said.add(
         "registrations_unproven",
@@ -88,18 +90,22 @@ def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
     add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, True)
     add("range_unknown", no_range, who.at, who.line)
     add("evidence_too_old", counted & who.too_old, who.at, who.line)
-    ghosts = counted & who.registered & (who.role == int(Role.BROKER))
+    silent = counted & who.registered & (who.role == int(Role.BROKER)) & ~who.answers
+    in_zookeeper = evidence.membership.zookeeper[who.cluster]
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
-    ghosts &= ((who.fenced == 1) | (who.failed_at > 0)) & ~who.answers
-    rows = np.flatnonzero(ghosts)
-    said.add(
-        "ghost_broker",
-        who.cluster[rows],
-        role=who.role[rows],
-        node_id=who.node_id[rows],
-        at=who.at[rows],
-        line=who.line[rows],
-    )
+    for code, hit in (
+        ("ghost_broker", silent & ((who.fenced == 1) | (who.failed_at > 0)) & ~in_zookeeper),
+        ("silent_broker", silent & (who.failed_at > 0) & in_zookeeper),
+    ):
+        rows = np.flatnonzero(hit)
+        said.add(
+            code,
+            who.cluster[rows],
+            role=who.role[rows],
+            node_id=who.node_id[rows],
+            at=who.at[rows],
+            line=who.line[rows],
+        )
 
 
 def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
@@ -180,7 +186,13 @@ def _questions(evidence: Evidence, said: Findings) -> Int:
 def _oddities(evidence: Evidence, said: Findings) -> None:
     for cluster, entries in enumerate(evidence.oddities):
         for code, detail in (entry.split(":", 1) for entry in entries or ()):
-            said.add(code, np.array([cluster]), detail=[detail])
+            said.add(
+                code,
+                np.array([cluster]),
+                at=evidence.levels.at[[cluster]],
+                line=evidence.levels.line[[cluster]],
+                detail=[detail],
+            )
 
 
 def _membership_oddities(evidence: Evidence, said: Findings) -> None:
@@ -201,9 +213,11 @@ def _membership_oddities(evidence: Evidence, said: Findings) -> None:
         for node in nodes or ()
         if (cluster, node) not in known
     ]
+    where = np.array([cluster for cluster, _ in strangers], dtype=np.int64)
     said.add(
         "observer_not_registered",
-        np.array([cluster for cluster, _ in strangers], dtype=np.int64),
-        role=np.zeros(len(strangers), dtype=np.int64),
+        where,
         node_id=np.array([node for _, node in strangers], dtype=np.int64),
+        at=evidence.membership.quorum_at[where],
+        line=evidence.membership.quorum_line[where],
     )

@@ -64,6 +64,8 @@ class Membership:
     registrations_at: Int  # 0 = nothing shows fenced brokers
     registrations_proven: Bool
     quorum_known: Bool
+    quorum_at: Int
+    quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
 
 
@@ -142,6 +144,8 @@ def read_nodes(
         registrations_at=authority_at,
         registrations_proven=proven,
         quorum_known=said.quorum_at > 0,
+        quorum_at=said.quorum_at,
+        quorum_line=integers(batch.column("quorum_line")),
         controllers_known=(said.log_end > 0)
         | any_of(said.members.row, said.members.field("role") == CONTROLLER, said.clusters),
     )

@@ -43,7 +43,8 @@ def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Ta
         fields=list(STEP),
     )
     offsets = pa.array(np.concatenate(([0], np.cumsum(count))), pa.int32())
-    nodes = np.bincount(evidence.subjects.cluster, minlength=clusters)
+    who = evidence.subjects
+    nodes = np.bincount(np.unique((who.cluster << 32) | who.node_id) >> 32, minlength=clusters)
     return pa.table(
         [
             pa.array(evidence.clusters, pa.string()),
@@ -62,11 +63,13 @@ def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Ta
 def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
     """Where each cluster stands, as a position in featurelib.feature.Phase.
 
-    Rolling = its nodes do not all support the same ranges. The halves of one process count as one,
-    because a controller listener may leave unstable levels out.
+    Rolling = its live nodes do not all support the same ranges. The halves of one process count as
+    one, because a controller listener may leave unstable levels out.
     """
-    answering = evidence.answering
-    different = answering.count > 1
+    answering, who = evidence.answering, evidence.subjects
+    live = (answering.of_subject >= 0) & (who.answers | evidence.membership.zookeeper[who.cluster])
+    profiles = answering.cluster[np.unique(answering.of_subject[live])]
+    different = np.bincount(profiles, minlength=len(evidence.clusters)) > 1
     off = evidence.levels.system_off
     behind = worst != _VERDICTS.index(Verdict.UP_TO_DATE)
     return np.select(

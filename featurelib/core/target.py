@@ -46,14 +46,14 @@ def bounds(evidence: Evidence, catalogue: Catalogue) -> Bounds:
     ceiling = seen.copy()
     newest_known = np.full(len(seen), UNLIMITED, dtype=np.int64)
     newest_stable = newest_known.copy()
-    newest = _newest_stable(evidence, catalogue)[asked.cluster]
+    newest, stable = (ends[asked.cluster] for ends in _stable_ends(evidence, catalogue))
     for code, name in enumerate(asked.names):
         if name not in catalogue.features:
             continue
         mine = asked.feature == code
         newest_known[mine] = catalogue.newest_known(name)
         if name == METADATA_VERSION:
-            newest_stable[mine] = ceiling[mine] = newest[mine]
+            newest_stable[mine], ceiling[mine] = stable[mine], newest[mine]
         else:
             ceiling[mine] = catalogue.defaults(name)[newest[mine]]
     return Bounds(
@@ -73,12 +73,13 @@ def _reduce(by: np.ufunc, asked: Questions, values: Int) -> Int:
     return result
 
 
-def _newest_stable(evidence: Evidence, catalogue: Catalogue) -> Int:
-    """The newest stable metadata.version that any node of each cluster supports."""
+def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
+    """The newest stable metadata.version that any node of each cluster supports, and the one above
+    which some node's own software calls a level it supports unstable."""
     asked, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
     if METADATA_VERSION not in asked.names:
-        return newest
+        return newest, newest
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
     mine = asked.feature[asked.pair_question] == asked.names.index(METADATA_VERSION)
     by_profile[asked.pair_profile[mine]] = asked.pair_max[mine]
@@ -88,8 +89,11 @@ def _newest_stable(evidence: Evidence, catalogue: Catalogue) -> Int:
     stable = table[np.minimum(supported, len(table) - 1)]
     own = subjects.stable_metadata[counts]
     stable = np.where(own > 0, np.minimum(stable, own), stable)
-    np.maximum.at(newest, subjects.cluster[counts], stable)
-    return newest
+    cluster, more = subjects.cluster[counts], stable < supported
+    np.maximum.at(newest, cluster, stable)
+    lowest = newest.copy()
+    np.minimum.at(lowest, cluster[more], stable[more])
+    return newest, lowest
 
 
 class Judge:
@@ -104,6 +108,7 @@ class Judge:
         self.dialect = dialect
         self.catalogue = catalogue
         self.askable = np.bincount(evidence.subjects.cluster, minlength=len(evidence.clusters))
+        self._missing_voter = evidence.subjects.voter & ~evidence.subjects.registered
         self.unregistered = self._unregistered_voters()
 
     def node_rows(self, level: Int, pairs: Int, lowest: Int | None = None) -> NodeRows:
@@ -205,13 +210,18 @@ class Judge:
                 hit[rows] |= (at >= 0) & others[np.maximum(at, 0)]
         return hit
 
+    def missing_voters(self, cluster: int) -> str:
+        """The node ids of the cluster's voters that never registered, comma separated."""
+        subjects = self.evidence.subjects
+        mine = self._missing_voter & (subjects.cluster == cluster)
+        return ", ".join(map(str, subjects.node_id[mine].tolist()))
+
     def _unregistered_voters(self) -> Int:
         """Voters each cluster's log does not know, where controllers have to register."""
         evidence, asked = self.evidence, self.asked
         count = np.zeros(len(evidence.clusters), dtype=np.int64)
         subjects = evidence.subjects
-        missing = subjects.voter & ~subjects.registered
-        np.add.at(count, subjects.cluster[missing], 1)
+        np.add.at(count, subjects.cluster[self._missing_voter], 1)
         registering = np.zeros(len(count), dtype=bool)
         if METADATA_VERSION in asked.names:
             mine = asked.feature == asked.names.index(METADATA_VERSION)

@@ -1,0 +1,81 @@
+"""The samples judged as the nightly judges them, without Spark."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions
+from featurelib.landing import Landing, read
+from featurelib.report import Ingest, Report, RunInfo, summarize
+from featurelib.snapshot import Rows, fold_lines
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+CATALOGUE = load_catalogue()
+DIALECT = load_dialect("strict")
+HOURS_72 = 72 * 3600 * 10**6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """Snapshot rows, and: cluster id → folder, line_id → file:line, the newest line's time."""
+
+    batch: pa.RecordBatch
+    names: dict[str, str]
+    places: dict[int, str]
+    newest: int
+
+
+@cache
+def read_samples() -> Samples:
+    rows, names, places, newest = Rows(), {}, {}, 0
+    for file in sorted(SAMPLES.glob("*/landing.jsonl")):
+        lines = []
+        for number, raw in enumerate(file.read_bytes().splitlines(), 1):
+            landed = read(raw)
+            assert isinstance(landed, Landing), f"{file}:{number}: {landed}"
+            digest = hashlib.sha256(raw).digest()
+            line_id = int.from_bytes(digest[:8], "big", signed=True)
+            places[line_id] = f"{file.parent.name}/{file.name}:{number}"
+            lines.append((landed, line_id))
+        state = fold_lines(lines, CATALOGUE)
+        newest = max(newest, state.observed_at)
+        names[lines[0][0].cluster] = file.parent.name
+        rows.add(lines[0][0].cluster, state)
+    return Samples(batch=rows.take(), names=names, places=places, newest=newest)
+
+
+@cache
+def judge_samples(later: int = 0) -> Judged:
+    """The samples judged as of their newest line, or `later` by so many microseconds."""
+    samples = read_samples()
+    conditions = Conditions(as_of=samples.newest + later, max_age=HOURS_72)
+    return judge(samples.batch, conditions, CATALOGUE, DIALECT)
+
+
+@cache
+def report_samples() -> Report:
+    """The report with everything a caller can give."""
+    samples = read_samples()
+    lines = len(samples.places)
+    return summarize(
+        judge_samples(),
+        RunInfo(
+            number=20261121080000,
+            as_of=samples.newest,
+            release="0.1.0",
+            ingest=Ingest(lines=lines, accepted=lines, repeated=0, quarantined=0),
+        ),
+        CATALOGUE,
+        DIALECT,
+        names=samples.names,
+        plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
+        find_line=samples.places.get,
+    )

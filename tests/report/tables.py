@@ -1,0 +1,66 @@
+"""Small judged tables, written as rows; a column left out is null."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from featurelib.core.audit import Judged
+from featurelib.report import Report, RunInfo, summarize
+from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
+from tests.report.samples import CATALOGUE, DIALECT
+
+Row = dict[str, Any]
+SEEN = datetime(2026, 11, 21, 5, 52, tzinfo=UTC)
+AS_OF = 1_795_240_000_000_000
+
+
+def judged(
+    plans: list[Row],
+    findings: list[Row] = [],  # noqa: B006  never changed
+    readiness: list[Row] = [],  # noqa: B006
+    incompatible: list[Row] = [],  # noqa: B006
+) -> Judged:
+    return Judged(
+        findings=_table(findings, FINDING),
+        incompatible=_table(incompatible, INCOMPATIBLE_BROKER),
+        readiness=_table(readiness, READINESS),
+        plans=_table(plans, UPGRADE_PLAN),
+    )
+
+
+def report(tables: Judged, **more: Any) -> Report:
+    run = RunInfo(number=20261121080000, as_of=AS_OF, release="0.1.0")
+    return summarize(tables, run, CATALOGUE, DIALECT, **more)
+
+
+def plan(cluster: str, verdict: str, phase: str = "rolling", nodes: int = 3, **more: Any) -> Row:
+    return {"cluster": cluster, "verdict": verdict, "phase": phase, "nodes": nodes, **more}
+
+
+def finding(cluster: str, code: str, severity: str, **more: Any) -> Row:
+    return {"cluster": cluster, "code": code, "severity": severity, **more}
+
+
+def unfit(cluster: str, node: int, feature: str, low: int | None, high: int | None) -> Row:
+    """A broker that does not support level 27 of `feature`."""
+    return finding(
+        cluster,
+        "unsupported_by_node",
+        "blocker",
+        role="broker",
+        node_id=node,
+        feature=feature,
+        level=27,
+        min_version=low,
+        max_version=high,
+        observed_at=SEEN,
+        line_id=node - 3,
+    )
+
+
+def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    full = [{name: row.get(name) for name in schema.names} for row in rows]
+    return pa.Table.from_pylist(full, schema=schema)

@@ -1,0 +1,100 @@
+"""The JSON report: its schema, its order, and that it holds everything."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import featurelib.report
+from featurelib.report import render_json
+from featurelib.report.as_json import Document, make_schema
+from tests.report.samples import judge_samples, report_samples
+from tests.report.schema_check import faults
+from tests.report.tables import judged, plan, report
+
+SHIPPED = Path(featurelib.report.__file__).with_name("report.schema.json")
+
+
+def load_schema() -> Any:
+    return json.loads(SHIPPED.read_text(encoding="utf-8"))
+
+
+def test_the_shipped_schema_is_made_from_the_types() -> None:
+    text = json.dumps(make_schema(), indent=2, ensure_ascii=False) + "\n"
+    if os.environ.get("FEATURELIB_REWRITE"):
+        SHIPPED.write_text(text, encoding="utf-8")
+    assert text == SHIPPED.read_text(encoding="utf-8")
+
+
+def test_real_output_fits_the_schema() -> None:
+    schema = load_schema()
+    assert list(faults(json.loads(render_json(report_samples())), schema, schema)) == []
+    assert list(faults(json.loads(render_json(report(judged([])))), schema, schema)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("version",), 2),
+        (("run", "as_of"), None),
+        (("fleet", "clusters"), -1),
+        (("fleet", "clusters_by_verdict", "READY"), "4"),
+        (("clusters", 0, "verdict"), "FINE"),
+        (("clusters", 0, "findings", 0, "severity"), 1),
+        (("clusters", 0, "needs_person"), 1),
+        (("clusters", 0, "findings", 0, "supported"), 7),
+    ],
+)
+def test_other_output_does_not_fit_the_schema(path: tuple[str | int, ...], value: object) -> None:
+    schema, document = load_schema(), json.loads(render_json(report_samples()))
+    inner = document
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    assert list(faults(document, schema, schema))
+
+
+def test_it_reads_back_as_the_same_report() -> None:
+    document = msgspec.json.decode(render_json(report_samples()), type=Document)
+    said = report_samples()
+    assert document.run == said.run
+    assert document.fleet == said.fleet
+    assert document.causes == said.causes
+    assert document.clusters == said.clusters
+
+
+def test_every_row_of_every_table_is_in_it() -> None:
+    tables, document = judge_samples(), json.loads(render_json(report_samples()))
+    clusters = document["clusters"]
+    for part, rows in (
+        ("findings", tables.findings.num_rows),
+        ("readiness", tables.readiness.num_rows),
+        ("incompatible", tables.incompatible.num_rows),
+    ):
+        assert sum(len(cluster[part]) for cluster in clusters) == rows
+    assert len(clusters) == tables.plans.num_rows
+
+
+def test_the_key_is_exact_and_all_other_texts_are_clean() -> None:
+    key = "a\u202e" + "x" * 250
+    document = json.loads(render_json(report(judged([plan(key, "READY")]))))
+    [cluster] = document["clusters"]
+    assert cluster.pop("key") == key
+    assert all(text.isprintable() and len(text) <= 120 for text in _texts(cluster))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from _texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts(member)

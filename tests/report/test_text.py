@@ -1,0 +1,232 @@
+"""The terminal text: whole output, widths, colour, limits, and names from a hostile place.
+
+FEATURELIB_REWRITE=1 pytest tests/report writes samples.txt and report.schema.json anew; review
+the difference as you would review code.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from featurelib.report import Ingest, RunInfo, render_json, render_text, summarize, write_text
+from tests.report.samples import CATALOGUE, DIALECT, judge_samples, report_samples
+from tests.report.tables import finding, judged, plan, report, unfit
+
+STORED = Path(__file__).with_name("samples.txt")
+ESCAPES = re.compile(r"\x1b\[[\d;]*m")
+HOSTILE = [
+    "\x1b]0;owned\x07\x1b[2J\x1b[31mred",
+    "[bold red]markup[/] [link=http://x]y[/link] :skull:",
+    "two\nlines\r\nand\ttab",
+    "x" * 300,
+    "\u202egnp.exe\u2066\u200f",
+    "{node} {0} %s <b>html</b> =1+1",
+    "名前" * 80,
+    "\x00\x7f\x9b\ufeff\u2028",
+]
+
+
+def test_whole_output_on_the_samples() -> None:
+    text = render_text(report_samples())
+    if os.environ.get("FEATURELIB_REWRITE"):
+        STORED.write_text(text, encoding="utf-8")
+    assert text == STORED.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [30, 50, 71, 72, 80, 100, 120, 200])
+@pytest.mark.parametrize("limit", [0, 20])
+def test_no_line_is_wider_than_asked(width: int, limit: int) -> None:
+    text = render_text(report_samples(), width=width, limit=limit)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+
+
+def test_no_line_ends_in_blanks_and_no_gap_is_two_lines_high() -> None:
+    text = render_text(report_samples())
+    assert not re.search(r"[ \t]\n", text)
+    assert "\n\n\n" not in text
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+def test_colour_changes_no_letter() -> None:
+    plain, colourful = (render_text(report_samples(), colour=on) for on in (False, True))
+    assert "\x1b" not in plain
+    assert "\x1b[31m" in colourful
+    bare = "\n".join(line.rstrip() for line in ESCAPES.sub("", colourful).splitlines())
+    assert bare.rstrip("\n") + "\n" == plain
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("colour", [False, True])
+def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
+    rows = [
+        unfit(hostile, 2, hostile, 1, 2),
+        finding(hostile, "node_not_answering", "unknown", role="broker", node_id=3, detail=hostile),
+        finding(hostile, "witnesses_disagree", "unknown", feature=hostile, detail=hostile),
+    ]
+    step = {"feature": hostile, "from_level": 0, "to_level": 1, "upgrade_type": "UPGRADE"}
+    tables = judged(
+        [plan(hostile, "BLOCKED", steps=[step | {"timeout_ms": 1}])],
+        rows,
+        [{"cluster": hostile, "feature": hostile, "verdict": "BLOCKED", "ceiling": 2}],
+    )
+    for names in ({}, {hostile: hostile}, {hostile: "payments"}):
+        said = report(tables, names=names, plan_files={hostile: hostile})
+        for width in (40, 80):
+            text = render_text(said, width=width, colour=colour, limit=0)
+            assert all(line.isprintable() for line in ESCAPES.sub("", text).split("\n"))
+            assert max(cell_len(ESCAPES.sub("", line)) for line in text.splitlines()) <= width
+        if not colour:
+            assert "\x1b" not in text
+        assert all(line.isprintable() for line in render_json(said).decode().split("\n"))
+
+
+def test_markup_is_shown_and_not_obeyed() -> None:
+    name = "[bold]x[/bold] :skull: [/]"
+    assert name in render_text(report(judged([plan(name, "READY")])))
+
+
+def test_the_first_rows_are_shown_and_the_others_counted() -> None:
+    plans = [plan(f"cluster-{n:02}", "BLOCKED") for n in range(25)]
+    rows = [unfit(f"cluster-{n:02}", 1, "f", 1, 2) for n in range(25)]
+    said = report(judged(plans, rows))
+    text = render_text(said)
+    assert text.count("… and 5 more: --limit 0 shows all") == 2
+    assert "cluster-19" in text
+    assert "cluster-20" not in text
+    text = render_text(said, limit=0)
+    assert "more: --limit" not in text
+    assert text.count("cluster-24") == 2
+    assert render_text(said, limit=3).count("… and 22 more: --limit 0 shows all") == 2
+
+
+def test_everything_shows_sources_and_every_cause() -> None:
+    text = render_text(report_samples(), limit=0)
+    assert "smaller cause" not in text
+    assert "KIP-1022, Feature dependencies" in text
+    assert "… and" not in text
+
+
+def test_ids_are_shown_beside_names() -> None:
+    text = render_text(report(judged([plan("h0FOOR", "BLOCKED")]), names={"h0FOOR": "payments"}))
+    assert "payments  h0FOOR" in text
+
+
+def test_says_when_nothing_is_wrong() -> None:
+    text = render_text(report(judged([plan("a", "UP_TO_DATE", "finalized")])))
+    assert "Nothing is wrong, and nothing is left to finalize, in 1 cluster." in text
+    assert "What" not in text
+    assert text.endswith("Next  Nothing to do until the next run.\n")
+
+
+def test_says_when_there_is_nothing() -> None:
+    assert "No cluster was judged" in render_text(report(judged([])))
+
+
+def test_says_at_the_top_when_everything_is_too_old() -> None:
+    said = report(judge_samples(later=100 * 24 * 3600 * 10**6))
+    assert said.fleet.all_too_old
+    top = render_text(said).split("\n\n")[1]
+    assert "Every verdict is UNKNOWN because the evidence is too old" in top
+    assert "--as-of newest" in top
+    assert render_text(said).endswith("./spark-submit.sh nightly --as-of newest\n")
+    assert not report(judge_samples()).fleet.all_too_old
+
+
+@pytest.mark.parametrize(
+    ("plans", "rows", "next_line"),
+    [
+        ([plan("a", "UP_TO_DATE")], [("ghost_broker", "critical")], "a: Broker 2 is registered"),
+        ([plan("a", "BLOCKED")], [("unsupported_by_node", "blocker")], "a: Broker 2 does not"),
+        ([plan("a", "UNKNOWN")], [("voters_unknown", "unknown")], "a: No DescribeQuorum"),
+    ],
+)
+def test_the_last_line_is_the_next_step(
+    plans: list[dict[str, object]], rows: list[tuple[str, str]], next_line: str
+) -> None:
+    found = [finding("a", code, kind, role="broker", node_id=2) for code, kind in rows]
+    last = render_text(report(judged(plans, found)), width=300).splitlines()[-1]
+    assert last.startswith(f"Next  {next_line}")
+    # No command that unregisters a node is proposed out of its context.
+    assert "unregister --" not in last
+
+
+def test_a_plan_is_the_next_step_where_nothing_is_broken() -> None:
+    step = {"feature": "f", "from_level": 0, "to_level": 1, "upgrade_type": "UPGRADE"}
+    ready = plan("b", "READY", steps=[step | {"timeout_ms": 1}])
+    tables = judged([plan("a", "BLOCKED"), ready], [unfit("a", 1, "f", 1, 2)])
+    said = report(tables, plan_files={"b": "plans/b.json"})
+    assert render_text(said).endswith("Next  Read the plan of b, then approve it: plans/b.json\n")
+
+
+def test_quarantined_lines_are_counted_and_located() -> None:
+    run = RunInfo(
+        number=1,
+        as_of=0,
+        ingest=Ingest(lines=10, accepted=7, repeated=2, quarantined=1),
+    )
+    text = render_text(summarize(judged([]), run, CATALOGUE, DIALECT))
+    assert "10 landing lines: 7 accepted, 2 repeated, 1 quarantined (bronze.landing_line" in text
+
+
+def test_a_file_gets_a_hundred_columns_and_no_colour() -> None:
+    stream = io.StringIO()
+    write_text(report_samples(), stream, environment={"COLUMNS": "40", "FORCE_COLOR": "1"})
+    assert stream.getvalue() == render_text(report_samples(), width=100)
+
+
+@pytest.mark.parametrize(
+    ("environment", "colour"),
+    [
+        ({}, True),
+        ({"NO_COLOR": ""}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_a_terminal_gets_its_width_and_colour(environment: dict[str, str], colour: bool) -> None:
+    small = replace(report_samples(), clusters=report_samples().clusters[:1])
+    assert _on_a_terminal(small, environment) == render_text(small, width=64, colour=colour)
+
+
+def _on_a_terminal(said: object, environment: dict[str, str]) -> str:
+    import fcntl
+    import struct
+    import termios
+    import threading
+
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 64, 0, 0))
+    read: list[bytes] = []
+
+    def drain() -> None:
+        try:
+            while chunk := os.read(main, 4096):
+                read.append(chunk)
+        except OSError:  # how Linux says that the other end is closed
+            pass
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    with os.fdopen(other, "w", encoding="utf-8") as stream:
+        write_text(said, stream, environment=environment)  # type: ignore[arg-type]
+        stream.flush()
+    reader.join(timeout=5)
+    os.close(main)
+    return b"".join(read).decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_without_the_letters_gets_question_marks() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    write_text(report_samples(), stream, environment={})
+    stream.flush()
+    assert b"gr??e" in raw.getvalue()

@@ -1,0 +1,153 @@
+"""Every wording, with every column and with none, is a sentence."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from featurelib.core.findings import wordings
+from featurelib.report.clean import EMPTY, LENGTH, clean
+from featurelib.report.model import Finding
+from featurelib.report.words import Columns, Words
+from tests.report.samples import CATALOGUE, DIALECT
+from tests.report.tables import SEEN, finding, judged, plan, report, unfit
+
+WORDS = Words(CATALOGUE, DIALECT)
+WORDINGS = wordings(DIALECT)
+NOTHING: Columns = {
+    "code": "",
+    "role": None,
+    "node_id": None,
+    "feature": None,
+    "finalized_level": None,
+    "level": None,
+    "min_version": None,
+    "max_version": None,
+    "observed_at": None,
+    "detail": None,
+}
+EVERYTHING: Columns = {
+    "code": "",
+    "role": "broker",
+    "node_id": 2,
+    "feature": "metadata.version",
+    "finalized_level": 21,
+    "level": 27,
+    "min_version": 7,
+    "max_version": 25,
+    "observed_at": SEEN,
+    "detail": "metadata.version 23",
+}
+
+
+def one(**row: object) -> Finding:
+    [cluster] = report(judged([plan("c", "BLOCKED")], [row])).clusters
+    return cluster.findings[0]
+
+
+@pytest.mark.parametrize("code", sorted(WORDINGS))
+@pytest.mark.parametrize("columns", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
+def test_every_wording_is_a_sentence(code: str, columns: Columns) -> None:
+    said = WORDS.say({**columns, "code": code})
+    assert re.fullmatch(r"\S.*\S", said.message)
+    assert re.fullmatch(r"[A-Z].*\.", said.remedy)
+    for text in (said.message, said.remedy, said.command):
+        assert not re.search(r"None|nan|\{|\}|  | \.|\.\.$", text), text
+    assert said.source
+
+
+@pytest.mark.parametrize("code", sorted(WORDINGS))
+def test_every_placeholder_is_known(code: str) -> None:
+    wording = WORDINGS[code]
+    for template in (wording.message, wording.remedy, wording.command):
+        for _, name, form, conversion in string.Formatter().parse(template):
+            assert name is None or name.isidentifier()
+            assert not form
+            assert not conversion
+
+
+def test_a_range_names_its_upper_end() -> None:
+    assert one(**unfit("c", 2, "metadata.version", 7, 25)).message == (
+        "Broker 2 does not support metadata.version 27 (4.1-IV1): it supports 7-25 (up to 4.0-IV3)."
+    )
+
+
+def test_a_range_of_one_level() -> None:
+    message = one(**unfit("c", 2, "tiering", 1, 1)).message
+    assert message == "Broker 2 does not support tiering 27: it supports 1 only."
+    message = one(**unfit("c", 2, "metadata.version", 7, 7)).message
+    assert message.endswith("it supports 7 (3.3-IV3) only.")
+
+
+def test_a_node_that_lists_nothing() -> None:
+    found = one(**unfit("c", 2, "group.version", None, None))
+    assert found.message == (
+        "Broker 2 does not support group.version 27: it supports no such feature."
+    )
+    assert found.supported is None
+
+
+def test_what_is_finalized_is_said_of_the_feature() -> None:
+    row = unfit("c", 2, "Search", 1, 2) | {"code": "incompatible_with_finalized"}
+    message = one(**row, finalized_level=3).message
+    # The feature's own name opens the sentence and keeps its letters.
+    assert message == "Search is finalized at 3, and broker 2 supports 1-2."
+    message = one(**(row | {"feature": "search"}), finalized_level=3).message
+    assert message.startswith("search is")
+
+
+def test_a_level_the_catalogue_does_not_know_is_a_number() -> None:
+    row = finding("c", "level_newer_than_catalogue", "unknown", feature="metadata.version")
+    assert one(**row, level=99).message.startswith("Level 99 of metadata.version is newer")
+
+
+def test_levels_in_details_get_their_names() -> None:
+    row = finding("c", "dependency_unmet", "blocker", feature="group.version", level=1)
+    message = one(**row, detail="metadata.version 23, kraft.version 1").message
+    assert "metadata.version 23 (4.0-IV1), kraft.version 1" in message
+
+
+def test_a_code_without_words_is_shown_as_it_is() -> None:
+    row = finding("c", "moon_{phase}", "warning", detail="{role} full")
+    assert one(**row).message == "moon {phase} {role} full"
+
+
+def test_a_line_is_named_by_its_place_or_by_its_hash() -> None:
+    tables = judged([plan("c", "BLOCKED")], [unfit("c", 2, "f", 1, 2), unfit("c", 9, "f", 1, 2)])
+    places = {-1: "a/landing.jsonl:7"}
+    first, second = report(tables, find_line=places.get).clusters[0].findings
+    assert (first.line_id, first.line) == ("ffffffffffffffff", "a/landing.jsonl:7")
+    assert (second.line_id, second.line) == ("0000000000000006", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("größe 名前", "größe 名前"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("two\nlines\r\t", "two\\nlines\\r\\t"),
+        ("a\u202egnp.exe", "a\\u202egnp.exe"),
+        ("\u2066\u200f\ufeff", "\\u2066\\u200f\\ufeff"),
+        ("\x9b1m", "\\x9b1m"),
+        ("a\u2028b", "a\\u2028b"),
+        ("", EMPTY),
+        ("[bold]x[/bold] {node}", "[bold]x[/bold] {node}"),
+    ],
+)
+def test_what_is_not_printable_is_escaped(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "\x1b" * 300, "\n" * 119, "x" * 121])
+def test_what_is_too_long_is_cut(text: str) -> None:
+    assert len(clean(text)) == LENGTH
+    assert clean(text).endswith("…")
+    assert clean("x" * LENGTH) == "x" * LENGTH
+
+
+def test_names_cannot_fill_in_placeholders_or_run_commands() -> None:
+    row = unfit("c", 2, "{node}; rm -rf /", 1, 2)
+    assert "support {node}; rm -rf / 27" in one(**row).message
+    assert "rm" not in one(**row).command
