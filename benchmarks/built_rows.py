@@ -89,7 +89,7 @@ class _Batch:
         return pa.RecordBatch.from_arrays(arrays, schema=SNAPSHOT)
 
     def _profiles(self) -> tuple[pa.Array, Int]:
-        """Distinct maps of each cluster in the order of listeners, and which one each advertises."""
+        """Distinct maps of each cluster, as listeners name them, and which one each advertises."""
         builds, software = self.facts.builds, self.facts.software[self.clusters].astype(np.int64)
         width = len(builds.names)
         minima: Int | None = None
@@ -157,7 +157,9 @@ class _Batch:
             "failed_line": np.where(answers, 0, line),
         }
         arrays = [_ints(columns[name], LISTENER.field(name).type) for name in columns]
-        error = pa.array(np.where(answers, None, REFUSED).ravel(), pa.string())
+        error = pa.array(
+            [None if said else REFUSED for said in answers.ravel().tolist()], pa.string()
+        )
         values = pa.StructArray.from_arrays([*arrays, error], fields=list(LISTENER))
         return _lists(np.full(self.count, listeners), values)
 
@@ -227,7 +229,7 @@ def _lists(lengths: Int, values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values)
 
 
-def _ints(values: Int, of: pa.DataType) -> pa.Array:
+def _ints(values: Int | Bool, of: pa.DataType) -> pa.Array:
     return pa.array(values.ravel()).cast(of)
 
 

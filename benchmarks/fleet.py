@@ -41,13 +41,13 @@ def write_night(facts: Facts, out: Path, files: int = FILES, zipped: bool = Fals
 
 
 @contextmanager
-def _create(path: Path, zipped: bool) -> Iterator[IO[bytes]]:
+def _create(path: Path, zipped: bool) -> Iterator[IO[bytes] | gzip.GzipFile]:
     with path.open("wb", buffering=1 << 20) as file:
         if not zipped:
             yield file
             return
         # Without a name and a time in it, so that equal lines are equal files.
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=file, mtime=0) as packed:
+        with gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
             yield packed
 
 

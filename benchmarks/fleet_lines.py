@@ -82,7 +82,7 @@ class _Texts:
 
 def dissenting_levels(builds: Builds, build: int) -> npt.NDArray[np.int16]:
     """What a dissenter says where `build` is finalized: an earlier metadata.version."""
-    levels = builds.levels[build].copy()
+    levels: npt.NDArray[np.int16] = builds.levels[build].copy()
     levels[builds.metadata] = builds.levels[max(build - 1, 0), builds.metadata]
     return levels
 
@@ -122,13 +122,11 @@ def _listeners(
     if minima is not None:
         ranges = [
             texts.templates[software] % tuple(own)
-            for software, own in zip(
-                facts.software[cluster].tolist(), minima.tolist(), strict=True
-            )
+            for software, own in zip(facts.software[cluster].tolist(), minima.tolist(), strict=True)
         ]
     lines = []
     for i, node_id in enumerate(facts.node_ids(cluster)):
-        endpoint = b"10.%d.%d.%d:%d" % (cluster >> 8 & 255, cluster & 255, i & 255, 9092 + i // nodes)
+        endpoint = b"10.%d.%d.%d:9092" % (cluster >> 8 & 255, cluster & 255, node_id & 255)
         head = (name, node_id, ROLES[i >= nodes], endpoint, times[i])
         if answering[i]:
             said = texts.dissenting[build] if i == dissenter else levels

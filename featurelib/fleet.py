@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from featurelib.core.evidence import Expected
 from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
+
+NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,8 +25,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     id: str  # as in the landing lines
     name: str = ""  # for people; the id where it is empty
     release: str = ""  # of the software that runs there, as 3.9 or 4.1.2, if known
-    brokers: tuple[int, ...] = ()  # node ids that must be there
-    controllers: tuple[int, ...] = ()
+    brokers: tuple[NodeId, ...] = ()  # node ids that must be there
+    controllers: tuple[NodeId, ...] = ()
     registrations_complete: bool = False  # the owner vouches that no fenced broker is hidden
     bootstrap: tuple[str, ...] = ()
     owner: str = ""

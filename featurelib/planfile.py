@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -21,6 +22,11 @@ from featurelib.feature import Role, Witness
 FORMAT = "featurelib.plan"
 VERSION = 1
 _LONGEST_NAME = 120
+_PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_NAME}}}(?<![.])")
+# Device names of Windows, and what looks like a name made here.
+_RESERVED = re.compile(
+    r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|cluster-.*-[0-9a-f]{16}", re.IGNORECASE
+)
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,13 +169,20 @@ def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
     )
 
 
-def file_name(cluster: str) -> str:
-    """A file name for a cluster, whatever it is called: letters, digits, dot, dash, underscore.
+def file_name(cluster: str, *, plain: bool = True) -> str:
+    """A file name for a cluster, whatever it is called: `<cluster>.json` if that is safe anywhere.
 
-    A name that had to be changed, or that file systems could confuse, carries part of its hash.
+    Else, and for a plain one that another cluster's name equals but for its case (`plain` False),
+    it is `cluster-…-<hash>.json`, which no plain name looks like.
     """
+    if plain and _PLAIN.fullmatch(cluster) and not _RESERVED.fullmatch(cluster):
+        return f"{cluster}.json"
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", cluster)[:_LONGEST_NAME]
-    if safe == cluster and re.match(r"[A-Za-z0-9_]", cluster):
-        return f"{safe}.json"
-    mark = hashlib.sha256(cluster.encode()).hexdigest()[:12]
-    return f"cluster{safe if safe[:1].isalnum() else '_' + safe}-{mark}.json"
+    mark = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"cluster-{safe}-{mark}.json"
+
+
+def file_names(clusters: Sequence[str]) -> list[str]:
+    """A name for each cluster; no two are one file, on case-insensitive file systems either."""
+    seen = Counter(cluster.casefold() for cluster in clusters)
+    return [file_name(name, plain=seen[name.casefold()] == 1) for name in clusters]

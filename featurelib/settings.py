@@ -9,6 +9,7 @@ from featurelib.core.findings import wordings
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 
+LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
@@ -34,7 +35,7 @@ def parse_settings(text: str, where: str) -> Settings:
         raise ConfigError(
             f"{where}: {error}. Its keys are explained in conf/audit.toml."
         ) from error
-    if settings.max_age_hours <= 0 or settings.retention_days < 7:
+    if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
         raise ConfigError(
             f"{where}: expected max_age_hours above 0 and retention_days of 7 or more, found "
             f"{settings.max_age_hours} and {settings.retention_days}."

@@ -18,6 +18,7 @@ from featurelib.cli.night import (
     RunNumber,
     TablesOrSamples,
     choose_places,
+    expect_tables,
     judge_and_publish,
 )
 
@@ -47,6 +48,7 @@ def main(
 
     store = Store(open_session("featurelib nightly"), places.tables)
     with store.hold(number, "nightly"):
+        expect_tables(store)
         counts = ingest(store, places.landing, number, say)
         refine(store, say)
         return judge_and_publish(store, places, number, fail_on, limit, counts)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +18,10 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.cli.entrance import say
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import load as load_dialect
-from featurelib.errors import ConfigError, LandingError
+from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.fleet import Fleet, parse_fleet
-from featurelib.planfile import file_name
+from featurelib.planfile import file_names
 from featurelib.report import (
     Ingest,
     Report,
@@ -29,6 +32,7 @@ from featurelib.report import (
     write_text,
 )
 from featurelib.settings import Settings, parse_settings
+from featurelib.tables import ALL, Table
 from featurelib.tables.bronze import LANDING_LINE
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
 NEWEST = "newest"
+LANDING_NAMES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 DIALECT = "strict"
 
 LandingOrSamples = Annotated[
@@ -113,6 +118,8 @@ def choose_places(
         )
     if landing:
         expect_folder(landing)
+    if out is not None:
+        _expect_no_file(out)
     inventory = SAMPLES / "fleet.toml" if samples else REPOSITORY / "conf" / "fleet.toml"
     rules = REPOSITORY / "conf" / "audit.toml"
     return Places(
@@ -126,13 +133,43 @@ def choose_places(
 
 
 def expect_folder(landing: str) -> None:
-    """LandingError for a local folder that is not there: said before Spark is started."""
+    """Before Spark is started: LandingError for a local folder that is not there, NoEvidenceError
+    for one without a single landing file."""
     path = landing.removeprefix("file://").removeprefix("file:")
-    if "://" not in path and not Path(path).exists():
+    if "://" in path:
+        return
+    if not Path(path).exists():
         raise LandingError(
             f"landing {landing}: there is no such folder or file; nothing was written. "
             "Name the folder that holds the landing files with --landing."
         )
+    if Path(path).is_dir() and not any(_landing_files(path)):
+        raise NoEvidenceError(
+            f"landing {landing}: expected files {', '.join(LANDING_NAMES)}, found none; nothing "
+            "was written. Run `featurelib collect` first, or name another folder with --landing."
+        )
+
+
+def _landing_files(path: str) -> Iterator[str]:
+    for _, _, names in os.walk(path, followlinks=True):
+        yield from (name for name in names if name.endswith(LANDING_NAMES))
+
+
+def expect_tables(store: Store) -> None:
+    """TableError for a table of another release or schema, before the first one is written."""
+
+    def check(table: Table) -> None:
+        if store.exists(table):
+            store.check(table)
+
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        list(pool.map(check, ALL))
+
+
+def _expect_no_file(out: str) -> None:
+    path = Path(out.removeprefix("file://").removeprefix("file:"))
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"--out {out}: expected a folder, found a file. Name a folder.")
 
 
 def _read(named: str | None, usual: Path) -> tuple[str, str]:
@@ -202,7 +239,8 @@ def judge_and_publish(
 def plan_files(judged: Judged) -> dict[str, tuple[str, str]]:
     """By cluster with steps: the name of its plan file, and its text."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
-    return {cluster: (file_name(cluster), text) for cluster, text in rows if text is not None}
+    named = {cluster: text for cluster, text in rows if text is not None}
+    return {c: (name, named[c]) for c, name in zip(named, file_names(list(named)), strict=True)}
 
 
 def publish(store: Store, out: str, report: Report, plans: dict[str, str]) -> None:

@@ -14,13 +14,14 @@ import pyarrow as pa
 from featurelib.catalogue import Catalogue
 from featurelib.core import evidence as facts
 from featurelib.core import missing
+from featurelib.core.bounds import Bounds, bounds
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Conditions, Evidence, Questions
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
 from featurelib.core.plan import plans
 from featurelib.core.rules import RULES
-from featurelib.core.target import Bounds, Judge, bounds, search
+from featurelib.core.target import Judge, search
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.schema import INCOMPATIBLE_BROKER, READINESS
 
@@ -241,6 +242,7 @@ def _readiness(
     more = limits.common > limits.ceiling
     refused = asked.pair_question[asking.offending_pairs(limits.common, more)]
     more[refused] = False
+    more[asked.pair_question[asked.pair_unclear]] = False
     everything = np.arange(len(asked.cluster))
     columns = {
         "cluster": pa.array(evidence.clusters, pa.string()).take(pa.array(asked.cluster)),

@@ -67,3 +67,11 @@ def pick(values: Int, at: Int, absent: int) -> Int:
 def any_of(row: Int, hit: Bool, rows: int) -> Bool:
     """For each of `rows` rows: whether some entry of it is hit."""
     return np.bincount(row[hit], minlength=rows) > 0
+
+
+def distinct(values: Int) -> Int:
+    """The distinct values, ascending. Keys come nearly in order, which a stable sort likes."""
+    ordered = np.sort(values, kind="stable")
+    keep = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
+    return ordered[keep]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Flat, Int, find, pick
+from featurelib.core.columns import Bool, Flat, Int, distinct, find, pick
 from featurelib.core.features_node import Generation
 from featurelib.core.levels import Levels, read_levels
 from featurelib.core.nodes import Membership, Subjects, read_nodes
@@ -87,7 +87,7 @@ class Evidence:
     levels: Levels
     answering: Answering
     questions: Questions
-    observers: list[list[int]]
+    observers: Flat
     listener_errors: pa.Array
 
     def errors(self, listener: int) -> str:
@@ -144,7 +144,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         levels=levels,
         answering=answering,
         questions=questions,
-        observers=batch.column("observers").to_pylist(),
+        observers=Flat(batch.column("observers")),
         listener_errors=Flat(batch.column("listeners")).child("error"),
     )
 
@@ -157,14 +157,14 @@ def _expected_keys(known: dict[int, Expected]) -> Int:
 
 def _answering(subjects: Subjects, clusters: int) -> tuple[Answering, Int]:
     """Distinct (cluster, profile, partial) of the subjects that count, and their profiles."""
-    counts = (subjects.profile >= 0) & ~subjects.too_old
+    counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
     key = (subjects.cluster << 33) | (subjects.profile << 1) | subjects.partial
-    distinct, inverse = np.unique(key[counts], return_inverse=True)
+    profiles_of, inverse = _positions(key[counts])
     of_subject = np.full(len(key), -1, dtype=np.int64)
     of_subject[counts] = inverse
-    cluster = distinct >> 33
+    cluster = profiles_of >> 33
     order = np.flatnonzero(counts)[np.argsort(inverse, kind="stable")]
-    per_profile = np.bincount(inverse, minlength=len(distinct))
+    per_profile = np.bincount(inverse, minlength=len(profiles_of))
     per_cluster = np.bincount(cluster, minlength=clusters)
     answering = Answering(
         cluster=cluster,
@@ -174,7 +174,13 @@ def _answering(subjects: Subjects, clusters: int) -> tuple[Answering, Int]:
         subject_order=order,
         subject_first=np.concatenate(([0], np.cumsum(per_profile))),
     )
-    return answering, (distinct >> 1) & 0xFFFFFFFF
+    return answering, (profiles_of >> 1) & 0xFFFFFFFF
+
+
+def _positions(keys: Int) -> tuple[Int, Int]:
+    """The distinct keys, ascending, and the position of each key among them."""
+    found = distinct(keys)
+    return found, np.searchsorted(found, keys)
 
 
 def _ask(
@@ -199,7 +205,7 @@ def _ask(
     width = max(len(names), 1)
     asked = answering.cluster[owner] * width + of_entry
     finalized = levels.entry_cluster * width + of_level
-    keys = np.unique(np.concatenate((asked, finalized)))
+    keys = distinct(np.concatenate((asked, finalized)))
     cluster, feature = keys // width, keys % width
 
     pair_count = answering.count[cluster]

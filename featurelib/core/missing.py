@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Int
+from featurelib.core.columns import Bool, Int, distinct, find, integers
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
 from featurelib.feature import Role, Witness
@@ -146,26 +146,22 @@ def _questions(evidence: Evidence, said: Findings) -> Int:
     """Reasons that hold for one feature; how many each question has."""
     asked, levels, who = evidence.questions, evidence.levels, evidence.subjects
     count = np.zeros(len(asked.cluster), dtype=np.int64)
-    keys = (
-        {
-            (int(c), asked.names[int(f)]): i
-            for i, (c, f) in enumerate(zip(asked.cluster, asked.feature, strict=True))
-        }
-        if levels.disputed
-        else {}
+    disputed = sorted(set(levels.disputed))
+    where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
+    said.add(
+        "witnesses_disagree",
+        where,
+        feature=pa.array([name for _, name, _ in disputed], pa.string()),
+        epoch=levels.epoch[where],
+        at=levels.at[where],
+        line=levels.line[where],
+        detail=[detail for _, _, detail in disputed],
     )
-    for cluster, name, detail in sorted(set(levels.disputed)):
-        said.add(
-            "witnesses_disagree",
-            np.array([cluster]),
-            feature=pa.array([name]),
-            epoch=levels.epoch[[cluster]],
-            at=levels.at[[cluster]],
-            line=levels.line[[cluster]],
-            detail=[detail],
-        )
-        if (cluster, name) in keys:
-            count[keys[cluster, name]] += 1
+    codes = {name: code for code, name in enumerate(asked.names)}
+    known = [(cluster, codes[name]) for cluster, name, _ in disputed if name in codes]
+    width = max(len(codes), 1)
+    wanted = np.array([cluster * width + code for cluster, code in known], dtype=np.int64)
+    np.add.at(count, find(asked.cluster * width + asked.feature, wanted), 1)
     pairs = np.flatnonzero(asked.pair_unclear)
     pair, subject = evidence.expand(pairs)
     question = asked.pair_question[pair]
@@ -184,15 +180,19 @@ def _questions(evidence: Evidence, said: Findings) -> Int:
 
 
 def _oddities(evidence: Evidence, said: Findings) -> None:
+    by_code: dict[str, list[tuple[int, str]]] = {}
     for cluster, entries in enumerate(evidence.oddities):
         for code, detail in (entry.split(":", 1) for entry in entries or ()):
-            said.add(
-                code,
-                np.array([cluster]),
-                at=evidence.levels.at[[cluster]],
-                line=evidence.levels.line[[cluster]],
-                detail=[detail],
-            )
+            by_code.setdefault(code, []).append((cluster, detail))
+    for code, found in sorted(by_code.items()):
+        where = np.array([cluster for cluster, _ in found], dtype=np.int64)
+        said.add(
+            code,
+            where,
+            at=evidence.levels.at[where],
+            line=evidence.levels.line[where],
+            detail=[detail for _, detail in found],
+        )
 
 
 def _membership_oddities(evidence: Evidence, said: Findings) -> None:
@@ -206,18 +206,14 @@ def _membership_oddities(evidence: Evidence, said: Findings) -> None:
         at=who.at[without],
         line=who.line[without],
     )
-    known = set(zip(who.cluster.tolist(), who.node_id.tolist(), strict=True))
-    strangers = [
-        (cluster, node)
-        for cluster, nodes in enumerate(evidence.observers)
-        for node in nodes or ()
-        if (cluster, node) not in known
-    ]
-    where = np.array([cluster for cluster, _ in strangers], dtype=np.int64)
+    known = distinct((who.cluster << 32) | who.node_id)
+    seen = (evidence.observers.row << 32) | integers(evidence.observers.values)
+    strangers = seen[find(known, seen) < 0]
+    where = strangers >> 32
     said.add(
         "observer_not_registered",
         where,
-        node_id=np.array([node for _, node in strangers], dtype=np.int64),
+        node_id=strangers & 0xFFFFFFFF,
         at=evidence.membership.quorum_at[where],
         line=evidence.membership.quorum_line[where],
     )

@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Flat, Int, any_of, find, integers, node_key, pick
+from featurelib.core.columns import (
+    Bool,
+    Flat,
+    Int,
+    any_of,
+    distinct,
+    find,
+    integers,
+    node_key,
+    pick,
+)
 from featurelib.core.profiles import Profiles
 from featurelib.feature import Role, Witness
 
@@ -151,8 +161,8 @@ def read_nodes(
     )
     registered = _registered_keys(said, from_log, authority_at, plain_at)
     others = _other_keys(said, authority_at, in_zookeeper)
-    known = np.unique(np.concatenate((registered, others)))
-    keys = np.unique(np.concatenate((known, expected)))
+    known = distinct(np.concatenate((registered, others)))
+    keys = distinct(np.concatenate((known, expected)))
     age = _Age(as_of, max_age)
     return _describe(said, profiles, keys, registered, known, system_off, age), membership
 
@@ -165,7 +175,7 @@ def _registered_keys(said: _Sources, from_log: Bool, authority_at: Int, plain_at
     listed = (said.member_role == CONTROLLER) | np.where(
         said.member_shown, ~from_log[cluster], plain_at[cluster] > authority_at[cluster]
     )
-    return np.unique(np.concatenate((said.registration_key[believed], said.member_key[listed])))
+    return distinct(np.concatenate((said.registration_key[believed], said.member_key[listed])))
 
 
 def _other_keys(said: _Sources, authority_at: Int, in_zookeeper: Bool) -> Int:
@@ -303,4 +313,4 @@ def _distinct(said: _Sources, order: Int) -> Int:
 def _is_voter(said: _Sources, keys: Int) -> Bool:
     controllers = np.full(len(said.voters), CONTROLLER, dtype=np.int64)
     voters = node_key(said.voters.row, controllers, integers(said.voters.values))
-    return find(np.unique(voters), keys) >= 0
+    return find(distinct(voters), keys) >= 0

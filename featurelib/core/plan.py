@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Int
+from featurelib.core.columns import Bool, Int, distinct
 from featurelib.core.evidence import Evidence
 from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
 from featurelib.schema import STEP, UPGRADE_PLAN
@@ -44,7 +44,7 @@ def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Ta
     )
     offsets = pa.array(np.concatenate(([0], np.cumsum(count))), pa.int32())
     who = evidence.subjects
-    nodes = np.bincount(np.unique((who.cluster << 32) | who.node_id) >> 32, minlength=clusters)
+    nodes = np.bincount(distinct((who.cluster << 32) | who.node_id) >> 32, minlength=clusters)
     return pa.table(
         [
             pa.array(evidence.clusters, pa.string()),
@@ -68,7 +68,7 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
     """
     answering, who = evidence.answering, evidence.subjects
     live = (answering.of_subject >= 0) & (who.answers | evidence.membership.zookeeper[who.cluster])
-    profiles = answering.cluster[np.unique(answering.of_subject[live])]
+    profiles = answering.cluster[distinct(answering.of_subject[live])]
     different = np.bincount(profiles, minlength=len(evidence.clusters)) > 1
     off = evidence.levels.system_off
     behind = worst != _VERDICTS.index(Verdict.UP_TO_DATE)

@@ -126,16 +126,15 @@ class Fold:
             listener.levels, listener.epoch = levels, said.epoch
             listener.levels_at, listener.levels_line = at, line
         kind = Witness.BROKER if said.role == Role.BROKER else Witness.CONTROLLER
-        self._witness(kept.Witness(int(kind), 0, said.epoch, at, line, levels, at, said.epoch))
+        listener.highest_epoch = max(listener.highest_epoch, said.epoch)
+        self._witness(kept.Witness(int(kind), 0, said.epoch, at, line, levels))
 
     def _witness(self, new: kept.Witness) -> None:
         witnesses = self.state.witnesses
         for i, old in enumerate(witnesses):
             if old.kind == new.kind:
-                newest = max((old.newest_at, old.newest_epoch), (new.at, new.epoch))
                 if _witness_order(new) > _witness_order(old):
-                    witnesses[i] = old = new
-                old.newest_at, old.newest_epoch = newest
+                    witnesses[i] = new
                 return
         witnesses.append(new)
         witnesses.sort(key=lambda witness: witness.kind)
@@ -174,12 +173,15 @@ class Fold:
             return
         incarnation = -1 if said.czxid is None else said.czxid
         version = -1 if said.version is None else said.version
-        if node.at > 0 and node.by_code == by_code:
-            node.recreated |= incarnation != node.incarnation
+        if said.czxid is not None:
+            low, high = node.incarnations.get(said.path, (incarnation, incarnation))
+            node.incarnations[said.path] = (min(low, incarnation), max(high, incarnation))
         order = (node.by_code, node.incarnation, node.version, node.at, node.line)
         if (by_code, incarnation, version, at, line) > order:
             node.by_code, node.incarnation, node.version = by_code, incarnation, version
             node.at, node.line, node.data = at, line, said.data
+        low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
+        node.recreated = low < high
 
     def _add_members(self, said: ClusterDescription, at: int, line: int) -> None:
         if not said.answered or said.version is None:

@@ -8,7 +8,7 @@ BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
@@ -65,8 +65,9 @@ def level_map(image: Log) -> Map:
     levels = {METADATA_VERSION: UNSET_METADATA_VERSION, **image.levels}
     # A feature record for kraft.version moves nothing: only the raft layer's control record does.
     levels.pop(KRAFT_VERSION, None)
-    if image.kraft_version:
-        levels[KRAFT_VERSION] = image.kraft_version
+    kraft_version = image.kraft_version or image.kraft_at_start
+    if kraft_version:
+        levels[KRAFT_VERSION] = kraft_version
     return tuple((name, level, level) for name, level in sorted(levels.items()))
 
 
@@ -82,9 +83,13 @@ def _waiting(image: Log) -> list[Segment]:
     """The pieces still beyond a gap; those covered already only say when they were read."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     for segment in image.pending:
-        if segment.end <= image.end:
+        if segment.whole and segment.end == 0:
+            # A dynamic quorum's first checkpoint: nothing precedes it, and only it may say this.
+            said = [event.number for event in segment.events if event.kind == "kraft"]
+            image.kraft_at_start = max([image.kraft_at_start, *said])
+        elif segment.end <= image.end:
             image.at = max(image.at, segment.at)
-            _say_again(image, segment)
+            _credit(image, _registered(segment))
         else:
             key = (segment.start, segment.end, segment.whole)
             if key not in waiting or segment.at > waiting[key].at:
@@ -92,29 +97,35 @@ def _waiting(image: Log) -> list[Segment]:
     return [waiting[key] for key in sorted(waiting)]
 
 
-def _say_again(image: Log, segment: Segment) -> None:
-    """A registration is credited to the newest dump that shows it, whichever came first."""
-    said = {
+def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
+    """The registrations of a piece, the last of each node."""
+    return {
         (int(Role.BROKER if event.kind == "broker" else Role.CONTROLLER), event.number): event
         for event in segment.events
         if event.kind in ("broker", "controller")
     }
+
+
+def _credit(image: Log, said: Mapping[tuple[int, int], Event | Node]) -> None:
+    """A registration is credited to the newest dump that shows it, whichever came first."""
     for node in image.nodes:
-        event = said.get((node.role, node.node_id))
-        if event is None or event.profile != node.profile:
+        shown = said.get((node.role, node.node_id))
+        if shown is None or shown.profile != node.profile:
             continue
-        if (event.at, event.line) > (node.at, node.line):
-            node.at, node.line = event.at, event.line
+        if (shown.at, shown.line) > (node.at, node.line):
+            node.at, node.line = shown.at, shown.line
 
 
 def _join(image: Log, segment: Segment, maps: list[Map], changes: list[Change]) -> None:
-    before = image.end
+    before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
     if segment.whole:
         image.nodes, image.levels, image.kraft_version = [], {}, 0
         image.migration, image.open_transaction, before = -1, None, -1
     for event in segment.events:
         if segment.whole or event.offset >= before:
             _read_event(image, event, maps, changes)
+    if segment.whole:
+        _credit(image, earlier)
     image.end = segment.end
     image.at = max(image.at, segment.at)
 
@@ -150,10 +161,12 @@ def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> 
         level = (KRAFT_VERSION, event.number)
     elif event.kind in ("broker", "controller"):
         role = Role.BROKER if event.kind == "broker" else Role.CONTROLLER
+        earlier = {(node.role, node.node_id): node for node in image.nodes}
         _remove(image, int(role), event.number)
         image.nodes.append(
             Node(event.number, int(role), event.profile, event.fenced, event.line, event.at)
         )
+        _credit(image, earlier)
         image.nodes.sort(key=lambda entry: (entry.role, entry.node_id))
         node = (int(role), event.number)
     elif event.kind == "unregister":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from featurelib.feature import Witness
+from featurelib.feature import Role, Witness
 from featurelib.schema import (
     FINALIZED,
     LISTENER,
@@ -192,10 +192,13 @@ def _oddities(state: State) -> list[str]:
     said = []
     if state.node.recreated:
         said.append("features_node_recreated:")
-    for witness in state.witnesses:
-        if witness.newest_epoch < witness.epoch:
-            kind = Witness(witness.kind).name.lower()
-            said.append(f"epoch_went_back:{kind} from {witness.epoch} to {witness.newest_epoch}")
+    # Only a node's own epochs are compared: another broker may lag a record behind at any moment.
+    # It matters where the highest epoch of all rests on what such a node said before.
+    highest = {witness.epoch for witness in state.witnesses}
+    for entry in state.listeners:
+        if entry.epoch < entry.highest_epoch and entry.highest_epoch in highest:
+            who = f"{Role(entry.role).text} {entry.node_id}"
+            said.append(f"epoch_went_back:{who} from {entry.highest_epoch} to {entry.epoch}")
     starts = [segment.start for segment in state.log.pending if not segment.whole]
     if starts:
         said.append(

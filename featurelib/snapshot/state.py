@@ -33,6 +33,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_at: int = 0
     failed_line: int = 0
     error: str | None = None
+    highest_epoch: int = -1  # this listener ever said; its newest epoch below that went back
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
@@ -57,8 +58,6 @@ class Witness(msgspec.Struct, array_like=True, gc=False):
     at: int
     line: int
     levels: int
-    newest_at: int  # of any statement of this kind, whatever its epoch
-    newest_epoch: int
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
@@ -91,7 +90,8 @@ class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
     line: int = 0
     data: str | None = None
     absent_at: int = 0
-    recreated: bool = False
+    recreated: bool = False  # the path that counts was seen with more than one czxid
+    incarnations: dict[str, tuple[int, int]] = {}  # path: lowest and highest czxid seen
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):
@@ -144,6 +144,7 @@ class Log(msgspec.Struct, array_like=True):
     migration: int = -1
     open_transaction: list[Event] | None = None
     pending: list[Segment] = []
+    kraft_at_start: int = 0  # what the checkpoint at offset 0 of a dynamic quorum says
 
 
 class State(msgspec.Struct, array_like=True):
@@ -164,7 +165,7 @@ class State(msgspec.Struct, array_like=True):
 
 
 _DECODER = msgspec.msgpack.Decoder(State)
-_ENCODER = msgspec.msgpack.Encoder()
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def thaw(stored: bytes | None) -> State:

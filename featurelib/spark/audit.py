@@ -13,7 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -34,6 +33,7 @@ from featurelib.tables.table import Table
 
 DIALECT = "strict"
 MOST_LOCATED = 5000
+BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "findings": (gold.FINDINGS, FINDING),
@@ -77,20 +77,16 @@ def audit(
     when = newest_line(snapshots) if as_of is None else as_of
     expected = with_expected(snapshots, fleet)
     conditions = Conditions(as_of=when, max_age=max_age, inventory=fleet.inventory)
-    judged = judge_snapshots(expected, conditions, severities).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        collected = collect(judged)
-        clusters = collected.plans.num_rows
-        if clusters == 0:
-            raise NoEvidenceError(
-                f"tables {store.root}: no cluster to judge, because no accepted line landed and "
-                "the inventory expects none. Look at the reasons in bronze.landing_line."
-            )
-        say(f"audit: {clusters} clusters judged")
-        _append(store, judged, collected, run, when, inputs)
-        say("audit: gold tables written")
-    finally:
-        judged.unpersist()
+    collected = collect(judge_snapshots(expected, conditions, severities))
+    clusters = collected.plans.num_rows
+    if clusters == 0:
+        raise NoEvidenceError(
+            f"tables {store.root}: no cluster to judge, because no accepted line landed and "
+            "the inventory expects none. Look at the reasons in bronze.landing_line."
+        )
+    say(f"audit: {clusters} clusters judged")
+    append_gold(store, collected, run, when, inputs)
+    say("audit: gold tables written")
     return Audited(run=run, as_of=when, judged=collected, inputs=inputs, release=_release())
 
 
@@ -157,8 +153,9 @@ def judge_snapshots(
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, catalogue = load_dialect(DIALECT), load_catalogue()
         for batch in batches:
-            if batch.num_rows:
-                said = judge(batch, conditions, catalogue, dialect, severities)
+            for start in range(0, batch.num_rows, BATCH_CLUSTERS):
+                rows = batch.slice(start, BATCH_CLUSTERS)
+                said = judge(rows, conditions, catalogue, dialect, severities)
                 plans = planfile.with_texts(said, dialect=DIALECT, catalogue=catalogue.dated)
                 yield nest(replace(said, plans=plans))
 
@@ -192,25 +189,21 @@ def collect(judged: DataFrame) -> Judged:
     return Judged(**parts)
 
 
-def _append(
-    store: Store,
-    judged: DataFrame,
-    collected: Judged,
-    run: int,
-    as_of: int,
-    inputs: dict[str, int],
-) -> None:
-    """The results side by side, the run's own row last: a night without it did not end."""
+def append_gold(store: Store, judged: Judged, run: int, as_of: int, inputs: dict[str, int]) -> None:
+    """The results side by side, the run's own row last: a night without it did not end.
+
+    They are written from the driver, which has them for the report anyway.
+    """
     store.create(*gold.TABLES)
 
     def write(part: str) -> None:
         table, _ = PARTS[part]
-        rows = judged.select(F.inline(part)).withColumn("run", F.lit(run))
-        store.append(table, rows, run)
+        rows = store.session.createDataFrame(getattr(judged, part))
+        store.append(table, rows.withColumn("run", F.lit(run)), run)
 
     with ThreadPoolExecutor(max_workers=len(PARTS)) as pool:
         list(pool.map(write, PARTS))
-    row = run_row(collected, run, as_of, inputs)
+    row = run_row(judged, run, as_of, inputs)
     store.append(gold.AUDIT_RUN, store.session.createDataFrame(row), run)
 
 

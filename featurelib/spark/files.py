@@ -35,18 +35,31 @@ class Folder:
             ) from error
 
     def keep_only(self, folder: str, names: set[str]) -> None:
-        """Remove the *.json files of `folder` that are not in `names`: plans of other nights."""
+        """Remove the *.json files of `folder` that are not in `names`: plans of other nights.
+
+        What a killed run left half written goes too; ConfigError for what cannot be removed.
+        """
         if self._local is not None:
-            for path in (self._local / folder).glob("*.json"):
-                if path.name not in names:
-                    path.unlink(missing_ok=True)
+            for path in (self._local / folder).glob("*.json*"):
+                if path.name not in names and path.name.endswith((".json", ".json.part")):
+                    self._remove_local(path)
             return
         fs, path = self._open(f"{self.uri}/{folder}")
         if fs.exists(path):
             for status in fs.listStatus(path):
                 found = status.getPath()
-                if found.getName().endswith(".json") and found.getName() not in names:
+                name = found.getName()
+                if name not in names and name.endswith((".json", ".json.part")):
                     fs.delete(found, False)
+
+    def _remove_local(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"--out {self.uri}: {path} is of another night and cannot be removed "
+                f"({error.strerror}). Remove it, or name another folder."
+            ) from error
 
     def _open(self, uri: str):  # type: ignore[no-untyped-def]  # py4j objects have no types
         jvm = self._session._jvm

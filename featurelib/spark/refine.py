@@ -57,10 +57,10 @@ def refine(store: Store, say: Callable[[str], None]) -> RefineCounts:
     bronze = valid_lines(store.read(LANDING_LINE))
     _follow_up(store, bronze, done)
     fresh = bronze.filter(F.col("run") > F.lit(done or 0))
-    if done == newest:
+    if done is not None and done >= newest:
         say("refine: nothing new came in")
     else:
-        lines = with_whole_dumps(fresh, bronze, done)
+        lines = fresh if done is None else with_whole_dumps(fresh, bronze, done, dump_times(fresh))
         before = None if done is None else store.read(CLUSTER_SNAPSHOT)
         folded = fold_clusters(lines, before, done or 0)
         store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(newest)), newest)
@@ -77,28 +77,42 @@ def valid_lines(bronze: DataFrame) -> DataFrame:
     )
 
 
-def with_whole_dumps(fresh: DataFrame, bronze: DataFrame, done: int | None) -> DataFrame:
+def dump_times(fresh: DataFrame) -> tuple[int, int] | None:
+    """First and last time, in microseconds, of the metadata log dumps `fresh` has lines of."""
+    times = fresh.filter(F.col("kind") == F.lit("metadata_log")).agg(
+        F.unix_micros(F.min("observed_at")).alias("first"),
+        F.unix_micros(F.max("observed_at")).alias("last"),
+    )
+    found = times.collect()[0]
+    return None if found.first is None else (found.first, found.last)
+
+
+def with_whole_dumps(
+    fresh: DataFrame, bronze: DataFrame, done: int, times: tuple[int, int] | None
+) -> DataFrame:
     """`fresh` and, of every metadata log dump it has a line of, the lines that came before.
 
     What a record means depends on the file it stands in, so a dump is read whole, however many
-    files it was split over.
+    files it was split over. Between these times of dumps (see dump_times), Delta has to look; the
+    files of all other nights are skipped.
     """
-    if done is None:
-        return fresh.select("run", "cluster", "line_id", "raw")
+    if times is None:
+        return fresh
     is_log = F.col("kind") == F.lit("metadata_log")
     touched = fresh.filter(is_log).select("cluster", "observed_at").distinct()
-    earlier = bronze.filter(is_log & (F.col("run") <= F.lit(done)))
+    between = F.col("observed_at").between(*(F.timestamp_micros(F.lit(at)) for at in times))
+    earlier = bronze.filter(is_log & between & (F.col("run") <= F.lit(done)))
     context = earlier.join(F.broadcast(touched), on=["cluster", "observed_at"], how="left_semi")
-    both = fresh.unionByName(context)
-    return both.select("run", "cluster", "line_id", "raw")
+    return fresh.unionByName(context)
 
 
 def fold_clusters(lines: DataFrame, before: DataFrame | None, done: int) -> DataFrame:
-    """One row a cluster: what was known (`before`) and `lines` (run, cluster, line_id, raw).
+    """One row a cluster: what was known (`before`) and `lines` (of valid_lines).
 
     Lines of runs up to `done` were folded already; they only make dumps whole.
     """
-    parts = lines.withColumn("state", F.lit(None).cast("binary"))
+    parts = lines.select("run", "cluster", "line_id", "raw")
+    parts = parts.withColumn("state", F.lit(None).cast("binary"))
     if before is not None:
         known = before.select(
             F.lit(0).cast("bigint").alias("run"),

@@ -12,21 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError, TableError
-from featurelib.spark import ingest as module
 from featurelib.spark.ingest import (
     IngestCounts,
-    check_files,
-    drop_known,
     ingest,
-    mark_repeated,
-    read_lines,
     select_known,
 )
 from featurelib.spark.store import Store
@@ -137,21 +130,6 @@ def test_damaged_and_odd_files_are_read_as_far_as_they_go(store: Store, tmp_path
     assert fault.raw == f"{fault.source_file}: {fault.reason}"
 
 
-def test_remote_files_come_through_spark_and_give_the_same_lines(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    land(tmp_path, a=[line("x"), BAD])
-    paths = [f"file:{tmp_path}/a.jsonl"]
-    local = read_lines(session, paths)
-    monkeypatch.setattr(module, "LOCAL", "none:")
-    assert "CAST(NULL" not in plan(read_lines(session, paths)).upper()
-    assert_df_equality(read_lines(session, paths), local)
-
-
-def plan(df: DataFrame) -> str:
-    return str(df._jdf.queryExecution().toString())
-
-
 def test_a_crash_between_the_two_commits_heals_with_the_next_run(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,49 +170,6 @@ def _files(store: Store) -> list[Any]:
     return store.read(LANDING_LINE).select("run", name.alias("file")).collect()
 
 
-def test_mark_repeated_keeps_the_first_place_of_what_is_not_known(session: SparkSession) -> None:
-    columns = "content_hash string, source_file string, line_number int"
-    rows = [("n", "b", 1), ("n", "a", 2), ("n", "a", 9), ("k", "a", 1), ("o", "c", 1)]
-    found = mark_repeated(
-        frame(session, rows, columns), frame(session, [("k",)], "content_hash string")
-    )
-    expected = frame(
-        session,
-        [
-            ("n", "b", 1, True),
-            ("n", "a", 2, False),
-            ("n", "a", 9, True),
-            ("k", "a", 1, True),
-            ("o", "c", 1, False),
-        ],
-        columns + ", repeated boolean",
-    )
-    assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
-
-
-def test_drop_known_compares_name_size_and_time(session: SparkSession) -> None:
-    columns = "source_file string, size bigint, modified_at timestamp"
-    at, later = "2026-11-21 00:00:00", "2026-11-21 00:00:01"
-    listed = [("a", 1, at), ("b", 1, at), ("c", 1, at), ("d", 1, at)]
-    known = [("a", 1, at), ("b", 2, at), ("c", 1, later)]
-    runs = (
-        frame(session, known, columns)
-        .groupBy()
-        .agg(F.collect_list(F.struct("source_file", "size", "modified_at")).alias("files"))
-    )
-    found = drop_known(frame(session, listed, columns), runs)
-    assert sorted(row.source_file for row in found.collect()) == ["b", "c", "d"]
-
-
-def frame(session: SparkSession, rows: list[tuple[Any, ...]], columns: str) -> DataFrame:
-    """Rows as SQL literals: no Python worker, and times are cast by Spark itself."""
-    names = [column.split()[0] for column in columns.split(", ")]
-    types = [column.split()[1] for column in columns.split(", ")]
-    arrays = [pa.array(column) for column in zip(*rows, strict=True)]
-    df = session.createDataFrame(pa.Table.from_arrays(arrays, names=names))
-    return df.select([F.col(name).cast(type_) for name, type_ in zip(names, types, strict=True)])
-
-
 def test_landing_without_files_and_landing_that_is_missing_are_told_apart(
     store: Store, tmp_path: Path
 ) -> None:
@@ -246,13 +181,6 @@ def test_landing_without_files_and_landing_that_is_missing_are_told_apart(
     with pytest.raises(LandingError, match="No FileSystem for scheme"):
         run_ingest(store, "nowhere://host/l")
     assert not os.path.exists(store.root.removeprefix("file:"))
-
-
-def test_a_remote_file_too_big_to_cross_is_named() -> None:
-    big = Row(source_file="s3a://b/big.jsonl", size=(1 << 30) + 1)
-    with pytest.raises(LandingError, match=r"s3a://b/big\.jsonl: .* Split it between two lines"):
-        check_files("s3a://b", [big])
-    check_files("/b", [Row(source_file="file:/b/big.jsonl", size=1 << 40)])
 
 
 def test_a_file_that_goes_away_while_it_is_read_is_a_landing_error(

@@ -1,0 +1,162 @@
+"""Clocks, memory and tables of the benchmarks. Ratios of one run are what counts, not seconds.
+
+The sides of a comparison take turns, so that a slow minute of the machine hits all of them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SAMPLE_SECONDS = 0.05
+SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit Spark's sockets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """One line of a summary: `of` against `to`, in seconds, and the bar the ratio has to pass.
+
+    `bar` None = there is none at this size. `at_least`: the bar is a lower one.
+    """
+
+    what: str
+    of: float
+    to: float
+    bar: float | None = None
+    at_least: bool = False
+
+    @property
+    def value(self) -> float:
+        return self.of / self.to
+
+    @property
+    def verdict(self) -> str:
+        if self.bar is None:
+            return ""
+        passed = self.value >= self.bar if self.at_least else self.value <= self.bar
+        return "passed" if passed else "missed"
+
+
+def take_turns(sides: dict[str, Callable[[], float]], repeat: int) -> dict[str, float]:
+    """The median of `repeat` seconds of each side; one more round before warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(repeat + 1):
+        for name, side in sides.items():
+            taken = side()
+            if turn:
+                seconds[name].append(taken)
+    return {name: median(taken) for name, taken in seconds.items()}
+
+
+def clock(action: Callable[[], object]) -> float:
+    """Seconds that `action` takes."""
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def apart(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """What `function` returns in a process of its own, whose memory goes with it."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=SPAWN) as pool:
+        return pool.submit(function, *args, **kwargs).result()
+
+
+class Memory:
+    """The peak of memory used by this process and all below it, sampled; without `leave_out`."""
+
+    def __init__(self, leave_out: Sequence[int] = ()) -> None:
+        self.peak = 0
+        self._leave_out = frozenset(leave_out)
+        self._end = threading.Event()
+
+    @contextmanager
+    def sampled(self) -> Iterator[None]:
+        """Look again and again while the block runs."""
+        self._end.clear()
+        sampler = threading.Thread(target=self._sample, daemon=True)
+        sampler.start()
+        try:
+            yield
+        finally:
+            self._end.set()
+            sampler.join()
+
+    def _sample(self) -> None:
+        while not self._end.wait(SAMPLE_SECONDS):
+            self.peak = max(self.peak, resident(os.getpid(), self._leave_out))
+
+
+def resident(root: int, leave_out: frozenset[int] = frozenset()) -> int:
+    """Resident bytes of `root` and the processes below it; pages they share count for each."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            parent = _parent(entry)
+            children.setdefault(parent, []).append(int(entry.name))
+    total, waiting = 0, [root]
+    while waiting:
+        process = waiting.pop()
+        if process not in leave_out:
+            total += _resident(process)
+            waiting += children.get(process, [])
+    return total
+
+
+def _parent(entry: Path) -> int:
+    try:  # the name of a process stands in brackets and may hold anything
+        return int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except (OSError, IndexError):  # it is gone
+        return 0
+
+
+def _resident(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+@contextmanager
+def scratch(folder: Path | None) -> Iterator[Path]:
+    """An empty folder that goes when the block ends, below `folder` or where temporary files go."""
+    with TemporaryDirectory(prefix="featurelib-bench-", dir=folder) as path:
+        yield Path(path)
+
+
+def show_ratios(title: str, ratios: Sequence[Ratio]) -> None:
+    """Print a table of ratios with their bars."""
+    rows = [
+        (
+            ratio.what,
+            f"{ratio.of:.2f}",
+            f"{ratio.to:.2f}",
+            f"{ratio.value:.2f}",
+            "" if ratio.bar is None else f"{'≥' if ratio.at_least else '≤'} {ratio.bar}",
+            ratio.verdict,
+        )
+        for ratio in ratios
+    ]
+    show_table(title, ("", "seconds", "against", "ratio", "bar", ""), rows)
+
+
+def show_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    print(f"\n{title}")
+    for row in (head, *rows):
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  " + "  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip(), flush=True)

@@ -1,0 +1,149 @@
+"""Whether history makes a night dearer: ingest, refine and audit, night after night, one session.
+
+    python -m benchmarks.thirty_nights --clusters 1000 --nodes 20 --features 8 --nights 30
+
+Every node is asked every night, so a night's lines are new; one cluster in a hundred changed. Two
+nights of a small fleet warm the session up. What counts is the median of the last five nights
+against the first; the second is shown too, because the first also makes the tables. Writing the
+lines is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import SparkSession
+
+from benchmarks.facts import Facts, Shape, draw
+from benchmarks.fleet import add_shape, read_shape, write_night
+from benchmarks.measure import Memory, Ratio, apart, clock, scratch, show_ratios, show_table
+from featurelib.fleet import Fleet
+from featurelib.settings import Settings
+from featurelib.spark.audit import audit
+from featurelib.spark.ingest import ingest
+from featurelib.spark.refine import refine
+from featurelib.spark.session import open_session
+from featurelib.spark.store import Store
+
+THREADS = 2
+NIGHTS, NODES, FEATURES = 30, 20, 8
+LAST = 5
+BAR, BAR_NIGHTS, BAR_CLUSTERS = 1.3, 30, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """Seconds of one night's steps."""
+
+    ingest: float
+    refine: float
+    audit: float
+
+    @property
+    def whole(self) -> float:
+        return self.ingest + self.refine + self.audit
+
+
+def _say_nothing(text: str) -> None:
+    del text
+
+
+def land(shape: Shape, night: int, landing: Path) -> None:
+    """Write the lines of a night."""
+    write_night(draw(shape, night), landing)
+
+
+def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
+    """Land and judge one night."""
+    apart(land, shape, number, landing)
+    run, settings = number + 1, Settings()
+    as_of = _as_of(shape, number)
+    return Night(
+        ingest=clock(lambda: ingest(store, str(landing), run, _say_nothing)),
+        refine=clock(lambda: refine(store, _say_nothing)),
+        audit=clock(
+            lambda: audit(
+                store,
+                Fleet(),
+                run=run,
+                as_of=as_of,
+                max_age=settings.max_age,
+                severities={},
+                say=_say_nothing,
+            )
+        ),
+    )
+
+
+def _as_of(shape: Shape, night: int) -> int:
+    facts: Facts = draw(replace(shape, clusters=1), night)
+    return facts.as_of
+
+
+def measure(shape: Shape, nights: int, folder: Path, session: SparkSession) -> list[Night]:
+    """Every night's seconds, printed as they come."""
+    warm = replace(shape, clusters=min(shape.clusters, 50))
+    for number in range(2):
+        spend(Store(session, str(folder / "warm")), folder / "warm-landing", warm, number)
+    store, spent = Store(session, str(folder / "tables")), []
+    for number in range(nights):
+        night = spend(store, folder / "landing", shape, number)
+        spent.append(night)
+        print(
+            f"night {number + 1}: ingest {night.ingest:.1f} s, refine {night.refine:.1f} s, "
+            f"audit {night.audit:.1f} s, {night.whole / spent[0].whole:.2f} of the first",
+            flush=True,
+        )
+    return spent
+
+
+def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[Ratio]:
+    """Measure and print; returns what the summary repeats."""
+    memory = Memory()
+    with scratch(folder) as place:
+        session = open_session(
+            "featurelib benchmark: nights",
+            {"spark.master": f"local[{THREADS}]", "spark.ui.showConsoleProgress": "false"},
+        )
+        try:
+            with memory.sampled():
+                spent = measure(shape, nights, place, session)
+        finally:
+            session.stop()
+    last = spent[1:][-LAST:]
+    comparable = shape.clusters == BAR_CLUSTERS and nights >= BAR_NIGHTS
+    newest = median(night.whole for night in last)
+    bar = BAR if comparable else None
+    ratios = [
+        Ratio(what=f"night {nights} by the first", of=newest, to=spent[0].whole, bar=bar),
+        Ratio(what=f"night {nights} by the second", of=newest, to=spent[1].whole),
+    ]
+    steps = [
+        (step, f"{getattr(spent[0], step):.2f}", f"{median(getattr(n, step) for n in last):.2f}")
+        for step in ("ingest", "refine", "audit")
+    ]
+    size = f"{shape.clusters:,} × {shape.nodes} × {shape.features}"
+    show_table(f"seconds of a step, {size}", ("", "first night", "last nights"), steps)
+    show_ratios(f"{nights} nights", ratios)
+    print(f"  peak memory {memory.peak / (1 << 30):.2f} GiB")
+    return ratios
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_shape(parser)
+    parser.set_defaults(nodes=NODES, features=FEATURES)
+    parser.add_argument("--nights", type=int, default=NIGHTS)
+    parser.add_argument("--scratch", type=Path, help="where to put lines and tables")
+    given = parser.parse_args(arguments)
+    if given.nights < 2:
+        parser.error("--nights: expected 2 or more")
+    run(read_shape(given), given.nights, given.scratch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Writes a described cluster as landing lines, and lines as snapshot rows: the whole way in.
+
+Everything goes through featurelib.landing and featurelib.snapshot, so a test that compares the
+core's answer with the oracle's tests the whole chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions, Expected
+from featurelib.landing import Landing, read
+from featurelib.snapshot import Rows, fold_lines
+from tests.core.oracle import CONTROLLER, Cluster, Node, visible
+
+AS_OF = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HOUR = 3_600_000_000
+MAX_AGE = 72 * HOUR
+
+
+def at(age: int, seconds: int = 0) -> str:
+    """The time `age` hours before the audit and some seconds after, as landing lines write it."""
+    time = AS_OF - timedelta(hours=age) + timedelta(seconds=seconds)
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def microseconds(time: datetime) -> int:
+    return int(time.timestamp()) * 1_000_000 + time.microsecond
+
+
+def line_of(kind: str, cluster: str, age: int, **keys: object) -> bytes:
+    """One landing line; nodes are asked one after the other, by their ids."""
+    node = keys.get("node_id", 0)
+    time = at(age, node if isinstance(node, int) else 0)
+    return json.dumps({"kind": kind, "cluster_id": cluster, "observed_at": time, **keys}).encode()
+
+
+def ranges_json(ranges: dict[str, tuple[int, int]]) -> list[dict[str, object]]:
+    return [{"name": n, "min_version": a, "max_version": b} for n, (a, b) in ranges.items()]
+
+
+def log_features(node: Node) -> str:
+    return json.dumps(
+        [
+            {"name": n, "minSupportedVersion": a, "maxSupportedVersion": b}
+            for n, (a, b) in node.ranges.items()
+        ]
+    )
+
+
+def answer_line(cluster: str, node: Node) -> bytes:
+    levels = (node.levels or {}).items() if node.epoch >= 0 else ()
+    return line_of(
+        "api_versions",
+        cluster,
+        node.answered or 0,
+        node_id=node.node_id,
+        role=node.role,
+        endpoint=f"127.0.0.1:{9000 + node.node_id}",
+        asked_version=node.asked_version,
+        answered_version=node.asked_version,
+        error_code=0,
+        supported_features=ranges_json(visible(node)),
+        finalized_features_epoch=node.epoch,
+        finalized_features=[
+            {"name": n, "max_version_level": v, "min_version_level": v} for n, v in levels if v
+        ],
+    )
+
+
+def failure_line(cluster: str, node: Node) -> bytes:
+    return line_of(
+        "api_versions",
+        cluster,
+        node.failed or 0,
+        node_id=node.node_id,
+        role=node.role,
+        endpoint=f"127.0.0.1:{9000 + node.node_id}",
+        asked_version=4,
+        error="connection refused",
+    )
+
+
+def record(offset: int, kind: str, data: str) -> str:
+    return (
+        f"| offset: {offset} CreateTime: 1795240165804 keySize: -1 valueSize: 24 sequence: -1 "
+        f'headerKeys: [] payload: {{"type":"{kind}","version":0,"data":{data}}}'
+    )
+
+
+def control_record(offset: int, text: str) -> str:
+    return (
+        f"| offset: {offset} CreateTime: 1795240165804 keySize: 4 valueSize: 5 sequence: -1 "
+        f"headerKeys: [] {text}"
+    )
+
+
+def log_texts(cluster: Cluster) -> list[str]:
+    """The whole metadata log of a described KRaft cluster, as kafka-dump-log prints it."""
+    bodies: list[tuple[str, str]] = []
+    for name, level in cluster.stored.items():
+        if name != "kraft.version":
+            data = json.dumps({"name": name, "featureLevel": level})
+            bodies.append(("FEATURE_LEVEL_RECORD", data))
+    for node in cluster.nodes:
+        if not node.listed:
+            continue
+        said = log_features(node)
+        if node.role == CONTROLLER:
+            data = f'{{"controllerId":{node.node_id},"features":{said}}}'
+            bodies.append(("REGISTER_CONTROLLER_RECORD", data))
+        else:
+            data = f'{{"brokerId":{node.node_id},"features":{said},"fenced":true}}'
+            bodies.append(("REGISTER_BROKER_RECORD", data))
+            if not node.fenced:
+                data = f'{{"brokerId":{node.node_id},"fenced":-1}}'
+                bodies.append(("BROKER_REGISTRATION_CHANGE_RECORD", data))
+    texts = ["Dumping logs/__cluster_metadata-0/00000000000000000000.log", "Log starting offset: 0"]
+    texts.append(control_record(0, 'LeaderChange: {"version":0,"leaderId":1}'))
+    kraft = cluster.stored.get("kraft.version", 0)
+    texts.append(control_record(1, f'KRaftVersion {{"version":0,"kRaftVersion":{kraft}}}'))
+    texts += [record(2 + i, kind, data) for i, (kind, data) in enumerate(bodies)]
+    return texts
+
+
+def list_line(cluster: Cluster, kind: int) -> bytes:
+    """A DescribeCluster answer: 1 = brokers, 2 = controllers."""
+    shown = cluster.registry == "fenced"
+    listed = [
+        node
+        for node in cluster.nodes
+        if node.listed
+        and (node.role == CONTROLLER) == (kind == 2)
+        and (kind == 2 or shown or not node.fenced)
+    ]
+    return line_of(
+        "describe_cluster",
+        cluster.name,
+        cluster.registry_age,
+        asked_node=1,
+        listener="controller" if kind == 2 else "broker",
+        version=2 if shown or kind == 2 else 0,
+        endpoint_type=kind,
+        include_fenced_brokers=shown,
+        answer={
+            "error_code": 0,
+            "controller_id": 1,
+            "brokers": [
+                {"broker_id": node.node_id, **({"is_fenced": node.fenced} if shown else {})}
+                for node in listed
+            ],
+        },
+    )
+
+
+def quorum_line(cluster: str, voters: Iterable[int]) -> bytes:
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "leader_id": 1,
+        "leader_epoch": 3,
+        "high_watermark": 900,
+        "current_voters": [{"replica_id": voter} for voter in voters],
+        "observers": [],
+    }
+    answer = {
+        "error_code": 0,
+        "topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}],
+    }
+    return line_of(
+        "describe_quorum", cluster, 1, asked_node=1, listener="broker", version=1, answer=answer
+    )
+
+
+def znode_lines(cluster: Cluster) -> list[bytes]:
+    def znode(path: str, data: object | None) -> bytes:
+        stored = None if data is None else json.dumps(data)
+        version = None if data is None else 5
+        keys = {"path": path, "version": version, "czxid": version, "data": stored}
+        return line_of("znode", cluster.name, cluster.registry_age, **keys)
+
+    lines = []
+    for node in cluster.nodes:
+        if node.listed:
+            data: dict[str, object] = {"version": 4 if node.says_nothing else 5}
+            if not node.says_nothing:
+                data["features"] = {
+                    n: {"min_version": a, "max_version": b} for n, (a, b) in node.ranges.items()
+                }
+            lines.append(znode(f"/brokers/ids/{node.node_id}", data))
+    features = {n: {"max_version_level": v} for n, v in cluster.stored.items() if v}
+    content = {"version": 2, "status": 0 if cluster.system_off else 1, "features": features}
+    lines.append(znode("/feature", content if cluster.features_node else None))
+    lines.append(znode("/cluster/id", {"version": "1", "id": cluster.name}))
+    return lines
+
+
+def lines_of(cluster: Cluster) -> list[bytes]:
+    """Everything that landed of a described cluster."""
+    lines = []
+    for node in cluster.nodes:
+        if node.answered is not None:
+            lines.append(answer_line(cluster.name, node))
+        if node.failed is not None:
+            lines.append(failure_line(cluster.name, node))
+    if cluster.zookeeper:
+        lines += znode_lines(cluster)
+    elif cluster.log:
+        for number, text in enumerate(log_texts(cluster), start=2):
+            age = cluster.registry_age
+            keys = {"line_number": number, "line": text}
+            lines.append(line_of("metadata_log", cluster.name, age, **keys))
+    elif cluster.registry in ("fenced", "live"):
+        lines.append(list_line(cluster, 1))
+    if cluster.controllers_listed:
+        lines.append(list_line(cluster, 2))
+    if cluster.voters is not None:
+        lines.append(quorum_line(cluster.name, cluster.voters))
+    if cluster.tool:
+        text = (
+            "Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: "
+            "4.1-IV1\tFinalizedVersionLevel: 4.0-IV3\tEpoch: 57"
+        )
+        keys = {"line_number": 2, "line": text}
+        lines.append(line_of("features_describe", cluster.name, 0, **keys))
+    return lines
+
+
+def landings(lines: Iterable[bytes]) -> list[tuple[Landing, int]]:
+    """Lines as the fold takes them; a line that is quarantined fails the test."""
+    read_lines = []
+    for raw in lines:
+        landing = read(raw)
+        assert isinstance(landing, Landing), landing
+        line_id = int.from_bytes(hashlib.sha256(raw).digest()[:8], "big", signed=True)
+        read_lines.append((landing, line_id))
+    return read_lines
+
+
+def snapshot(clusters: dict[str, list[bytes]]) -> pa.RecordBatch:
+    """Snapshot rows of some clusters' lines."""
+    rows = Rows()
+    for name, lines in clusters.items():
+        rows.add(name, fold_lines(landings(lines), load_catalogue()))
+    return rows.take()
+
+
+def conditions(clusters: Iterable[Cluster]) -> Conditions:
+    inventory = {
+        cluster.name: Expected(brokers=cluster.expected_brokers, vouched=cluster.vouched)
+        for cluster in clusters
+    }
+    return Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE, inventory=inventory)
+
+
+def judge_rows(batch: pa.RecordBatch, clusters: Iterable[Cluster] = ()) -> Judged:
+    return judge(batch, conditions(clusters), load_catalogue(), load_dialect("strict"))
+
+
+def judge_clusters(*clusters: Cluster) -> Judged:
+    """What the core says of described clusters, in one batch."""
+    return judge_rows(snapshot({c.name: lines_of(c) for c in clusters}), clusters)

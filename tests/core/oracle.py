@@ -1,0 +1,412 @@
+"""A slow, plain validator of the strict policy, written from the texts and not from the code.
+
+product.md, Judging, and issue 3, points 5 and 6: one cluster as plain Python objects in, what the
+audit must say of it out. Loops and dictionaries only; nothing of featurelib is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+STALE = 100  # hours; the audit runs with 72
+FRESH = 72
+BROKER, CONTROLLER = "broker", "controller"
+METADATA = "metadata.version"
+NO_WITNESS = "no_trustworthy_witness"
+Range = tuple[int, int]
+
+# Kafka's own tables, for the features the random clusters use: what is known, and the default of
+# new clusters from which metadata.version on (`kafka-features.sh version-mapping`).
+NEWEST_KNOWN = {
+    METADATA: 34,
+    "kraft.version": 1,
+    "transaction.version": 2,
+    "group.version": 1,
+    "eligible.leader.replicas.version": 1,
+    "share.version": 2,
+    "streams.version": 1,
+}
+DEFAULTS: dict[str, list[Range]] = {
+    "kraft.version": [],  # level 1 only when it is asked for by name
+    "transaction.version": [(24, 2)],
+    "group.version": [(22, 1)],
+    "eligible.leader.replicas.version": [(26, 1)],
+    "share.version": [(28, 1), (31, 2)],
+    "streams.version": [(29, 1)],
+}
+NEEDS_METADATA = {("eligible.leader.replicas.version", 1): 23}
+# Software up to the left end has unstable levels enabled; the right end is its stable one.
+UNSTABLE_ENDS = {23: 21, 26: 25, 31: 30, 34: 33}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One half of a process. Ages are hours before the audit; lists are read at age 1."""
+
+    node_id: int
+    role: str = BROKER
+    ranges: dict[str, Range]
+    listed: bool = True  # registered, as the cluster's `registry` would show it
+    says_nothing: bool = False  # a registration that lists no features (ZooKeeper only)
+    fenced: bool = False
+    answered: int | None = 0  # age of its newest ApiVersions answer
+    failed: int | None = None  # age of the newest call it did not answer
+    asked_version: int = 4
+    levels: dict[str, int] | None = None  # what it says is finalized
+    epoch: int = -1
+
+    @property
+    def who(self) -> tuple[str, int]:
+        return self.role, self.node_id
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answered the last call."""
+        if self.answered is None:
+            return False
+        return self.failed is None or self.answered <= self.failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """One cluster as somebody who knows everything would describe what landed of it."""
+
+    name: str
+    zookeeper: bool = False
+    registry: str = "log"  # log · fenced (DescribeCluster v2) · live (v0) · none
+    registry_age: int = 1
+    controllers_listed: bool = False  # a DescribeCluster answer of a controller landed
+    nodes: tuple[Node, ...] = ()
+    voters: tuple[int, ...] | None = None  # None = no DescribeQuorum answer landed
+    stored: dict[str, int] = field(default_factory=dict)  # in the log, or the features node
+    system_off: bool = False
+    features_node: bool = True  # ZooKeeper: it exists
+    expected_brokers: tuple[int, ...] = ()
+    vouched: bool = False
+    tool: bool = False  # kafka-features.sh describe landed
+
+    @property
+    def log(self) -> bool:
+        return not self.zookeeper and self.registry == "log"
+
+    @property
+    def kraft(self) -> bool:
+        """Whether anything that landed shows a KRaft quorum."""
+        spoken = any(
+            node.role == CONTROLLER and (node.answered is not None or node.failed is not None)
+            for node in self.nodes
+        )
+        return self.log or self.voters is not None or spoken or self.controllers_listed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the audit must say of one feature."""
+
+    verdict: str
+    level: int | None  # finalized; None = no trustworthy witness
+    target: int | None
+    ceiling: int
+    available: int | None
+    offenders: frozenset[tuple[str, int]]  # nodes that do not support the ceiling
+    incompatible: frozenset[tuple[str, int]]  # nodes that do not support what is finalized
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What the audit must say of one cluster; `unknown` are (code, who or feature or "")."""
+
+    features: dict[str, Answer]
+    unknown: frozenset[tuple[str, object]]
+
+
+def fits(level: int, ends: Range) -> bool:
+    return ends[0] <= level <= ends[1]
+
+
+def members(cluster: Cluster) -> list[Node]:
+    """Who must answer: registered, fenced too; voters; and who answered since the list was read."""
+    counted = []
+    for node in cluster.nodes:
+        spoke = node.answered is not None or node.failed is not None
+        since = node.answered is not None and node.answered < cluster.registry_age
+        if cluster.zookeeper:
+            listed_any = any(n.listed for n in cluster.nodes)
+            counts = node.listed or (not listed_any and spoke)
+        elif node.role == BROKER:
+            if cluster.registry in ("log", "fenced"):
+                counts = node.listed or since
+            elif cluster.registry == "live":
+                counts = (node.listed and not node.fenced) or spoke
+            else:
+                counts = spoke
+        else:
+            counts = node.node_id in (cluster.voters or ())
+            counts |= node.listed and (cluster.log or cluster.controllers_listed)
+            if cluster.voters is None:
+                counts |= spoke
+            else:  # DescribeQuorum was answered at age 1
+                counts |= node.answered is not None and node.answered < 1
+        if counts:
+            counted.append(node)
+    known = {node.who for node in counted}
+    for voter in cluster.voters or ():
+        if (CONTROLLER, voter) not in known:
+            stranger = Node(node_id=voter, role=CONTROLLER, ranges={}, answered=None, listed=False)
+            counted.append(stranger)
+    return counted
+
+
+def is_registered(cluster: Cluster, node: Node) -> bool:
+    if node.role == CONTROLLER:
+        return node.listed and (cluster.log or cluster.controllers_listed)
+    if cluster.zookeeper or cluster.registry in ("log", "fenced"):
+        return node.listed
+    return cluster.registry == "live" and node.listed and not node.fenced
+
+
+def fencing_seen(cluster: Cluster, node: Node) -> bool:
+    return node.role == BROKER and node.fenced and node.listed and not cluster.zookeeper
+
+
+def evidence_age(cluster: Cluster, node: Node) -> int | None:
+    """How old the newest statement about the node's range is; None = there is none."""
+    if cluster.zookeeper and node.listed:  # its registration is its range, whatever it answers
+        return node.answered if by_answer(cluster, node) else cluster.registry_age
+    ages = [] if node.answered is None else [node.answered]
+    if is_registered(cluster, node) and cluster.log:
+        ages.append(cluster.registry_age)
+    return min(ages) if ages else None
+
+
+def by_answer(cluster: Cluster, node: Node) -> bool:
+    """Whether its own answer is the newest that is known of the node's range."""
+    if cluster.zookeeper and node.listed:
+        # With the system off nobody registers features: the broker has its ranges in memory.
+        return node.says_nothing and cluster.system_off and node.answered is not None
+    in_log = cluster.log and is_registered(cluster, node)
+    return not in_log or (node.answered is not None and node.answered < cluster.registry_age)
+
+
+def ranges_of(cluster: Cluster, node: Node) -> dict[str, Range]:
+    """What a node is known to support."""
+    if by_answer(cluster, node):
+        return visible(node)
+    return {} if node.says_nothing and cluster.zookeeper else node.ranges
+
+
+def may_hide(cluster: Cluster, node: Node, feature: str) -> bool:
+    """Whether an answer below v4 may have left the feature out (KIP-1022, KAFKA-17011)."""
+    if not by_answer(cluster, node) or node.asked_version >= 4:
+        return False
+    return feature not in visible(node) and node.ranges.get(METADATA, (0, -1))[1] >= 21
+
+
+def visible(node: Node) -> dict[str, Range]:
+    """What an ApiVersions answer to the asked version lists."""
+    least = 0 if node.asked_version >= 4 else 1
+    return {name: ends for name, ends in node.ranges.items() if ends[0] >= least}
+
+
+def support(cluster: Cluster, node: Node, feature: str) -> Range | None:
+    """The node's range of a feature, 0-0 (metadata.version on KRaft 1-1) where it lists none."""
+    if may_hide(cluster, node, feature):
+        return None
+    on_kraft = cluster.kraft or not cluster.zookeeper
+    absent = (1, 1) if feature == METADATA and on_kraft else (0, 0)
+    return ranges_of(cluster, node).get(feature, absent)
+
+
+def stable_end(level: int) -> int:
+    level = min(level, 34)
+    return UNSTABLE_ENDS.get(level, level)
+
+
+def is_stable(level: int, span: Range | None) -> bool:
+    """Whether a node's own software calls the level stable, if it supports it."""
+    return span is None or not stable_end(span[1]) < level <= span[1]
+
+
+def default_of(feature: str, metadata: int) -> int:
+    return max([level for since, level in DEFAULTS[feature] if since <= metadata], default=0)
+
+
+@dataclass
+class Believed:
+    levels: dict[str, int]
+    trusted: bool
+    disputed: set[str] = field(default_factory=set)
+    problem: str = ""
+
+
+def believed(cluster: Cluster) -> Believed:
+    """What is finalized: the first kind of witness that is fresh, at its highest epoch."""
+    if cluster.zookeeper:
+        trusted = cluster.features_node
+        levels = {} if cluster.system_off or not trusted else cluster.stored
+        if not trusted:
+            return Believed({}, False, set(), NO_WITNESS)
+        old = cluster.registry_age > FRESH
+        return Believed(levels, not old, problem="levels_too_old" if old else "")
+    said: list[tuple[int, dict[str, int], list[dict[str, int]]]] = []  # age, levels, same epoch
+    for kind in (BROKER, "log", CONTROLLER):
+        if kind == "log":
+            if cluster.log:
+                stored = {METADATA: 1} | {n: v for n, v in cluster.stored.items() if v}
+                said.append((cluster.registry_age, stored, [stored]))
+            continue
+        speaking = [
+            n for n in cluster.nodes if n.role == kind and n.answered is not None and n.epoch >= 0
+        ]
+        if not speaking:
+            continue
+        highest = max(node.epoch for node in speaking)
+        best = [node for node in speaking if node.epoch == highest]
+        newest = min(best, key=lambda node: (node.answered or 0, -node.node_id))
+        age = newest.answered or 0
+        said.append((age, newest.levels or {}, [node.levels or {} for node in best]))
+    if not said:  # the tool names no node: a hint, and no witness
+        return Believed({METADATA: 25} if cluster.tool else {}, False, set(), NO_WITNESS)
+    fresh = [entry for entry in said if entry[0] <= FRESH]
+    age, levels, peers = (fresh or said)[0]
+    rivals = [other for a, other, _ in said if other is not levels and a <= age]
+    disputed = {
+        name
+        for other in [*rivals, *peers]
+        for name in {*levels, *other}
+        if levels.get(name, 0) != other.get(name, 0)
+    }
+    return Believed(levels, bool(fresh), disputed, "" if fresh else "levels_too_old")
+
+
+def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tuple[str, object]]:
+    """Evidence that is missing for the whole cluster, as (finding code, node or "")."""
+    found: set[tuple[str, object]] = set()
+    if not cluster.kraft and not cluster.zookeeper:
+        found.add(("mode_unknown", ""))
+    if cluster.kraft and cluster.voters is None:
+        found.add(("voters_unknown", ""))
+    fresh = cluster.registry_age <= FRESH
+    if cluster.zookeeper and not cluster.kraft:
+        proven = any(node.listed for node in cluster.nodes)
+    else:
+        proven = not cluster.zookeeper and cluster.registry in ("log", "fenced") and fresh
+    if not proven and not cluster.vouched:
+        found.add(("registrations_unproven", ""))
+    if not who and not cluster.expected_brokers:
+        found.add(("no_node_to_ask", ""))  # it would pass every rule about nodes
+    if said.problem:
+        found.add((said.problem, ""))
+    for node in who:
+        settled = fencing_seen(cluster, node) and cluster.registry in ("log", "fenced")
+        settled |= cluster.zookeeper and node.listed
+        age = evidence_age(cluster, node)
+        if not node.answers and not settled:
+            silent = node.failed is not None
+            found.add(("node_not_answering" if silent else "node_not_asked", node.who))
+        elif age is None:
+            found.add(("range_unknown", node.who))
+        if age is not None and age > FRESH:
+            found.add(("evidence_too_old", node.who))
+    known = {node.who for node in who}
+    for broker in cluster.expected_brokers:
+        if (BROKER, broker) not in known:
+            found.add(("expected_node_missing", (BROKER, broker)))
+    return found
+
+
+def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
+    """Whether something about the cluster itself forbids any change."""
+    if cluster.system_off or (cluster.kraft and cluster.zookeeper):
+        return True
+    lists_controllers = cluster.log or cluster.controllers_listed
+    strangers = [
+        node
+        for node in who
+        if node.node_id in (cluster.voters or ())
+        and node.role == CONTROLLER
+        and not is_registered(cluster, node)
+    ]
+    return lists_controllers and level >= 15 and bool(strangers)
+
+
+def judge(cluster: Cluster) -> Judgement:
+    """What the audit must say of the cluster."""
+    who, said = members(cluster), believed(cluster)
+    unknown = unknown_reasons(cluster, who, said)
+    whole = bool(unknown)
+    unknown |= {("witnesses_disagree", name) for name in said.disputed}
+    asked = [n for n in who if (age := evidence_age(cluster, n)) is not None and age <= FRESH]
+    names = set(said.levels) | {name for node in asked for name in ranges_of(cluster, node)}
+    ends = [support(cluster, node, METADATA) or (0, 0) for node in asked]
+    newest = max([stable_end(top) for _, top in ends], default=0)
+    metadata_now = said.levels.get(METADATA, 0)
+    stuck = refused(cluster, who, metadata_now)
+    proposed: dict[str, int] = {} if METADATA in names else {METADATA: 0}  # and known
+    sure: set[str] = set()
+    answers: dict[str, Answer] = {}
+    for name in sorted(names, key=lambda n: (n != METADATA, n)):
+        current = said.levels.get(name, 0)
+        spans = {node.who: support(cluster, node, name) for node in asked}
+        seen = [span[1] for span in spans.values() if span is not None]
+        hidden = [w for w, span in spans.items() if span is None]
+        unknown |= {("partial_answer", (w, name)) for w in hidden}
+        ceiling = max(seen, default=0)
+        if name == METADATA:
+            ceiling = newest
+        elif name in DEFAULTS:
+            ceiling = default_of(name, newest)
+        ceiling = max(ceiling, current)
+        known = said.trusted and name not in said.disputed
+        passing = [
+            level
+            for level in range(current + 1, ceiling + 1)
+            if all(span is None or fits(level, span) for span in spans.values())
+            and (name != METADATA or all(is_stable(level, span) for span in spans.values()))
+            and level <= NEWEST_KNOWN.get(name, 1 << 15)
+            and (needs := NEEDS_METADATA.get((name, level), 0)) <= proposed.get(METADATA, needs)
+            and not stuck
+        ]
+        beyond = name in NEWEST_KNOWN and max([*seen, current]) > NEWEST_KNOWN[name]
+        if beyond:
+            unknown.add(("level_newer_than_catalogue", name))
+        rests = bool(passing) and (name, passing[-1]) in NEEDS_METADATA and METADATA not in sure
+        unsure = whole or bool(hidden) or rests or (beyond and not passing)
+        if not known:
+            verdict = "UNKNOWN"
+        elif ceiling > current and not passing:
+            verdict = "BLOCKED"
+        elif unsure:
+            verdict = "UNKNOWN"
+        else:
+            verdict = "READY" if passing else "UP_TO_DATE"
+        if name == METADATA and known:
+            proposed[name] = max(passing, default=current)
+        if verdict != "UNKNOWN":
+            sure.add(name)
+        common = min(seen, default=0)
+        every = not hidden and all(span and fits(common, span) for span in spans.values())
+        offenders = [w for w, s in spans.items() if s is not None and not fits(ceiling, s)]
+        # A controller that replays a level it does not support ends, so one that answers
+        # supports it: its listener leaves unstable levels out (facts, g.3).
+        understate = {
+            node.who
+            for node in asked
+            if node.role == CONTROLLER and node.answers and by_answer(cluster, node)
+            if name == METADATA and name in visible(node)
+        }
+        unfit = [
+            w
+            for w, s in spans.items()
+            if s is not None and not fits(current, s) and w not in understate
+        ]
+        answers[name] = Answer(
+            verdict=verdict,
+            level=current if known else None,
+            target=max(passing) if verdict == "READY" else None,
+            ceiling=ceiling,
+            available=common if common > ceiling and every else None,
+            offenders=frozenset(offenders if ceiling > current else []),
+            incompatible=frozenset(unfit if known and current > 0 else []),
+        )
+    return Judgement(features=answers, unknown=frozenset(unknown))

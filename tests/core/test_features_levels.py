@@ -1,0 +1,76 @@
+"""What the features node's text does to a verdict, and what the histories keep of a line."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions, Expected
+from featurelib.core.features_node import Generation
+from featurelib.snapshot.history import History
+from tests.core.lines import AS_OF, MAX_AGE, landings, line_of, lines_of, microseconds, snapshot
+from tests.core.oracle import METADATA, Cluster, Node
+
+ZOOKEEPER = Cluster(name="z", zookeeper=True, nodes=(Node(node_id=1, ranges={"f": (1, 3)}),))
+SCHEMA_3 = '{"version":3,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
+
+
+def judged_with(content: str, generation: Generation | None) -> Judged:
+    lines = [line for line in lines_of(ZOOKEEPER) if b'"/feature"' not in line]
+    keys = {"path": "/feature", "version": 3, "czxid": 3, "data": content}
+    lines.append(line_of("znode", "z", 1, **keys))
+    inventory = {"z": Expected(generation=generation)}
+    conditions = Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE, inventory=inventory)
+    batch = snapshot({"z": lines})
+    return judge(batch, conditions, load_catalogue(), load_dialect("strict"))
+
+
+@pytest.mark.parametrize("generation", [None, *Generation])
+def test_a_damaged_features_node_makes_everything_unknown_and_says_what_brokers_do(
+    generation: Generation | None,
+) -> None:
+    judged = judged_with("{", generation)
+    assert [r["verdict"] for r in judged.readiness.to_pylist()] == ["UNKNOWN"]
+    found = {f["code"]: f["detail"] for f in judged.findings.to_pylist()}
+    assert "What brokers do: " in found["features_node_damaged"]
+
+
+def test_a_features_node_that_releases_read_differently_is_ambiguous_until_one_is_named() -> None:
+    unsaid = judged_with(SCHEMA_3, None)
+    assert unsaid.findings["code"].to_pylist() == ["features_node_ambiguous"]
+    assert "fleet.toml" in unsaid.findings["detail"][0].as_py()
+    old = judged_with(SCHEMA_3, Generation.ZK_2_7)
+    assert [r["finalized_level"] for r in old.readiness.to_pylist()] == [2]
+    new = judged_with(SCHEMA_3, Generation.ZK_3_9)
+    assert new.findings["code"].to_pylist() == ["features_node_damaged"]
+
+
+def test_an_expected_cluster_of_which_nothing_landed_is_unknown() -> None:
+    batch = snapshot({"z": []})
+    field = batch.schema.field("observed_at")
+    batch = batch.set_column(batch.schema.names.index(field.name), field, pa.nulls(1, field.type))
+    conditions = Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE)
+    judged = judge(batch, conditions, load_catalogue(), load_dialect("strict"))
+    assert judged.findings["code"].to_pylist() == ["cluster_not_landed"]
+    assert judged.plans["verdict"].to_pylist() == ["UNKNOWN"]
+
+
+@pytest.mark.parametrize("finalized", [True, False])
+def test_a_history_keeps_what_a_line_said(finalized: bool) -> None:
+    node = Node(node_id=1, ranges={"f": (1, 3), "g": (0, 2)}, levels={"f": 2}, epoch=40)
+    silent = Node(node_id=2, ranges={}, answered=None, failed=0)
+    kraft = Cluster(name="k", nodes=(node, silent), stored={METADATA: 7}, tool=True)
+    collected = History(finalized, load_catalogue())
+    for landing, line_id in landings([*lines_of(kraft), *lines_of(ZOOKEEPER)]):
+        collected.add(7, landing, line_id)
+    assert len(collected) > 0
+    said = collected.take().to_pylist()
+    of_k = [row for row in said if row["cluster"] == "k" and row["node_id"] == 1]
+    names = {row["feature"] for row in of_k}
+    assert names == ({"f"} if finalized else {"f", "g"})
+    assert {row["run"] for row in said} == {7}
+    assert len(collected) == 0
+    assert collected.take().num_rows == 0

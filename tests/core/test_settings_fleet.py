@@ -1,0 +1,111 @@
+"""Configuration that cannot be used is one sentence: file, key, what was expected and found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from featurelib.core.features_node import Generation
+from featurelib.errors import ConfigError
+from featurelib.feature import Severity
+from featurelib.fleet import parse_fleet, zookeeper_generation
+from featurelib.settings import parse_settings
+
+# Found by these tests and reported; the mark goes with the bug.
+CONF = Path(__file__).parents[2] / "conf"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("max_age_hours = ", ["conf/audit.toml"]),
+        ("max_age = 3", ["max_age"]),
+        ('max_age_hours = "long"', ["max_age_hours", "float", "str"]),
+        ("max_age_hours = -1", ["max_age_hours", "above 0", "-1"]),
+        ("max_age_hours = 0", ["max_age_hours", "above 0", "0"]),
+        ("max_age_hours = nan", ["max_age_hours", "nan"]),
+        ("max_age_hours = inf", ["max_age_hours", "inf"]),
+        ("retention_days = 6", ["retention_days", "7", "6"]),
+        ('vacuum = "yes"', ["vacuum", "bool"]),
+        ('[severities]\nghost_broker = "grave"', ["severities", "grave"]),
+        ('[severities]\nghost = "info"', ["severities", "ghost"]),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as told:
+        parse_settings(text, "my/audit.toml")
+    assert str(told.value).startswith("my/audit.toml: ")
+    assert [word for word in words if word not in str(told.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[cluster]", ["fleet.toml"]),
+        ("[[clusters]]\nid='a'", ["clusters"]),
+        ("[[cluster]]\nname='a'", ["id"]),
+        ("[[cluster]]\nid=''", ["empty id"]),
+        ("[[cluster]]\nid='a'\n[[cluster]]\nid='a'", ["'a'", "twice"]),
+        ("[[cluster]]\nid='a'\nbroker=[1]", ["broker"]),
+        ("[[cluster]]\nid='a'\nbrokers=['1']", ["brokers", "int", "str"]),
+        ("[[cluster]]\nid='a'\nlabels={x=1}", ["labels", "str", "int"]),
+        ("[[cluster]]\nid='a'\nbrokers=[-1]", ["brokers"]),
+        ("[[cluster]]\nid='a'\nbrokers=[4294967297]", ["brokers"]),
+    ],
+)
+def test_an_inventory_that_cannot_be_used_is_told(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as told:
+        parse_fleet(text, "my/fleet.toml")
+    assert str(told.value).startswith("my/fleet.toml: ")
+    assert [word for word in words if word not in str(told.value)] == []
+
+
+def test_a_wrong_configuration_is_a_usage_error() -> None:
+    assert ConfigError.exit_code == 2
+
+
+def test_empty_settings_are_the_defaults() -> None:
+    settings = parse_settings("", "audit.toml")
+    assert settings.max_age == 72 * 3_600_000_000
+    assert (settings.retention_days, settings.vacuum, settings.severities) == (90, False, {})
+
+
+def test_a_severity_can_be_changed() -> None:
+    settings = parse_settings('[severities]\nghost_broker = "critical"', "audit.toml")
+    assert settings.severities == {"ghost_broker": Severity.CRITICAL}
+
+
+def test_an_inventory_says_what_is_expected() -> None:
+    text = "[[cluster]]\nid='a'\nbrokers=[1,2]\ncontrollers=[9]\nregistrations_complete=true\n"
+    fleet = parse_fleet(text + "release='2.8.2'\n[[cluster]]\nid='b'\nname='B'", "fleet.toml")
+    assert fleet.names == {"a": "a", "b": "B"}
+    expected = fleet.inventory["a"]
+    assert (expected.brokers, expected.controllers, expected.vouched) == ((1, 2), (9,), True)
+    assert expected.generation is Generation.ZK_2_7
+    assert fleet.inventory["b"].generation is None
+
+
+@pytest.mark.parametrize(
+    ("release", "generation"),
+    [
+        ("2.8.2", Generation.ZK_2_7),
+        ("3.2", Generation.ZK_2_7),
+        ("3.3", Generation.ZK_3_3),
+        ("3.4.0", Generation.ZK_3_3),
+        ("3.4.1", Generation.ZK_3_9),
+        ("3.9", Generation.ZK_3_9),
+        ("3.10.1-SNAPSHOT", Generation.ZK_3_9),
+        ("", None),
+        ("latest", None),
+    ],
+)
+def test_a_release_says_who_reads_the_features_node(
+    release: str, generation: Generation | None
+) -> None:
+    assert zookeeper_generation(release) is generation
+
+
+def test_the_files_that_ship_can_be_used() -> None:
+    parse_settings((CONF / "audit.toml").read_text(encoding="utf-8"), "conf/audit.toml")
+    parse_fleet((CONF / "fleet.toml").read_text(encoding="utf-8"), "conf/fleet.toml")

@@ -1,0 +1,83 @@
+"""Nights of landing lines: samples as lines, bronze made from them, tables to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.landing import Landing, read
+from featurelib.snapshot import Rows, fold_lines
+from featurelib.spark.lines import SCHEMA, parse_file
+from featurelib.spark.store import Store
+from featurelib.tables import Table
+from featurelib.tables.bronze import LANDING_LINE
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "data" / "samples"
+RUN = 20261121000000
+Row = dict[str, object]
+
+
+def sample_lines(*names: str) -> list[bytes]:
+    """The landing lines of these samples, of all of them without a name."""
+    folders = [SAMPLES / name for name in names] or sorted(SAMPLES.glob("*/"))
+    return [
+        line for folder in folders for line in (folder / "landing.jsonl").read_bytes().splitlines()
+    ]
+
+
+def parse(lines: Sequence[bytes], name: str = "lines") -> pa.Table:
+    """What an ingest worker makes of these lines, as if they stood in one file."""
+    content = b"\n".join(lines)
+    batches = list(parse_file(f"file:/{name}.jsonl", lambda: iter([content])))
+    return pa.Table.from_batches(batches, schema=SCHEMA).drop_columns(["counted"])
+
+
+def with_run(run: int, lines: Sequence[bytes]) -> pa.Table:
+    """`lines` as rows of bronze.landing_line."""
+    parsed = parse(lines, f"run-{run}")
+    column = pa.array([run] * parsed.num_rows, pa.int64())
+    return parsed.add_column(0, pa.field("run", pa.int64()), column)
+
+
+def put_bronze(store: Store, run: int, lines: Sequence[bytes]) -> None:
+    """`lines` in bronze, none of which is there, without the cost of reading files."""
+    store.append(LANDING_LINE, store.session.createDataFrame(with_run(run, lines)), run)
+
+
+def fold_samples(lines: Iterable[bytes]) -> pa.Table:
+    """Snapshot rows of these lines, sorted by cluster, without Spark and in one go."""
+    by_cluster: dict[str, list[tuple[Landing, int]]] = {}
+    for row in parse(list(lines)).to_pylist():
+        if row["reason"] is None:
+            line = read(row["raw"])
+            assert isinstance(line, Landing)
+            by_cluster.setdefault(line.cluster, []).append((line, row["line_id"]))
+    rows = Rows()
+    for cluster in sorted(by_cluster):
+        rows.add(cluster, fold_lines(by_cluster[cluster], load_catalogue()))
+    return pa.Table.from_batches([rows.take()])
+
+
+def open_table(tables: str | Path, table: Table) -> DeltaTable:
+    """A table as others see it: without Spark."""
+    return DeltaTable(f"{str(tables).removeprefix('file:')}/{table.path}")
+
+
+def rows_of(
+    tables: str | Path, table: Table, *, without: Iterable[str] = ("run",), run: int | None = None
+) -> list[Row]:
+    """All rows, or those of one run, in an order of their own; `without` some columns."""
+    found = open_table(tables, table).to_pyarrow_table()
+    if run is not None:
+        found = found.filter(pa.compute.equal(found["run"], run))
+    return in_order(found.drop_columns([name for name in without if name in found.column_names]))
+
+
+def in_order(table: pa.Table) -> list[Row]:
+    rows: list[Row] = table.to_pylist()
+    return sorted(rows, key=repr)

@@ -1,0 +1,280 @@
+"""Silver to gold: Spark only carries, nothing is replaced, and a night can be judged again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from chispa.dataframe_comparer import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+from featurelib import planfile
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions
+from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.feature import Severity
+from featurelib.fleet import Cluster, Fleet
+from featurelib.spark.audit import (
+    CORE_COLUMNS,
+    PARTS,
+    Audited,
+    audit,
+    collect,
+    judge_snapshots,
+    locate_lines,
+    newest_line,
+    with_expected,
+)
+from featurelib.spark.store import Store
+from featurelib.tables import Table, gold
+from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from tests.spark.nights import (
+    RUN,
+    fold_samples,
+    in_order,
+    open_table,
+    parse,
+    put_bronze,
+    rows_of,
+    sample_lines,
+)
+
+pytestmark = pytest.mark.spark
+
+HOUR = 3_600_000_000
+MAX_AGE = 72 * HOUR
+NAMES = ("ghost-broker", "k39-dynamic", "mixed-42-39", "zk-332-ranges", "zk-392-stock")
+GHOST = "h0FOOR_sRsiOiKHch7mH4w"
+BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def newest(snapshots: pa.Table) -> int:
+    return int(pc.max(snapshots["observed_at"].cast(pa.int64())).as_py())
+
+
+def core_says(
+    snapshots: pa.Table, conditions: Conditions, severities: dict[str, Severity] | None = None
+) -> Judged:
+    """What the core says of all rows in one batch, plan texts included."""
+    dialect, catalogue = load_dialect("strict"), load_catalogue()
+    (batch,) = snapshots.combine_chunks().to_batches()
+    said = judge(batch, conditions, catalogue, dialect, severities)
+    plans = planfile.with_texts(said, dialect="strict", catalogue=catalogue.dated)
+    return replace(said, plans=plans)
+
+
+def tables_of(judged: Judged) -> dict[str, list[dict[str, object]]]:
+    return {part: in_order(getattr(judged, part)) for part in PARTS}
+
+
+@pytest.fixture(scope="module")
+def samples() -> pa.Table:
+    """Snapshot rows of all samples."""
+    return fold_samples(sample_lines())
+
+
+@pytest.fixture
+def batch_size(session: SparkSession, request: pytest.FixtureRequest) -> Iterator[int]:
+    usual = session.conf.get(BATCH_SIZE) or "10000"
+    session.conf.set(BATCH_SIZE, request.param)
+    yield request.param
+    session.conf.set(BATCH_SIZE, usual)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 10_000], indirect=True)
+def test_spark_says_what_the_core_says_whatever_the_batches(
+    session: SparkSession, samples: pa.Table, batch_size: int
+) -> None:
+    fleet = Fleet(cluster=(Cluster(id=GHOST, brokers=(1, 2, 3, 4)),))
+    conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
+    severities = {"ghost_broker": Severity.CRITICAL}
+    frame = session.createDataFrame(samples).select(*CORE_COLUMNS)
+    judged = judge_snapshots(frame, conditions, severities)
+    assert judged.count() >= samples.num_rows // batch_size
+    found, expected = collect(judged), core_says(samples, conditions, severities)
+    for part, (_, schema) in PARTS.items():
+        assert getattr(found, part).schema == schema
+    assert tables_of(found) == tables_of(expected)
+    assert Severity.CRITICAL.value in found.findings["severity"].to_pylist()
+
+
+def test_no_cluster_gives_four_empty_tables(session: SparkSession, samples: pa.Table) -> None:
+    nobody = session.createDataFrame(samples.slice(0, 0)).select(*CORE_COLUMNS)
+    assert newest_line(nobody) == 0
+    found = collect(judge_snapshots(nobody, Conditions(as_of=0, max_age=MAX_AGE), {}))
+    assert tables_of(found) == {part: [] for part in PARTS}
+
+
+def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
+    session: SparkSession, samples: pa.Table
+) -> None:
+    frame = session.createDataFrame(samples.slice(0, 2)).select(*CORE_COLUMNS)
+    landed = samples["cluster"][0].as_py()
+    assert with_expected(frame, Fleet()) is frame
+    known = with_expected(frame, Fleet(cluster=(Cluster(id=landed),)))
+    assert_df_equality(known, frame, ignore_nullable=True, ignore_row_order=True)
+    fleet = Fleet(cluster=(Cluster(id="lost", brokers=(7,)), Cluster(id=landed)))
+    expected = with_expected(frame, fleet)
+    assert expected.schema.simpleString() == frame.schema.simpleString()
+    assert expected.count() == 3
+    conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
+    found = collect(judge_snapshots(expected, conditions, {}))
+    said = [row for row in found.findings.to_pylist() if row["cluster"] == "lost"]
+    assert [(row["code"], row["node_id"]) for row in said] == [
+        ("cluster_not_landed", None),
+        ("expected_node_missing", 7),
+    ]
+    (plan,) = [row for row in found.plans.to_pylist() if row["cluster"] == "lost"]
+    assert (plan["verdict"], plan["steps"], plan["plan"]) == ("UNKNOWN", [], None)
+
+
+def test_an_expected_node_that_is_missing_makes_its_cluster_unknown(
+    session: SparkSession, samples: pa.Table
+) -> None:
+    one = samples.filter(pc.equal(samples["cluster"], GHOST))
+    frame = session.createDataFrame(one).select(*CORE_COLUMNS)
+    fleet = Fleet(cluster=(Cluster(id=GHOST, brokers=(1, 2, 4), controllers=(9,)),))
+    conditions = Conditions(as_of=newest(one), max_age=MAX_AGE, inventory=fleet.inventory)
+    found = collect(judge_snapshots(with_expected(frame, fleet), conditions, {}))
+    missing = [row for row in found.findings.to_pylist() if row["severity"] == "unknown"]
+    assert {(row["role"], row["node_id"]) for row in missing} == {("broker", 4), ("controller", 9)}
+    assert "READY" not in found.readiness["verdict"].to_pylist()
+
+
+# Whole audits, on real tables.
+
+
+def put_snapshots(store: Store, rows: pa.Table, run: int) -> None:
+    store.create(LANDING_LINE)
+    changes = CLUSTER_SNAPSHOT.schema.field("changes").type
+    empty = pa.array([None] * rows.num_rows, changes)
+    table = rows.append_column("changes", empty)
+    table = table.add_column(0, "run", pa.array([run] * rows.num_rows, pa.int64()))
+    store.overwrite(CLUSTER_SNAPSHOT, store.session.createDataFrame(table), run)
+
+
+def run_audit(
+    store: Store, run: int, as_of: int | None = None, fleet: Fleet | None = None
+) -> Audited:
+    """An audit by a driver that has just started."""
+    return audit(
+        Store(store.session, store.root),
+        fleet or Fleet(),
+        run=run,
+        as_of=as_of,
+        max_age=MAX_AGE,
+        severities={},
+        say=lambda _: None,
+    )
+
+
+def core_columns(df: DataFrame) -> pa.Table:
+    return df.select(*CORE_COLUMNS).toArrow().sort_by("cluster")
+
+
+def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
+    store: Store, samples: pa.Table
+) -> None:
+    """The second one comes too late: its evidence is too old to decide anything."""
+    lines = sample_lines(*NAMES)
+    put_bronze(store, RUN, lines)
+    rows = fold_samples(lines)
+    put_snapshots(store, rows, RUN)
+    first = run_audit(store, RUN)
+    assert first.as_of == newest(rows)
+    by_part = {part: rows_of(store.root, table) for part, (table, _) in PARTS.items()}
+    conditions = Conditions(as_of=first.as_of, max_age=MAX_AGE)
+    assert by_part == tables_of(core_says(rows, conditions)) == tables_of(first.judged)
+
+    put_snapshots(store, samples, RUN + 1)
+    second = run_audit(store, RUN + 1, as_of=newest(samples) + MAX_AGE + 1_000_000)
+    for part, (table, _) in PARTS.items():
+        assert rows_of(store.root, table, run=RUN) == by_part[part]
+        assert rows_of(store.root, table, run=RUN + 1) == tables_of(second.judged)[part]
+    assert set(second.judged.readiness["verdict"].to_pylist()) == {"UNKNOWN"}
+    assert set(second.judged.plans["verdict"].to_pylist()) == {"UNKNOWN"}
+    assert set(second.judged.plans["plan"].to_pylist()) == {None}
+
+    for night in (first, second):
+        (told,) = [
+            row
+            for row in rows_of(store.root, gold.AUDIT_RUN, without=())
+            if row["run"] == night.run
+        ]
+        verdict = night.judged.plans["verdict"].to_pylist()
+        counted = {name: told[name.lower()] for name in ("READY", "BLOCKED", "UNKNOWN")}
+        assert counted == {name: verdict.count(name) for name in counted}
+        assert (told["clusters"], told["findings"]) == (
+            len(verdict),
+            night.judged.findings.num_rows,
+        )
+        inputs = {str(entry["table"]): entry["version"] for entry in told["inputs"]}  # type: ignore[attr-defined]  # a list of structs
+        assert inputs == night.inputs
+        then = core_columns(store.read(CLUSTER_SNAPSHOT, inputs["silver.cluster_snapshot"]))
+        again = Conditions(as_of=night.as_of, max_age=MAX_AGE)
+        assert tables_of(core_says(then, again)) == tables_of(night.judged)
+        assert store.read(LANDING_LINE, inputs["bronze.landing_line"]).count() == len(lines)
+
+    check_plans(first)
+    check_lines(store, first, lines)
+    with pytest.raises(ConfigError, match=f"run {RUN + 1}: not greater than run {RUN + 1}"):
+        run_audit(store, RUN + 1)
+
+
+def check_plans(audited: Audited) -> None:
+    """Every plan reads back, to the same bytes, and its digest is the digest of its meaning."""
+    plans = [row for row in audited.judged.plans.to_pylist() if row["steps"]]
+    assert plans
+    for row in plans:
+        body = json.loads(row["plan"])
+        assert (body["format"], body["version"]) == (planfile.FORMAT, planfile.VERSION)
+        meaning = msgspec.convert(body["meaning"], planfile.Meaning)
+        assert body["digest"] == planfile.digest(meaning)
+        assert planfile.write(meaning) == row["plan"]
+        assert meaning.cluster == row["cluster"]
+        assert meaning.steps == planfile.steps_of(row["steps"])
+        other = msgspec.structs.replace(meaning, cluster="another")
+        assert planfile.digest(other) != body["digest"]
+
+
+def check_lines(store: Store, audited: Audited, lines: list[bytes]) -> None:
+    """A finding leads to the landing line it rests on."""
+    found = locate_lines(store, audited.judged.findings)
+    wanted = set(audited.judged.findings["line_id"].drop_null().to_pylist()) - {0}
+    places = {row["line_id"]: row["line_number"] for row in parse(lines).to_pylist()}
+    assert found == {line: f"/run-{RUN}.jsonl:{places[line]}" for line in wanted & set(places)}
+
+
+def test_a_night_without_any_cluster_is_no_evidence_and_writes_nothing(
+    store: Store, samples: pa.Table
+) -> None:
+    with pytest.raises(NoEvidenceError, match=r"silver\.cluster_snapshot: there is none"):
+        run_audit(store, RUN)
+    put_snapshots(store, samples.slice(0, 0), RUN)
+    with pytest.raises(NoEvidenceError, match=r"Look at the reasons in bronze\.landing_line"):
+        run_audit(store, RUN)
+    assert not (Path(store.root.removeprefix("file:")) / "gold").exists()
+
+
+@pytest.mark.parametrize(
+    "table", [gold.AUDIT_RUN, gold.FINDINGS], ids=lambda table: str(table.full_name)
+)
+def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(
+    store: Store, samples: pa.Table, table: Table
+) -> None:
+    put_snapshots(store, samples.slice(0, 1), RUN)
+    Store(store.session, store.root).create(replace(table, version=2))
+    with pytest.raises(TableError, match=rf"{table.full_name} .* found 2; nothing was written"):
+        run_audit(store, RUN)
+    assert open_table(store.root, table).version() == 0
+    folders = (Path(store.root.removeprefix("file:")) / "gold").iterdir()
+    assert [folder.name for folder in folders] == [table.name]

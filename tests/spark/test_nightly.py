@@ -1,0 +1,375 @@
+"""The jobs from outside: files, exit codes, one clear message, a driver killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from featurelib.errors import BusyError
+from featurelib.spark.lock import hold_folder
+from featurelib.spark.store import Store
+from featurelib.tables import Table, bronze, gold, silver
+from tests.spark.conftest import SETTINGS
+from tests.spark.nights import ROOT, RUN, Row, open_table, rows_of, sample_lines
+
+pytestmark = pytest.mark.spark
+
+HOSTILE = (
+    "../../etc/passwd",
+    "a b",
+    "grüße/漢字\u202e",
+    "x" * 200,
+    "CON.json",
+    ".hidden",
+    "..",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a job ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last(self) -> str:
+        return self.err.splitlines()[-1]
+
+
+Job = Callable[..., Ended]
+
+
+@pytest.fixture
+def job(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Job:
+    """Run a job in this process and its session: what it said, and its exit code."""
+
+    def call(name: str, *words: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / "jobs" / f"{name}.py"), run_name="__main__")
+        assert isinstance(ended.value.code, int)
+        said = capsys.readouterr()
+        return Ended(code=ended.value.code, out=said.out, err=said.err)
+
+    return call
+
+
+def land(folder: Path, name: str, lines: list[bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.jsonl").write_bytes(b"\n".join(lines))
+    return folder
+
+
+def renamed(sample: str, cluster: str) -> list[bytes]:
+    """The lines of a sample as those of another cluster."""
+    lines = [json.loads(line) for line in sample_lines(sample)]
+    return [json.dumps({**line, "cluster_id": cluster}).encode() for line in lines]
+
+
+def files_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def assert_one_clear_message(ended: Ended, *words: str) -> None:
+    assert ended.last.startswith("error: ")
+    assert [word for word in words if word not in ended.last] == []
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+
+
+def test_a_night_writes_its_files_for_clusters_of_any_name(job: Job, tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    for number, cluster in enumerate(HOSTILE):
+        land(landing, str(number), renamed("zk-332-ranges", cluster))
+    land(landing, "bad", [b"not a landing line"])
+    tables, out = tmp_path / "deep" / "tables", tmp_path / "deep" / "er" / "out"
+    stale = out / "plans" / "stale.json"
+    stale.parent.mkdir(parents=True)
+    for path in (stale, stale.with_suffix(".json.part"), stale.with_suffix(".txt")):
+        path.write_text("of another night")
+    options = ("--landing", landing, "--tables", tables, "--out", out, "--as-of", "newest")
+    first = job("nightly", *options)
+    assert (first.code, "Traceback" in first.err) == (0, False)
+    assert "featurelib" in first.out
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["er", "tables"]
+    plans = {path: json.loads(path.read_text()) for path in (out / "plans").glob("*.json")}
+    assert sorted(plan["meaning"]["cluster"] for plan in plans.values()) == sorted(HOSTILE)
+    names = {f"plans/{path.name}" for path in plans}
+    assert files_below(out) == {"report.json", "report.txt", "plans/stale.txt"} | names
+    report = json.loads((out / "report.json").read_text())
+    assert {row["plan_file"] for row in report["clusters"]} == names
+    assert "1 quarantined" in first.out
+
+    second = job("nightly", *options, "--fail-on", "blocker")
+    assert (second.code, second.out != "") == (1, True)
+    assert "ingest: 0 new files" in second.err
+    assert files_below(out) == {"report.json", "report.txt", "plans/stale.txt"} | names
+    assert job("audit", "--tables", tables, "--as-of", "newest", "--fail-on", "critical").code == 0
+    runs = {row["run"] for row in rows_of(tables, gold.AUDIT_RUN, without=())}
+    assert len(runs) == 3
+
+
+def test_a_night_of_nothing_but_bad_lines_says_where_their_reasons_are(
+    job: Job, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "landing", "bad", [b"not a landing line", b"{}", b"\xff"])
+    tables, out = tmp_path / "tables", tmp_path / "out"
+    ended = job("nightly", "--landing", landing, "--tables", tables, "--out", out)
+    assert ended.code == 5
+    assert_one_clear_message(ended, "no cluster to judge", "reasons in bronze.landing_line")
+    found = rows_of(tables, bronze.LANDING_LINE)
+    assert [row["reason"] is None for row in found] == [False] * 3
+    assert not out.exists()
+    assert not (tables / "gold").exists()
+
+
+def refusals() -> list[tuple[list[str], int, list[str]]]:
+    """Options, exit code, words of the message. FOLDER is the test's own."""
+    usual = ["--landing", "FOLDER/landing", "--tables", "FOLDER/tables"]
+    return [
+        (["--landing", "FOLDER/none", *usual[2:]], 2, ["FOLDER/none", "no such folder"]),
+        (["--landing", "FOLDER/empty", *usual[2:]], 5, ["FOLDER/empty", "found none"]),
+        (usual[:2], 2, ["--tables", "found none"]),
+        ([*usual, "--as-of", "yesterday"], 2, ["--as-of yesterday", "2026-11-21T06:00:00Z"]),
+        ([*usual, "--run", "5"], 2, ["--run 5", "yyyymmddHHMMSS"]),
+        ([*usual, "--fleet", "FOLDER/none.toml"], 2, ["FOLDER/none.toml", "cannot be read"]),
+        ([*usual, "--fleet", "FOLDER/bad.toml"], 2, ["FOLDER/bad.toml", "broker"]),
+        ([*usual, "--config", "FOLDER/bad.toml"], 2, ["FOLDER/bad.toml", "cluster"]),
+        ([*usual, "--out", "FOLDER/bad.toml"], 2, ["FOLDER/bad.toml", "expected a folder"]),
+    ]
+
+
+@pytest.mark.parametrize(("words", "code", "says"), refusals(), ids=lambda value: repr(value)[:60])
+def test_what_cannot_be_done_is_said_before_anything_is_written(
+    job: Job, tmp_path: Path, words: list[str], code: int, says: list[str]
+) -> None:
+    land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.toml").write_text('[[cluster]]\nid = "a"\nbroker = [1]\n')
+    before = files_below(tmp_path)
+    ended = job("nightly", *(word.replace("FOLDER", str(tmp_path)) for word in words))
+    assert ended.code == code
+    assert_one_clear_message(ended, *(word.replace("FOLDER", str(tmp_path)) for word in says))
+    assert files_below(tmp_path) == before
+    assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.parametrize("words", [["--fail-on", "nonsense"], ["--limit", "-1"], ["--nonsense"]])
+def test_an_option_that_does_not_exist_is_a_usage_error(job: Job, words: list[str]) -> None:
+    ended = job("nightly", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert words[0] in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_table_of_a_newer_release_stops_the_night_before_its_first_line(
+    job: Job, store: Store, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
+    store.create(replace(gold.FEATURE_READINESS, version=2))
+    ended = job("nightly", "--landing", landing, "--tables", store.root)
+    assert ended.code == 2
+    assert_one_clear_message(ended, "gold.feature_readiness", "found 2", "nothing was written")
+    root = Path(store.root.removeprefix("file:"))
+    assert {path.parent.name for path in root.rglob("_delta_log")} == {"feature_readiness"}
+
+
+def test_a_night_is_refused_while_another_run_holds_the_tables(
+    job: Job, store: Store, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
+    root = Path(store.root.removeprefix("file:"))
+    with hold_folder(root, RUN, "ingest"):
+        for name in ("nightly", "ingest", "refine", "audit"):
+            given = ("--landing", landing) if name in ("nightly", "ingest") else ()
+            ended = job(name, *given, "--tables", store.root)
+            assert ended.code == 3
+            assert_one_clear_message(ended, f"held by ingest run {RUN}", f"pid {os.getpid()}")
+    assert files_below(root) == {".featurelib.lock"}
+
+
+# The driver, killed.
+
+GOLD = (gold.FINDINGS, gold.INCOMPATIBLE_BROKERS, gold.FEATURE_READINESS, gold.UPGRADE_PLANS)
+CLUSTERS = ("ghost-broker", "k39-static", "zk-332-ranges", "zk-282-stock")
+QUICK = (
+    "spark.sql.shuffle.partitions",
+    "spark.databricks.delta.snapshotPartitions",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism",
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.codegen.factoryMode",
+)
+
+
+@dataclass(slots=True)
+class Driver:
+    """A job under ./spark-submit.sh, in a process group of its own."""
+
+    process: subprocess.Popen[str]
+    said: list[str]
+
+    def wait_for(self, moment: Callable[[list[str]], bool]) -> None:
+        deadline = time.monotonic() + 180
+        while not moment(self.said):
+            assert self.process.poll() is None, f"it ended first: {self.said}"
+            assert time.monotonic() < deadline, f"it hangs: {self.said}"
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def submit(*words: object) -> Iterator[Driver]:
+    command = [str(ROOT / "spark-submit.sh")]
+    for key in QUICK:
+        command += ["--conf", f"{key}={SETTINGS[key]}"]
+    with subprocess.Popen(
+        [*command, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd="/",
+        env={**clean_environment(), "CI": "true"},  # makes no class archive behind the test
+    ) as process:
+        driver = Driver(process, [])
+        errors = process.stderr
+        assert errors is not None
+        reader = threading.Thread(target=lambda: driver.said.extend(errors), daemon=True)
+        reader.start()
+        try:
+            yield driver
+        finally:
+            if process.poll() is None:
+                driver.kill()
+            reader.join(10)
+
+
+def clean_environment() -> dict[str, str]:
+    """Ours, without what says that a JVM is there already."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_")}
+
+
+def said(text: str) -> Callable[[list[str]], bool]:
+    return lambda lines: any(text in line for line in lines)
+
+
+def commits(tables: Path, table: Table) -> int:
+    log = tables / table.path / "_delta_log"
+    return len(list(log.glob("*[0-9].json"))) if log.exists() else 0
+
+
+def commit_of(tables: Path, table: Table) -> Callable[[list[str]], bool]:
+    """The moment when the table gets one commit more than it has now, its creation apart."""
+    before = max(commits(tables, table), 1)
+    return lambda lines: commits(tables, table) > before
+
+
+def free_within(tables: Path, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with hold_folder(tables, RUN, "test"):
+                return True
+        except BusyError:
+            time.sleep(0.05)
+    return False
+
+
+def all_tables(tables: Path) -> dict[str, list[Row]]:
+    """Bronze and silver but for their runs, and the newest night's gold."""
+    rows = {
+        table.full_name: rows_of(tables, table, without=("run", "changes"))
+        for table in (bronze.LANDING_LINE, *silver.TABLES)
+    }
+    told = open_table(tables, gold.AUDIT_RUN).to_pyarrow_table().to_pylist()
+    newest = max(row["run"] for row in told)
+    for table in (*GOLD, gold.AUDIT_RUN):
+        rows[table.full_name] = rows_of(tables, table, without=("run", "inputs"), run=newest)
+    return rows
+
+
+def test_a_night_killed_at_any_moment_is_made_good_by_the_next_one(
+    job: Job, tmp_path: Path
+) -> None:
+    """Seven drivers die by SIGKILL, each further on its way than the one before."""
+    landing, tables, out = tmp_path / "landing", tmp_path / "tables", tmp_path / "out"
+    pick = random.Random(20261121)
+    options = ("--tables", tables, "--out", out, "--as-of", "newest")
+    words = ("nightly", "--landing", landing, *options)
+    for name in CLUSTERS[:2]:
+        land(landing, name, sample_lines(name))
+    first_night: list[tuple[Callable[[list[str]], bool], float]] = [
+        (said("starting Spark"), 2.0),
+        (said("new files"), 0.5),
+        (commit_of(tables, bronze.LANDING_LINE), 0.0),
+        (commit_of(tables, silver.CLUSTER_SNAPSHOT), 0.0),
+    ]
+    for moment, delay in first_night:
+        kill_night(words, moment, pick.random() * delay, tables)
+    for name in CLUSTERS[1:]:
+        land(landing, f"{name}-later", sample_lines(name))
+    second_night: list[tuple[Callable[[], Callable[[list[str]], bool]], float]] = [
+        (lambda: commit_of(tables, silver.CLUSTER_SNAPSHOT), 1.0),
+        (lambda: commit_of(tables, gold.FINDINGS), 0.0),
+        (lambda: said("gold tables written"), 0.3),
+    ]
+    for choose, delay in second_night:
+        kill_night(words, choose(), pick.random() * delay, tables)
+    with submit(*words) as driver:
+        report, _ = driver.process.communicate(timeout=180)
+    assert driver.process.returncode == 0
+    assert "Traceback" not in "".join(driver.said)
+    assert report.startswith("featurelib")
+
+    calm, calm_out = tmp_path / "calm", tmp_path / "calm out"
+    calmly = ("--landing", landing, "--tables", calm, "--out", calm_out, "--as-of", "newest")
+    assert job("nightly", *calmly).code == 0
+    expected = all_tables(calm)
+    for name, found in all_tables(tables).items():
+        assert found == expected[name], name
+    assert files_below(out) == files_below(calm_out)
+    for path in (calm_out / "plans").iterdir():
+        assert (out / "plans" / path.name).read_bytes() == path.read_bytes()
+
+
+def kill_night(
+    words: tuple[object, ...], moment: Callable[[list[str]], bool], delay: float, tables: Path
+) -> None:
+    with submit(*words) as driver:
+        driver.wait_for(moment)
+        time.sleep(delay)
+        assert driver.process.poll() is None
+        driver.kill()
+    assert not tables.exists() or free_within(tables, 10)
+
+
+def test_a_job_under_spark_submit_refuses_within_seconds_and_in_one_line(tmp_path: Path) -> None:
+    with submit(
+        "nightly", "--landing", tmp_path / "none", "--tables", tmp_path / "tables"
+    ) as driver:
+        out, _ = driver.process.communicate(timeout=120)
+    assert (driver.process.returncode, out) == (2, "")
+    assert [line for line in driver.said if not line.startswith("error: landing ")] == []
+    assert len(driver.said) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,434 @@
+"""Bronze to silver: the same tables, however the lines came and whatever was interrupted."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from chispa.dataframe_comparer import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from featurelib.errors import NoEvidenceError
+from featurelib.landing import Landing, LogLine, read
+from featurelib.schema import CHANGE, SNAPSHOT
+from featurelib.spark import refine as module
+from featurelib.spark.ingest import ingest
+from featurelib.spark.refine import (
+    dump_times,
+    fold_batches,
+    fold_clusters,
+    history_of_changes,
+    history_of_lines,
+    refine,
+    valid_lines,
+    with_whole_dumps,
+)
+from featurelib.spark.store import Store
+from featurelib.tables import Table
+from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from tests.spark.nights import (
+    RUN,
+    SAMPLES,
+    Row,
+    fold_samples,
+    in_order,
+    open_table,
+    parse,
+    put_bronze,
+    rows_of,
+    sample_lines,
+    with_run,
+)
+
+pytestmark = pytest.mark.spark
+
+# Both forms of a dump, dumps with and without a checkpoint, and both kinds of clusters.
+NAMES = ("ghost-broker", "k39-dynamic", "k40-fresh", "zk-392-many", "zk-roll-282-332")
+SILVER = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
+BRONZE_COLUMNS = (
+    "run bigint, cluster string, kind string, observed_at timestamp, line_id bigint, raw binary"
+)
+ENTRY = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("cluster", pa.string()),
+        ("line_id", pa.int64()),
+        ("raw", pa.binary()),
+        ("state", pa.binary()),
+    ]
+)
+HASHED = '"cluster_id":"c","observed_at":"2026-11-21T00:00:0'
+
+
+def run_refine(store: Store) -> list[str]:
+    """What refine said, from a driver that has just started."""
+    said: list[str] = []
+    refine(Store(store.session, store.root), said.append)
+    return said
+
+
+def silver(store: Store) -> dict[str, list[Row]]:
+    return {table.name: rows_of(store.root, table, without=("run", "changes")) for table in SILVER}
+
+
+def versions(store: Store) -> list[int]:
+    return [open_table(store.root, table).version() for table in SILVER]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Row]]:
+    """Silver after one night that brought all lines of NAMES."""
+    store = Store(session, str(tmp_path_factory.mktemp("undisturbed")))
+    put_bronze(store, RUN, sample_lines(*NAMES))
+    run_refine(store)
+    return silver(store)
+
+
+# The transformations, frame by frame.
+
+
+def test_valid_lines_leaves_out_what_is_quarantined(session: SparkSession) -> None:
+    lines = with_run(RUN, [*sample_lines("zk-282-stock"), b"not a landing line"])
+    bronze = session.createDataFrame(lines)
+    valid = lines.filter(pa.compute.is_null(lines["reason"]))
+    names = ["run", "cluster", "kind", "observed_at", "line_id", "raw"]
+    assert valid.num_rows == lines.num_rows - 1
+    assert_df_equality(
+        valid_lines(bronze), session.createDataFrame(valid.select(names)), ignore_nullable=True
+    )
+
+
+def bronze_of(session: SparkSession, *rows: tuple[int, str, str, int, int]) -> DataFrame:
+    """Valid lines: run, cluster, kind, second they were read in, number."""
+    data = [(run, cluster, kind, at, line_id) for run, cluster, kind, at, line_id in rows]
+    names = ["run", "cluster", "kind", "observed_at", "line_id"]
+    columns = zip(*data, strict=True) if data else [[]] * 5
+    types = (pa.int64(), pa.string(), pa.string(), pa.timestamp("s", tz="UTC"), pa.int64())
+    arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+    frame = session.createDataFrame(pa.Table.from_arrays(arrays, names=names))
+    return frame.withColumn("raw", F.lit(b""))
+
+
+def test_the_earlier_lines_of_a_dump_come_with_its_new_ones(session: SparkSession) -> None:
+    log = "metadata_log"
+    old = [(1, "a", log, 7, 1), (1, "a", log, 8, 2), (1, "b", log, 7, 3), (2, "a", "znode", 7, 4)]
+    late = [(3, "a", log, 7, 5), (4, "b", "znode", 9, 6)]
+    bronze = bronze_of(session, *old, *late)
+    fresh = bronze.filter("run > 2")
+    assert dump_times(fresh) == (7_000_000, 7_000_000)
+    found = with_whole_dumps(fresh, bronze, 2, dump_times(fresh))
+    expected = bronze_of(session, *late, old[0])
+    assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_nothing_comes_with_a_night_that_brought_no_dump(session: SparkSession) -> None:
+    bronze = bronze_of(session, (1, "a", "metadata_log", 7, 1), (2, "a", "znode", 7, 2))
+    fresh = bronze.filter("run > 1")
+    assert dump_times(fresh) is None
+    assert_df_equality(with_whole_dumps(fresh, bronze, 1, None), fresh)
+
+
+def as_lines(session: SparkSession, run: int, lines: Sequence[bytes]) -> DataFrame:
+    return valid_lines(session.createDataFrame(with_run(run, lines)))
+
+
+def test_a_cluster_becomes_the_row_its_lines_fold_to(session: SparkSession) -> None:
+    lines = sample_lines("k40-fresh", "zk-roll-282-332")
+    found = fold_clusters(as_lines(session, RUN, lines), None, 0).drop("changes")
+    expected = session.createDataFrame(fold_samples(lines))
+    assert_df_equality(found.orderBy("cluster"), expected.orderBy("cluster"), ignore_nullable=True)
+
+
+def test_what_was_known_and_what_came_make_the_row_of_both(session: SparkSession) -> None:
+    stays, grows = sample_lines("zk-392-stock"), sample_lines("zk-roll-282-332")
+    new = sample_lines("zk-282-stock")
+    known = session.createDataFrame(fold_samples([*stays, *grows[::2]]))
+    lines = as_lines(session, 2, [*grows[1::2], *new])
+    found = fold_clusters(lines, known, 1).drop("changes")
+    expected = session.createDataFrame(fold_samples([*stays, *grows, *new]))
+    assert_df_equality(found.orderBy("cluster"), expected.orderBy("cluster"), ignore_nullable=True)
+
+
+ANSWER = (
+    '{"kind":"api_versions",' + HASHED + '1Z","node_id":3,"role":"broker","endpoint":"h:1",'
+    '"asked_version":4,"answered_version":4,"error_code":0,"supported_features":['
+    '{"name":"group.version","min_version":0,"max_version":1},'
+    '{"name":"metadata.version","min_version":1,"max_version":25}],"finalized_features":['
+    '{"name":"metadata.version","min_version_level":25,"max_version_level":25}],'
+    '"finalized_features_epoch":40,"zk_migration_ready":false}'
+).encode()
+REGISTERED = (
+    '{"kind":"znode",' + HASHED + '2Z","path":"/brokers/ids/7","version":0,"czxid":9,'
+    '"ephemeral_owner":1,"data":"{\\"version\\":5,\\"features\\":{}}"}'
+).encode()
+TOLD = (
+    '{"kind":"features_describe",' + HASHED + '3Z","line_number":1,"line":'
+    '"Feature: metadata.version\\tSupportedMinVersion: 3.0-IV1\\tSupportedMaxVersion: 4.0-IV3\\t'
+    'FinalizedVersionLevel: 4.0-IV3\\tEpoch: 40"}'
+).encode()
+
+
+def test_a_line_becomes_a_history_row_a_feature(session: SparkSession) -> None:
+    parsed = parse([ANSWER, REGISTERED, TOLD]).to_pylist()
+    assert [row["reason"] for row in parsed] == [None] * 3
+    ids = [row["line_id"] for row in parsed]
+    bronze = as_lines(session, 5, [ANSWER, REGISTERED, TOLD])
+    said = history_of_lines(bronze, False).drop("run", "cluster", "observed_at")
+    assert in_order(said.toArrow()) == in_order(
+        rows(
+            NODE_ADVERTISEMENT,
+            (ids[0], "broker", 3, 40, "group.version", 0, 1),
+            (ids[0], "broker", 3, 40, "metadata.version", 1, 25),
+            (ids[1], "registration", 7, None, None, None, None),
+        )
+    )
+    told = history_of_lines(bronze, True).drop("run", "cluster", "observed_at")
+    assert in_order(told.toArrow()) == in_order(
+        rows(
+            FINALIZED_FEATURES,
+            (ids[0], "broker", 3, 40, "metadata.version", 25, 25),
+            (ids[2], "tool", None, 40, "metadata.version", 25, 25),
+        )
+    )
+    whose = history_of_lines(bronze, True).select("run", "cluster").distinct().collect()
+    assert whose == [(5, "c")]
+
+
+def rows(table: Table, *values: tuple[object, ...]) -> pa.Table:
+    names = table.schema.names[3:]
+    schema = pa.schema([table.schema.field(name) for name in names])
+    return pa.Table.from_pylist(
+        [dict(zip(names, value, strict=True)) for value in values], schema=schema
+    )
+
+
+def test_only_changes_of_later_runs_become_history_rows(session: SparkSession) -> None:
+    change = pa.schema([("cluster", pa.string()), *CHANGE])
+    at = 1_795_000_000_000_000
+    data = [
+        ("a", 1, 4, at, 11, True, None, "metadata.version", 7, 7),
+        ("a", 2, 9, at, 12, True, None, "metadata.version", 8, 8),
+        ("a", 2, 10, at, 13, False, 3, "metadata.version", 1, 9),
+        ("a", 2, 11, at, 14, False, 4, None, None, None),
+    ]
+    columns = [
+        pa.array(column, field.type)
+        for column, field in zip(zip(*data, strict=True), change, strict=True)
+    ]
+    changes = session.createDataFrame(pa.Table.from_arrays(columns, schema=change))
+    levels = history_of_changes(changes, 1, True).drop("run", "cluster", "observed_at")
+    assert in_order(levels.toArrow()) == in_order(
+        rows(FINALIZED_FEATURES, (12, "metadata_log", None, 9, "metadata.version", 8, 8))
+    )
+    nodes = history_of_changes(changes, 1, False).drop("run", "cluster", "observed_at")
+    assert in_order(nodes.toArrow()) == in_order(
+        rows(
+            NODE_ADVERTISEMENT,
+            (13, "metadata_log", 3, 10, "metadata.version", 1, 9),
+            (14, "metadata_log", 4, 11, None, None, None),
+        )
+    )
+
+
+# The laws, without Spark: the fold of many small nights.
+
+Line = tuple[int, bytes, Landing]
+
+
+def as_entries(lines: Sequence[bytes]) -> list[Line]:
+    entries = []
+    for row in parse(lines).select(["line_id", "raw"]).to_pylist():
+        landing = read(row["raw"])
+        assert isinstance(landing, Landing)
+        entries.append((row["line_id"], row["raw"], landing))
+    return entries
+
+
+def dump_of(line: Line) -> int | None:
+    return line[2].observed_at if isinstance(line[2].content, LogLine) else None
+
+
+def fold_nights(nights: Sequence[Sequence[Line]]) -> tuple[Row, list[tuple[object, ...]]]:
+    """The last row of a cluster and all it taught, night by night as refine folds them."""
+    seen: dict[int, tuple[int, Line]] = {}
+    row: Row = {}
+    changes: list[tuple[object, ...]] = []
+    for run, night in enumerate(nights, 1):
+        fresh = {line[0]: line for line in night if line[0] not in seen}
+        dumps = {dump_of(line) for line in fresh.values()} - {None}
+        entries = [(run, line) for line in fresh.values()]
+        entries += [(at, line) for at, line in seen.values() if dump_of(line) in dumps]
+        seen |= {line[0]: (run, line) for line in fresh.values()}
+        if not fresh:
+            continue
+        cluster = night[0][2].cluster
+        data: list[tuple[object, ...]] = [
+            (at, cluster, line_id, raw, None)
+            for at, (line_id, raw, _) in sorted(entries, key=lambda entry: (entry[0], entry[1][0]))
+        ]
+        if row:
+            data.insert(0, (0, cluster, None, None, row["state"]))
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*data, strict=True), ENTRY, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=ENTRY)
+        (row,) = pa.Table.from_batches(fold_batches([batch], run - 1)).to_pylist()
+        learned: Any = row.pop("changes")
+        changes += [tuple(value for key, value in c.items() if key != "run") for c in learned]
+    return row, sorted(changes, key=repr)
+
+
+def split(lines: list[Line], pick: random.Random) -> Iterator[list[Line]]:
+    """Lines as two to four nights: cut, cut and shuffled, dealt out, some of it sent again."""
+    count = pick.randint(2, 4)
+    how = pick.choice(("cut", "shuffled", "dealt"))
+    if how == "dealt":
+        parts = [[line for line in lines if pick.randrange(count) == 0] for _ in range(count)]
+        parts.append(lines[:: pick.choice((1, -1))])
+    else:
+        cuts = [0, *sorted(pick.sample(range(1, len(lines)), count - 1)), len(lines)]
+        parts = [lines[a:b] for a, b in pairwise(cuts)]
+    if how == "shuffled":
+        pick.shuffle(parts)
+    yield from parts
+    yield pick.choice(parts)
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted(SAMPLES.glob("*/"))])
+def test_lines_split_over_nights_in_any_way_fold_to_the_same_bytes(name: str) -> None:
+    lines = as_entries(sample_lines(name))
+    expected = fold_nights([lines])
+    pick = random.Random(name)
+    for _ in range(8):
+        nights = list(split(lines, pick))
+        row, changes = fold_nights([night for night in nights if night])
+        assert [key for key in row if row[key] != expected[0][key]] == []
+        assert changes == expected[1]
+
+
+def test_a_change_is_learned_once_however_often_it_is_dumped() -> None:
+    lines = as_entries(sample_lines("ghost-broker"))
+    _, changes = fold_nights([lines[:90], lines[90:], lines])
+    assert len(changes) == len(set(changes)) > 0
+
+
+def test_a_late_old_file_does_not_win() -> None:
+    older = ANSWER.replace(b"11-21", b"11-20").replace(b":25", b":24")
+    new, old = as_entries([ANSWER, older])
+    row, _ = fold_nights([[new], [old]])
+    assert row == fold_nights([[old], [new]])[0]
+    assert row["profiles"] == fold_nights([[new]])[0]["profiles"]
+
+
+# Whole refines, on real tables.
+
+
+def test_files_split_packed_repeated_and_late_give_the_tables_of_one_night(
+    store: Store, tmp_path: Path, undisturbed: dict[str, list[Row]]
+) -> None:
+    lines = sample_lines(*NAMES)
+    thirds = [lines[2::3], lines[: len(lines) // 2], lines[::-1]]  # the last one repeats the rest
+    for night, part in enumerate(thirds):
+        folder = tmp_path / "landing" / str(night)
+        folder.mkdir(parents=True)
+        (folder / "b.jsonl").write_bytes(b"\n".join(part[::2]))
+        (folder / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join([*part[1::2], *part[:9]])))
+        if night != 1:  # so that the third night refines two ingests at once
+            ingest(store, str(tmp_path / "landing"), RUN + night, lambda _: None)
+            run_refine(store)
+    assert silver(store) == undisturbed
+    before = versions(store)
+    assert run_refine(store) == ["refine: nothing new came in"]
+    assert versions(store) == before
+
+
+class Killed(BaseException):
+    """The driver is gone."""
+
+
+def refine_until(store: Store, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    """A refine that dies when it would write `table`."""
+    append, overwrite = Store.append, Store.overwrite
+
+    def guard(write: Any) -> Any:
+        def guarded(store: Store, to: Table, df: DataFrame, run: int) -> int:
+            if to is table:
+                raise Killed
+            version: int = write(store, to, df, run)
+            return version
+
+        return guarded
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "append", guard(append))
+        patch.setattr(Store, "overwrite", guard(overwrite))
+        with pytest.raises(Killed):
+            run_refine(store)
+
+
+def test_what_a_crash_left_open_is_followed_up_before_and_with_the_next_night(
+    store: Store, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, list[Row]]
+) -> None:
+    lines = sample_lines(*NAMES)
+    parts = [lines[::4], lines[1::4], lines[2::4], lines[3::4]]
+    put_bronze(store, RUN, parts[0])
+    refine_until(store, monkeypatch, CLUSTER_SNAPSHOT)
+    refine_until(store, monkeypatch, NODE_ADVERTISEMENT)
+    assert rows_of(store.root, NODE_ADVERTISEMENT) == []
+    assert run_refine(store) == ["refine: nothing new came in"]  # but it followed up
+    expected = set(map(repr, undisturbed["node_advertisement"]))
+    found = rows_of(store.root, NODE_ADVERTISEMENT)
+    assert found
+    assert {repr(row) for row in found} <= expected
+    put_bronze(store, RUN + 1, parts[1])
+    refine_until(store, monkeypatch, FINALIZED_FEATURES)
+    put_bronze(store, RUN + 2, parts[2])
+    put_bronze(store, RUN + 3, parts[3])
+    run_refine(store)
+    assert silver(store) == undisturbed
+
+
+def test_a_night_reads_no_file_of_other_nights_and_one_without_news_writes_nothing(
+    store: Store,
+) -> None:
+    """The files of bronze that other nights wrote are taken away: nobody may miss them."""
+    put_bronze(store, RUN, sample_lines("k40-fresh", "zk-roll-282-332"))
+    run_refine(store)
+    for uri in open_table(store.root, LANDING_LINE).file_uris():
+        Path(uri.removeprefix("file://")).unlink()
+    second = [line.replace(b"2026-11-21", b"2026-11-22") for line in sample_lines("k40-fresh")]
+    put_bronze(store, RUN + 1, second)
+    run_refine(store)
+    found = rows_of(store.root, CLUSTER_SNAPSHOT)
+    assert {str(row["observed_at"])[:10] for row in found} == {"2026-11-21", "2026-11-22"}
+    # A night of repeated lines, and then a commit of no run: the newest run cannot be read off it.
+    store.append(LANDING_LINE, store.session.createDataFrame(with_run(RUN + 2, [])), RUN + 2)
+    run_refine(store)
+    before = versions(store)
+    store.maintain(LANDING_LINE, retention_days=30)
+    assert run_refine(store) == ["refine: nothing new came in"]
+    assert versions(store) == before
+
+
+def test_without_an_ingest_there_is_nothing_to_refine(store: Store) -> None:
+    with pytest.raises(NoEvidenceError, match="nothing was ingested yet"):
+        run_refine(store)
+    store.create(LANDING_LINE)
+    with pytest.raises(NoEvidenceError, match=r"Run \./spark-submit\.sh ingest first"):
+        run_refine(store)
+    assert not store.exists(CLUSTER_SNAPSHOT)
+
+
+def test_the_columns_of_a_fold_are_those_of_the_snapshot() -> None:
+    assert module.FOLDED.names == [*SNAPSHOT.names, "changes"]

@@ -1,0 +1,293 @@
+"""The house's floors, held by reading the source: nothing is imported here."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "featurelib"
+JOBS = Path(__file__).parents[1] / "jobs"
+
+# A part of the package → its floor. The longest name that fits counts.
+FLOORS = {
+    "featurelib": 0,
+    "featurelib.feature": 0,
+    "featurelib.schema": 0,
+    "featurelib.errors": 0,
+    "featurelib.catalogue": 0,
+    "featurelib.core": 1,
+    "featurelib.landing": 2,
+    "featurelib.snapshot": 2,
+    "featurelib.planfile": 2,
+    "featurelib.fleet": 2,
+    "featurelib.settings": 2,
+    "featurelib.tables": 2,
+    "featurelib.spark": 3,
+    "featurelib.backends": 3,
+    "featurelib.lake": 3,
+    "featurelib.journal": 3,
+    "featurelib.controller": 4,
+    "featurelib.collect": 4,
+    "featurelib.questions": 4,
+    "featurelib.report": 4,
+    "featurelib.cli": 5,
+    "jobs": 5,
+}
+# Third-party packages a floor may use beside those of the floors below it.
+PACKAGES = {
+    0: {"numpy", "pyarrow"},
+    1: set(),
+    2: {"msgspec"},
+    3: set(),
+    4: {"jinja2"},
+    5: {"typer", "rich"},
+}
+# The edges: packages that only one part may use.
+OF_PARTS = {
+    "featurelib.spark": {"pyspark", "delta", "py4j"},
+    "featurelib.backends": {"kafka", "kazoo"},
+    "featurelib.lake": {"deltalake"},
+    # The terminal's tables; house.md gives rich to floor 5 only.
+    "featurelib.report": {"rich"},
+}
+NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
+# The world outside: not for floors 0 to 2.
+OUTSIDE = {"time", "random", "logging", "socket", "subprocess", "os", "sys", "urllib", "http"}
+OUTSIDE |= {"secrets", "uuid", "tempfile", "shutil", "pathlib", "threading", "asyncio", "getpass"}
+CLOCKS = {"now", "utcnow", "today"}
+STORES = {"featurelib.spark.store", "featurelib.lake"}
+# The only comparison of a level with a range (house.md, Core).
+RULES = "featurelib.core.rules"
+ENDS = {"min_version", "max_version", "pair_min", "pair_max", "entry_min", "entry_max"}
+COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}
+LONGEST_FILE, LONGEST_FUNCTION = 250, 70
+# Files above the cap today, with the reason; nothing may join them, and nothing may grow.
+TOO_LONG = {
+    "featurelib.core.audit": (275, "to be split: verdicts and readiness into core/verdicts.py"),
+    "featurelib.core.evidence": (275, "to be split: _ask and Questions into core/questions.py"),
+    "featurelib.core.levels": (330, "to be split: the features node's reading, and the disputes"),
+    "featurelib.core.nodes": (340, "to be split: who is registered, and what a node supports"),
+    "featurelib.snapshot.fold": (285, "to be split: the settling of positions"),
+    "featurelib.snapshot.replay": (325, "to be split: the reader of dumps into snapshot/dumps.py"),
+    "featurelib.cli.night": (280, "to be split: what the terminal shows while a night runs"),
+    "featurelib.spark.refine": (270, "to be split: the merging of histories"),
+}
+LONG_FUNCTIONS = {"featurelib.core.nodes._describe": 85}  # goes when nodes.py is split
+STANDARD = sys.stdlib_module_names
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package and the jobs, parsed, by its dotted name."""
+    found = {}
+    for root in (PACKAGE, JOBS):
+        for path in sorted(root.rglob("*.py")):
+            parts = list(path.relative_to(root.parent).with_suffix("").parts)
+            if parts[-1] == "__init__":
+                parts.pop()
+            found[".".join(parts)] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def lengths() -> dict[str, int]:
+    return {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): len(
+            path.read_text(encoding="utf-8").splitlines()
+        )
+        for path in PACKAGE.rglob("*.py")
+    }
+
+
+def part_of(module: str) -> str:
+    """The row of FLOORS a module stands in."""
+    fitting = [part for part in FLOORS if f"{module}.".startswith(f"{part}.")]
+    return max(fitting, key=len)
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """The dotted names a module imports, `from a import b` as a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def low() -> list[tuple[str, ast.Module]]:
+    """The modules of floors 0 to 2: no clock, randomness, environment, logging or network."""
+    return [(name, tree) for name, tree in modules().items() if FLOORS[part_of(name)] <= 2]
+
+
+def test_every_module_has_a_floor() -> None:
+    unknown = [n for n in modules() if part_of(n) == "featurelib" and n != "featurelib"]
+    assert unknown == []
+    assert len(modules()) > 50
+
+
+def test_a_module_imports_only_from_its_floor_or_below() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, tree in modules().items()
+        for name in imports(tree)
+        if name.split(".")[0] in ("featurelib", "jobs")
+        if FLOORS[part_of(name)] > FLOORS[part_of(module)]
+    ]
+    assert wrong == []
+
+
+def test_a_module_uses_only_the_packages_of_its_floor() -> None:
+    wrong = []
+    for module, tree in modules().items():
+        part = part_of(module)
+        allowed = {p for floor, some in PACKAGES.items() if floor <= FLOORS[part] for p in some}
+        allowed |= OF_PARTS.get(part, set()) | {"featurelib", "jobs"}
+        wrong += [
+            f"{module}: {n}" for n in imports(tree) if n.split(".")[0] not in allowed | STANDARD
+        ]
+    assert wrong == []
+
+
+def test_spark_and_backends_never_import_each_other() -> None:
+    for one, other in NEVER_EACH_OTHER:
+        for module, tree in modules().items():
+            ours = [name for name in imports(tree) if name.startswith("featurelib")]
+            assert not [n for n in ours if {part_of(module), part_of(n)} == {one, other}], module
+
+
+def test_the_lower_floors_know_no_world_outside() -> None:
+    wrong = [
+        f"{module}: {name}"
+        for module, tree in low()
+        for name in imports(tree)
+        if name.split(".")[0] in OUTSIDE
+    ]
+    assert wrong == []
+
+
+def test_the_lower_floors_have_no_clock() -> None:
+    wrong = [
+        f"{module}:{node.lineno}"
+        for module, tree in low()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS
+    ]
+    assert wrong == []
+
+
+def opens_a_file(node: ast.Call) -> bool:
+    """Whether a call opens a file that is not found through importlib.resources."""
+    what = ast.unparse(node.func)
+    if what in ("open", "io.open", "tomllib.load", "np.load"):
+        return True
+    # `path` is what importlib.resources.files(...) was joined to.
+    ours = ("resources.files(", "files(__package__)", "path.")
+    return what.endswith((".read_text", ".read_bytes", ".open")) and not what.startswith(ours)
+
+
+def test_the_lower_floors_read_no_file_but_the_package_s_own_data() -> None:
+    wrong = [
+        f"{module}:{node.lineno} {ast.unparse(node.func)}"
+        for module, tree in low()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and opens_a_file(node)
+    ]
+    assert wrong == []
+
+
+def says_delta(tree: ast.Module) -> list[int]:
+    """Lines with "delta" in a text or name outside docstrings."""
+    notes = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    found = []
+    for node in ast.walk(tree):
+        text = ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
+            text = node.value
+        elif isinstance(node, ast.Name | ast.Attribute):
+            text = node.id if isinstance(node, ast.Name) else node.attr
+        # People's texts say Delta; the word in small letters is what Spark and jars are told.
+        if "delta" in text and "timedelta" not in text:
+            found.append(getattr(node, "lineno", 0))
+    return found
+
+
+def test_only_the_stores_say_delta() -> None:
+    said = {name: says_delta(tree) for name, tree in modules().items() if name not in STORES}
+    # The session puts Delta's jars and settings on; the store reads and writes.
+    said.pop("featurelib.spark.session", None)
+    assert {name: lines for name, lines in said.items() if lines} == {}
+
+
+def words(node: ast.expr) -> set[str]:
+    """Every name and attribute in an expression."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+def compares_level_with_range(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in COMPARE:
+        sides = [*node.args]
+    else:
+        return False
+    for i, side in enumerate(sides):
+        others = {word for j, other in enumerate(sides) if j != i for word in words(other)}
+        is_level = any(w in ("level", "current", "target", "ceiling") for w in words(side))
+        is_level |= any(w.endswith("_level") for w in words(side))
+        if is_level and others & ENDS:
+            return True
+    return False
+
+
+def test_only_the_rules_compare_a_level_with_a_range() -> None:
+    found = {
+        name: [node.lineno for node in ast.walk(tree) if compares_level_with_range(node)]  # type: ignore[attr-defined]
+        for name, tree in modules().items()
+    }
+    assert len(found.pop(RULES)) >= 2
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("rows.level < rows.min_version", True),
+        ("asked.pair_max[i] < ceiling", True),
+        ("np.less(level, pair_max)", True),
+        ("0 <= level <= max_version", True),
+        ("level > current", False),
+        ("min_version > max_version", False),
+        ("pc.greater(asked.current, profiles.entry_max)", True),
+    ],
+)
+def test_a_comparison_of_a_level_with_a_range_is_seen(text: str, found: bool) -> None:
+    tree = ast.parse(text)
+    assert any(compares_level_with_range(node) for node in ast.walk(tree)) == found
+
+
+def test_no_file_is_longer_than_the_cap() -> None:
+    over = {name: n for name, n in lengths().items() if n > LONGEST_FILE}
+    assert {name: n for name, n in over.items() if name not in TOO_LONG} == {}
+    assert {name: n for name, n in over.items() if n > TOO_LONG[name][0]} == {}
+
+
+def test_no_function_is_longer_than_the_cap() -> None:
+    over = {
+        f"{module}.{node.name}": node.end_lineno - node.lineno + 1
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.end_lineno is not None
+    }
+    longest = {name: LONG_FUNCTIONS.get(name, LONGEST_FUNCTION) for name in over}
+    assert {name: n for name, n in over.items() if n > longest[name]} == {}
