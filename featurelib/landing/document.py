@@ -52,6 +52,8 @@ def is_strict(raw: bytes, objects: int) -> bool:
 def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
     """Raise FaultError unless `raw` is one strict JSON document, no deeper than `depth`."""
     require_size(raw)
+    if _is_plain(raw) and _depth(raw.decode()) <= depth:
+        return
     text = _text(raw)
     if _depth(text) > depth:
         raise FaultError(f"objects and lists are nested more than {MAX_DEPTH} deep")
@@ -72,6 +74,18 @@ def require_size(raw: bytes) -> None:
         raise FaultError(
             f"the line is too long: expected at most {MAX_BYTES} bytes, found {len(raw)}"
         )
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Whether reading the document and writing it again gives the same bytes, white space apart.
+
+    A repeated key, a lone surrogate, bad UTF-8 or text behind the document would not come back.
+    """
+    try:
+        again = msgspec.json.encode(msgspec.json.decode(raw))
+        return again == raw or again == msgspec.json.format(raw, indent=-1)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _is_utf8(raw: bytes) -> bool:
