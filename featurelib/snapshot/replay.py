@@ -8,27 +8,16 @@ BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
-from featurelib.landing import log_items as log
-from featurelib.landing.metadata_log import parse_line
+from featurelib.snapshot.dumps import DumpLine, segments
 from featurelib.snapshot.state import Event, Log, Map, Node, Segment, State
 
 # A log that begins at 0 and never set metadata.version is read as 3.0-IV1 (QuorumController).
 UNSET_METADATA_VERSION = 1
 UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
-
-FENCE, NO_CHANGE, UNFENCE = 1, 0, -1  # BROKER_REGISTRATION_CHANGE_RECORD, `fenced`
-
-
-class DumpLine(NamedTuple):
-    """One line of a dump: its number in the tool's output, its text, its landing line."""
-
-    number: int
-    text: str
-    line_id: int
 
 
 class Change(NamedTuple):
@@ -52,7 +41,7 @@ def replay(
         if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
             continue
-        image.pending.extend(_segments(lines, at, position))
+        image.pending.extend(segments(lines, at, position))
     changes: list[Change] = []
     while (found := _next(image)) is not None:
         _join(image, found, state.maps, changes)
@@ -186,133 +175,6 @@ def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> 
 
 def _remove(image: Log, role: int, node_id: int) -> None:
     image.nodes = [node for node in image.nodes if (node.role, node.node_id) != (role, node_id)]
-
-
-def _segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> Iterator[Segment]:
-    """Cut one dump into pieces of consecutive offsets, and whole checkpoints."""
-    reader = _Reader(at, position)
-    for line in lines:
-        item = parse_line(line.text)
-        if item is not None:
-            yield from reader.take(item, line.line_id)
-    yield from reader.end()
-
-
-class _Reader:
-    """Where in a dump we are: in which kind of file, and at which offset."""
-
-    def __init__(self, at: int, position: Callable[[Map], int]) -> None:
-        self.at = at
-        self.position = position
-        self.kind = ""  # log · checkpoint · "" = a file that proves nothing
-        self.snapshot_end = 0
-        self.footer = False
-        self.start = self.expected = -1
-        self.batch: log.Batch | None = None
-        self.batch_offset = -1
-        self.events: list[Event] = []
-
-    def take(self, item: log.LogItem, line: int) -> Iterator[Segment]:
-        if isinstance(item, log.Dumping | log.BootstrapStart):
-            yield from self.end()
-        elif isinstance(item, log.LogStart):
-            yield from self.end()
-            self.kind = "log"
-        elif isinstance(item, log.SnapshotStart):
-            yield from self.end()
-            self.kind, self.snapshot_end = "checkpoint", item.end_offset
-        elif isinstance(item, log.Batch):
-            yield from self.close_batch()
-            self.batch, self.batch_offset = item, item.base_offset
-        elif isinstance(item, log.Record) and self.kind:
-            yield from self.take_record(item, line)
-
-    def close_batch(self) -> Iterator[Segment]:
-        """With --skip-record-metadata the tool does not show what is in a control batch."""
-        batch, self.batch = self.batch, None
-        if batch is None or not batch.is_control or not self.kind:
-            return
-        if self.batch_offset == batch.base_offset:
-            began = self.start >= 0
-            for offset in range(batch.base_offset, batch.last_offset + 1):
-                yield from self.take_record(log.Record(offset, log.Other("CONTROL")), 0)
-            self.events.append(Event(batch.last_offset, "hidden", at=self.at))
-            self.footer = began
-
-    def take_record(self, record: log.Record, line: int) -> Iterator[Segment]:
-        if isinstance(record.body, log.Undecodable):
-            # Whatever it said is missing: the piece ends here, and a checkpoint is no image.
-            kind = self.kind
-            yield from self.end_section()
-            self.kind = kind if kind == "log" else ""
-            return
-        offset = self.batch_offset if record.offset is None else record.offset
-        self.batch_offset = offset + 1
-        if offset != self.expected:
-            kind, backwards = self.kind, offset < self.expected
-            if self.start >= 0:
-                yield from self.end_section()
-                # After a hole a checkpoint is no image, and a log goes on as another piece;
-                # offsets that go backwards belong to a file whose first lines are missing.
-                if kind == "checkpoint" or backwards:
-                    return
-                self.kind = kind
-            self.start = offset
-        self.expected = offset + 1
-        self.footer = isinstance(record.body, log.SnapshotFooter)
-        event = _event(record.body, self.position)
-        if event is not None:
-            event.offset, event.line, event.at = offset, line, self.at
-            self.events.append(event)
-
-    def end(self) -> Iterator[Segment]:
-        """The file is at its end."""
-        yield from self.close_batch()
-        yield from self.end_section()
-        self.kind = ""
-
-    def end_section(self) -> Iterator[Segment]:
-        start, end, events, kind = self.start, self.expected, self.events, self.kind
-        footer = self.footer
-        self.kind, self.start, self.expected, self.events = "", -1, -1, []
-        self.footer = False
-        if start < 0:
-            return
-        if kind == "log":
-            yield Segment(start, end, self.at, events, False)
-        elif kind == "checkpoint" and start == 0 and footer:
-            yield Segment(0, self.snapshot_end, self.at, events, True)
-
-
-def _event(body: log.Body, position: Callable[[Map], int]) -> Event | None:
-    """The part of a record that is kept, or None for records that are not about features."""
-    match body:
-        case log.FeatureLevel(name=name, level=level):
-            return Event(0, "level", level, name)
-        case log.RegisterBroker(id=node, fenced=fenced, features=features):
-            return Event(0, "broker", node, profile=position(features), fenced=int(fenced))
-        case log.RegisterController(id=node, features=features):
-            return Event(0, "controller", node, profile=position(features))
-        case log.UnregisterBroker(id=node):
-            return Event(0, "unregister", node)
-        case log.RegistrationChange(id=node, fenced=change) if change != NO_CHANGE:
-            return Event(0, "fenced", node, fenced=int(change == FENCE))
-        case log.FenceBroker(id=node):
-            return Event(0, "fenced", node, fenced=1)
-        case log.UnfenceBroker(id=node):
-            return Event(0, "fenced", node, fenced=0)
-        case log.ZkMigrationState(state=number):
-            return Event(0, "migration", number)
-        case log.KRaftVersion(level=level):
-            return Event(0, "kraft", level)
-        case log.BeginTransaction():
-            return Event(0, "begin")
-        case log.EndTransaction():
-            return Event(0, "end")
-        case log.AbortTransaction():
-            return Event(0, "abort")
-        case _:
-            return None
 
 
 __all__ = ["Change", "DumpLine", "level_map", "replay"]

@@ -73,7 +73,8 @@ def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> d
 
 def find_jars() -> str:
     """The two Delta jars as Spark wants them; ConfigError names the one that is missing."""
-    folder = Path(os.environ.get("FEATURELIB_JARS") or REPOSITORY / ".cache" / "jars")
+    cache = Path(os.environ.get("FEATURELIB_CACHE") or REPOSITORY / ".cache")
+    folder = Path(os.environ.get("FEATURELIB_JARS") or cache / "jars")
     for jar in JARS:
         if not (folder / jar).is_file():
             raise ConfigError(
