@@ -15,8 +15,8 @@ from featurelib.cli.night import (
     Out,
     RunNumber,
     choose_places,
-    judge_and_publish,
 )
+from featurelib.cli.publish import judge_and_publish
 
 
 def main(

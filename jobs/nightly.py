@@ -19,8 +19,8 @@ from featurelib.cli.night import (
     TablesOrSamples,
     choose_places,
     expect_tables,
-    judge_and_publish,
 )
+from featurelib.cli.publish import judge_and_publish
 
 
 def main(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,32 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import pyarrow.compute as pc
 import typer
 
-from featurelib.catalogue import load as load_catalogue
-from featurelib.cli.entrance import say
-from featurelib.core.audit import Judged
-from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.fleet import Fleet, parse_fleet
-from featurelib.planfile import file_names
-from featurelib.report import (
-    Ingest,
-    Report,
-    RunInfo,
-    render_json,
-    render_text,
-    summarize,
-    write_text,
-)
 from featurelib.settings import Settings, parse_settings
 from featurelib.tables import ALL, Table
-from featurelib.tables.bronze import LANDING_LINE
 
 if TYPE_CHECKING:
-    from featurelib.spark.ingest import IngestCounts
     from featurelib.spark.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
@@ -44,7 +26,6 @@ SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
 NEWEST = "newest"
 LANDING_NAMES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
-DIALECT = "strict"
 
 LandingOrSamples = Annotated[
     str | None,
@@ -196,79 +177,3 @@ def _time(text: str | None) -> int | None:
         ) from error
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1_000_000)
-
-
-def judge_and_publish(
-    store: Store,
-    places: Places,
-    run: int,
-    fail_on: Severity | None,
-    limit: int,
-    counts: IngestCounts | None,
-) -> int:
-    """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import audit, locate_lines
-
-    audited = audit(
-        store,
-        places.fleet,
-        run=run,
-        as_of=places.as_of,
-        max_age=places.settings.max_age,
-        severities=places.settings.severities,
-        say=say,
-    )
-    store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
-    plans = plan_files(audited.judged)
-    lines = locate_lines(store, audited.judged.findings)
-    report = summarize(
-        audited.judged,
-        RunInfo(number=run, as_of=audited.as_of, release=audited.release, ingest=_ingest(counts)),
-        load_catalogue(),
-        load_dialect(DIALECT),
-        names=places.fleet.names,
-        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
-        find_line=lines.get,
-    )
-    if places.out is not None:
-        publish(store, places.out, report, dict(plans.values()))
-    write_text(report, sys.stdout, limit=limit)
-    return int(fail_on is not None and _is_reached(fail_on, audited.judged))
-
-
-def plan_files(judged: Judged) -> dict[str, tuple[str, str]]:
-    """By cluster with steps: the name of its plan file, and its text."""
-    rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
-    named = {cluster: text for cluster, text in rows if text is not None}
-    return {c: (name, named[c]) for c, name in zip(named, file_names(list(named)), strict=True)}
-
-
-def publish(store: Store, out: str, report: Report, plans: dict[str, str]) -> None:
-    """Write the reports and the plan files; plans of other nights go."""
-    from featurelib.spark.files import Folder
-
-    folder = Folder(store.session, out)
-    for name, text in plans.items():
-        folder.write(f"plans/{name}", text)
-    folder.keep_only("plans", set(plans))
-    folder.write("report.json", render_json(report).decode())
-    folder.write("report.txt", render_text(report, limit=0))
-    say(f"report: {folder.uri}/report.txt, report.json and {len(plans)} plans in plans/")
-
-
-def _ingest(counts: IngestCounts | None) -> Ingest | None:
-    if counts is None:
-        return None
-    return Ingest(
-        lines=counts.lines,
-        accepted=counts.accepted,
-        repeated=counts.repeated,
-        quarantined=counts.quarantined,
-    )
-
-
-def _is_reached(fail_on: Severity, judged: Judged) -> bool:
-    """Whether some finding is as severe as `fail_on`, or more."""
-    order = [severity.value for severity in Severity]
-    found = pc.unique(judged.findings["severity"]).to_pylist()
-    return any(order.index(severity) <= order.index(fail_on.value) for severity in found)

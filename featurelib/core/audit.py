@@ -14,16 +14,18 @@ import pyarrow as pa
 from featurelib.catalogue import Catalogue
 from featurelib.core import evidence as facts
 from featurelib.core import missing
-from featurelib.core.bounds import Bounds, bounds
+from featurelib.core.bounds import bounds
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import Dialect
-from featurelib.core.evidence import Conditions, Evidence, Questions
+from featurelib.core.evidence import Conditions, Evidence
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
 from featurelib.core.plan import plans
+from featurelib.core.questions import Questions
 from featurelib.core.rules import RULES
 from featurelib.core.target import Judge, search
-from featurelib.feature import METADATA_VERSION, Severity, Verdict
-from featurelib.schema import INCOMPATIBLE_BROKER, READINESS
+from featurelib.core.verdicts import readiness, verdicts
+from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.schema import INCOMPATIBLE_BROKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +64,16 @@ def judge(
     unsure = unknown_feature | ~asking.asked.known
     unknown_feature |= asking.rests_on(target, unsure) & (target > asking.asked.current)
     _unstable(asking, said)
-    verdict = _verdicts(asking, limits, target, unknown.clusters, unknown_feature)
+    verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
     counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
-    readiness = _readiness(evidence, limits, asking, verdict, target, blockers, counts)
+    rows = readiness(evidence, limits, asking, verdict, target, blockers, counts)
     return Judged(
         findings=said.table(),
         incompatible=incompatible,
-        readiness=readiness,
+        readiness=rows,
         plans=plans(evidence, verdict, target, unknown.clusters),
         evidence=evidence,
     )
-
-
-def _features(evidence: Evidence, questions: Int) -> pa.Array:
-    names = pa.array(evidence.questions.names, pa.string())
-    return names.take(pa.array(evidence.questions.feature[questions]))
 
 
 def _incompatible(asking: Judge, said: Findings) -> pa.Table:
@@ -101,7 +98,7 @@ def _incompatible(asking: Judge, said: Findings) -> pa.Table:
         asked.cluster[question],
         role=who.role[subject],
         node_id=who.node_id[subject],
-        feature=_features(evidence, question),
+        feature=evidence.features(question),
         finalized_level=asked.current[question],
         min_version=_listed(asked.pair_min, asked.pair_listed, pair),
         max_version=_listed(asked.pair_max, asked.pair_listed, pair),
@@ -140,7 +137,7 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
         said.add(
             code,
             asked.cluster[questions],
-            feature=_features(evidence, questions),
+            feature=evidence.features(questions),
             finalized_level=_current(asking, questions),
             level=ceiling[questions],
             at=evidence.levels.at[asked.cluster[questions]],
@@ -155,7 +152,7 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
         asked.cluster[question],
         role=who.role[subject],
         node_id=who.node_id[subject],
-        feature=_features(evidence, question),
+        feature=evidence.features(question),
         finalized_level=_current(asking, question),
         level=ceiling[question],
         min_version=_listed(asked.pair_min, asked.pair_listed, pair),
@@ -183,7 +180,7 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
     said.add(
         "level_newer_than_catalogue",
         asked.cluster[questions],
-        feature=_features(asking.evidence, questions),
+        feature=asking.evidence.features(questions),
         finalized_level=_current(asking, questions),
         level=highest[questions],
         at=asking.evidence.levels.at[asked.cluster[questions]],
@@ -200,62 +197,9 @@ def _unstable(asking: Judge, said: Findings) -> None:
     said.add(
         "unstable_features_enabled",
         asked.cluster[questions],
-        feature=_features(asking.evidence, questions),
+        feature=asking.evidence.features(questions),
         finalized_level=_current(asking, questions),
         level=limits.seen[questions],
         at=asking.evidence.levels.at[asked.cluster[questions]],
         line=asking.evidence.levels.line[asked.cluster[questions]],
-    )
-
-
-def _verdicts(
-    asking: Judge, limits: Bounds, target: Int, unknown_clusters: Bool, unknown_feature: Bool
-) -> Int:
-    """One of featurelib.feature.Verdict by question, as its position in that enum."""
-    asked = asking.asked
-    order = list(Verdict)
-    unknown = unknown_feature | unknown_clusters[asked.cluster]
-    can, wanted = target > asked.current, limits.ceiling > asked.current
-    return np.select(
-        [~asked.known, wanted & ~can, unknown, can],
-        [
-            order.index(Verdict.UNKNOWN),
-            order.index(Verdict.BLOCKED),
-            order.index(Verdict.UNKNOWN),
-            order.index(Verdict.READY),
-        ],
-        order.index(Verdict.UP_TO_DATE),
-    )
-
-
-def _readiness(
-    evidence: Evidence,
-    limits: Bounds,
-    asking: Judge,
-    verdict: Int,
-    target: Int,
-    blockers: Int,
-    unknowns: Int,
-) -> pa.Table:
-    asked = evidence.questions
-    ready = verdict == list(Verdict).index(Verdict.READY)
-    more = limits.common > limits.ceiling
-    refused = asked.pair_question[asking.offending_pairs(limits.common, more)]
-    more[refused] = False
-    more[asked.pair_question[asked.pair_unclear]] = False
-    everything = np.arange(len(asked.cluster))
-    columns = {
-        "cluster": pa.array(evidence.clusters, pa.string()).take(pa.array(asked.cluster)),
-        "feature": _features(evidence, everything),
-        "verdict": pa.array([v.value for v in Verdict], pa.string()).take(pa.array(verdict)),
-        "finalized_level": pa.array(asked.current, mask=~asked.known),
-        "target": pa.array(target, mask=~ready),
-        "ceiling": pa.array(limits.ceiling),
-        "available": pa.array(limits.common, mask=~more),
-        "blockers": pa.array(blockers),
-        "unknowns": pa.array(unknowns),
-    }
-    return pa.table(
-        [columns[name].cast(READINESS.field(name).type) for name in READINESS.names],
-        schema=READINESS,
     )

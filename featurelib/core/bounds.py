@@ -11,7 +11,8 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.columns import Int
-from featurelib.core.evidence import Evidence, Questions
+from featurelib.core.evidence import Evidence
+from featurelib.core.questions import Questions
 from featurelib.feature import METADATA_VERSION
 
 UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound

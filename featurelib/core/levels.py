@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.core.columns import Flat, Int, integers
+from featurelib.core.disputes import TOOL, Believed, Maps, Rows, between_kinds, between_nodes
 from featurelib.core.features_node import (
     FeaturesNode,
     Generation,
@@ -24,11 +25,6 @@ from featurelib.core.features_node import (
     decode,
 )
 from featurelib.feature import Witness
-
-TOOL = int(Witness.TOOL)
-UNSEEN = -1  # a level this witness cannot see
-
-Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +59,7 @@ def read_levels(
 ) -> Levels:
     """The finalized levels of each cluster; `generations` by cluster where it is known."""
     clusters = batch.num_rows
-    maps = _Maps(batch.column("level_maps"))
+    maps = Maps(batch.column("level_maps"))
     witnesses = Flat(batch.column("witnesses"))
     kind, at = witnesses.field("kind"), witnesses.field("at")
     too_old = np.abs(as_of - at) > max_age
@@ -90,8 +86,10 @@ def read_levels(
     rows: dict[int, Rows] = {}
     _read_features_nodes(batch, levels, rows, generations, _Age(as_of, max_age))
     chosen[list(rows)] = -1
-    _dispute_kinds(levels, maps, witnesses, chosen, rows)
-    _dispute_nodes(levels, maps, Flat(batch.column("listeners")), chosen)
+    believed = Believed(levels.kind, levels.epoch, levels.at)
+    listeners = Flat(batch.column("listeners"))
+    levels.disputed += between_kinds(believed, maps, witnesses, chosen)
+    levels.disputed += between_nodes(believed, maps, listeners, chosen)
     _enter(levels, maps, chosen, rows)
     return levels
 
@@ -99,31 +97,6 @@ def read_levels(
 class _Age(NamedTuple):
     as_of: int
     longest: int
-
-
-class _Maps:
-    """Every distinct map feature → level of the batch, flat."""
-
-    def __init__(self, column: pa.Array) -> None:
-        outer = Flat(column)
-        self.inner = Flat(outer.values)
-        self.first = outer.start
-        self.names = self.inner.child("feature")
-        self.minimum = self.inner.field("min_level")
-        self.level = self.inner.field("level")
-
-    def rows(self, cluster: int, local: int) -> Rows:
-        at = int(self.first[cluster]) + local
-        start = int(self.inner.start[at])
-        stop = start + int(self.inner.lengths[at])
-        return list(
-            zip(
-                self.names[start:stop].to_pylist(),
-                self.minimum[start:stop].tolist(),
-                self.level[start:stop].tolist(),
-                strict=True,
-            )
-        )
 
 
 @lru_cache(maxsize=4096)
@@ -196,57 +169,7 @@ def _ambiguity(readings: tuple[FeaturesNode, ...]) -> str:
     return "; ".join(sorted(said)) + ". Say in fleet.toml which release runs there."
 
 
-def _differences(one: Rows, other: Rows) -> list[tuple[str, int, int]]:
-    """Features two witnesses give different levels (0 = not finalized)."""
-    left = {name: level for name, _, level in one}
-    right = {name: level for name, _, level in other}
-    return [
-        (name, left.get(name, 0), right.get(name, 0))
-        for name in sorted({*left, *right})
-        if left.get(name, 0) != right.get(name, 0)
-        and UNSEEN not in (left.get(name, 0), right.get(name, 0))
-    ]
-
-
-def _dispute_kinds(
-    levels: Levels, maps: _Maps, witnesses: Flat, chosen: Int, rows: dict[int, Rows]
-) -> None:
-    """A witness of another kind that spoke no earlier and says otherwise."""
-    kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
-    cluster = witnesses.row
-    later = (kind != TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
-    later &= (chosen[cluster] >= 0) & (local != chosen[cluster])
-    for i in np.flatnonzero(later).tolist():
-        where = int(cluster[i])
-        mine, theirs = Witness(int(levels.kind[where])), Witness(int(kind[i]))
-        for name, one, other in _differences(
-            maps.rows(where, int(chosen[where])), maps.rows(where, int(local[i]))
-        ):
-            detail = f"{_says(mine)} {one}, {_says(theirs)} {other} (0 = not finalized)"
-            levels.disputed.append((where, name, detail))
-
-
-def _dispute_nodes(levels: Levels, maps: _Maps, listeners: Flat, chosen: Int) -> None:
-    """Two nodes of the believed kind that say different things at the same, highest epoch."""
-    local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
-    kind = np.where(listeners.field("role") == 0, int(Witness.BROKER), int(Witness.CONTROLLER))
-    split = (local >= 0) & (chosen[cluster] >= 0) & (local != chosen[cluster])
-    split &= (epoch == levels.epoch[cluster]) & (kind == levels.kind[cluster])
-    node = listeners.field("node_id")
-    for i in np.flatnonzero(split).tolist():
-        where = int(cluster[i])
-        for name, one, other in _differences(
-            maps.rows(where, int(chosen[where])), maps.rows(where, int(local[i]))
-        ):
-            detail = f"at epoch {epoch[i]} one node says {one}, node {node[i]} says {other}"
-            levels.disputed.append((where, name, detail))
-
-
-def _says(witness: Witness) -> str:
-    return witness.name.lower().replace("_", " ") + " says"
-
-
-def _enter(levels: Levels, maps: _Maps, chosen: Int, rows: dict[int, Rows]) -> None:
+def _enter(levels: Levels, maps: Maps, chosen: Int, rows: dict[int, Rows]) -> None:
     """Write the believed maps as flat entries."""
     cluster = np.flatnonzero(chosen >= 0)
     at = maps.first[cluster] + chosen[cluster]

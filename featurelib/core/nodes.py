@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from featurelib.core.columns import (
     Bool,
-    Flat,
     Int,
     any_of,
     distinct,
@@ -24,12 +23,20 @@ from featurelib.core.columns import (
     node_key,
     pick,
 )
+from featurelib.core.members import (
+    CONTROLLER,
+    LOG,
+    ZOOKEEPER,
+    Membership,
+    Sources,
+    fenced_flags,
+    other_keys,
+    position,
+    registered_keys,
+    voter_keys,
+)
 from featurelib.core.profiles import Profiles
-from featurelib.feature import Role, Witness
 
-ZOOKEEPER = int(Witness.FEATURES_NODE)
-LOG = int(Witness.METADATA_LOG)
-BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
 NOBODY = -1
 
 
@@ -65,59 +72,19 @@ class Subjects:
     stable_metadata: Int  # what its own controller listener calls the newest stable level; -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
-    """One row a cluster: what is known about who belongs to it."""
-
-    zookeeper: Bool
-    kraft: Bool
-    registrations_at: Int  # 0 = nothing shows fenced brokers
-    registrations_proven: Bool
-    quorum_known: Bool
-    quorum_at: Int
-    quorum_line: Int
-    controllers_known: Bool  # something lists the registered controllers
+class _Word(NamedTuple):
+    listener: Int
+    profile: Int
+    partial: Bool
+    at: Int
+    line: Int
+    of_broker_half: Bool
+    stable: Int
 
 
 class _Age(NamedTuple):
     as_of: int
     longest: int
-
-
-class _Sources:
-    """Every statement about nodes in the batch, flat."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self.clusters = batch.num_rows
-        self.listeners = Flat(batch.column("listeners"))
-        self.registrations = Flat(batch.column("registrations"))
-        self.members = Flat(batch.column("members"))
-        self.voters = Flat(batch.column("voters"))
-        self.log_end = integers(batch.column("log_end"))
-        self.log_at = np.where(self.log_end > 0, integers(batch.column("log_at")), 0)
-        self.quorum_at = integers(batch.column("quorum_at"))
-        self.zookeeper = integers(batch.column("zookeeper")).astype(bool)
-        flat = self.listeners
-        self.listener_key = node_key(flat.row, flat.field("role"), flat.field("node_id"))
-        flat = self.registrations
-        self.registration_key = node_key(flat.row, flat.field("role"), flat.field("node_id"))
-        listed = Flat(self.members.child("members"))
-        owner = listed.row  # position in self.members
-        self.member_cluster = self.members.row[owner]
-        self.member_shown = self.members.field("fenced_shown")[owner].astype(bool)
-        self.member_at = self.members.field("at")[owner]
-        self.member_role = self.members.field("role")[owner]
-        self.member_fenced = listed.field("fenced")
-        self.member_key = node_key(self.member_cluster, self.member_role, listed.field("node_id"))
-
-    def newest_list(self, shown: bool) -> Int:
-        """When DescribeCluster last listed brokers, with or without fenced ones, by cluster."""
-        newest = np.zeros(self.clusters, dtype=np.int64)
-        is_it = (self.members.field("role") == BROKER) & (
-            self.members.field("fenced_shown").astype(bool) == shown
-        )
-        newest[self.members.row[is_it]] = self.members.field("at")[is_it]
-        return newest
 
 
 def read_nodes(
@@ -135,7 +102,7 @@ def read_nodes(
     `expected` are node keys of the inventory, `vouched` says by cluster whether its owner stands
     for the registrations being complete.
     """
-    said = _Sources(batch)
+    said = Sources(batch)
     role = said.listeners.field("role")
     shown_at, plain_at = said.newest_list(True), said.newest_list(False)
     kraft = (said.log_end > 0) | (said.quorum_at > 0)
@@ -159,46 +126,16 @@ def read_nodes(
         controllers_known=(said.log_end > 0)
         | any_of(said.members.row, said.members.field("role") == CONTROLLER, said.clusters),
     )
-    registered = _registered_keys(said, from_log, authority_at, plain_at)
-    others = _other_keys(said, authority_at, in_zookeeper)
+    registered = registered_keys(said, from_log, authority_at, plain_at)
+    others = other_keys(said, authority_at, in_zookeeper)
     known = distinct(np.concatenate((registered, others)))
     keys = distinct(np.concatenate((known, expected)))
     age = _Age(as_of, max_age)
     return _describe(said, profiles, keys, registered, known, system_off, age), membership
 
 
-def _registered_keys(said: _Sources, from_log: Bool, authority_at: Int, plain_at: Int) -> Int:
-    flat = said.registrations
-    witness, role = flat.field("witness"), flat.field("role")
-    believed = (witness == ZOOKEEPER) | (role == CONTROLLER) | from_log[flat.row]
-    cluster = said.member_cluster
-    listed = (said.member_role == CONTROLLER) | np.where(
-        said.member_shown, ~from_log[cluster], plain_at[cluster] > authority_at[cluster]
-    )
-    return distinct(np.concatenate((said.registration_key[believed], said.member_key[listed])))
-
-
-def _other_keys(said: _Sources, authority_at: Int, in_zookeeper: Bool) -> Int:
-    """Voters, and listeners that no list of registrations speaks about."""
-    flat = said.listeners
-    answered = np.maximum(flat.field("full_at"), flat.field("partial_at"))
-    cluster = flat.row
-    newer = (answered > authority_at[cluster]) & ~in_zookeeper[cluster]
-    unlisted = (authority_at[cluster] == 0) & ~in_zookeeper[cluster]
-    brokers = (flat.field("role") == BROKER) & (newer | unlisted)
-    controllers = (flat.field("role") == CONTROLLER) & (
-        (answered > said.quorum_at[cluster]) | (said.quorum_at[cluster] == 0)
-    )
-    voters = node_key(
-        said.voters.row,
-        np.full(len(said.voters), CONTROLLER, dtype=np.int64),
-        integers(said.voters.values),
-    )
-    return np.concatenate((said.listener_key[brokers | controllers], voters))
-
-
 def _describe(
-    said: _Sources,
+    said: Sources,
     profiles: Profiles,
     keys: Int,
     registered: Int,
@@ -207,31 +144,12 @@ def _describe(
     age: _Age,
 ) -> Subjects:
     cluster, role, node_id = keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
-    order = np.argsort(said.listener_key, kind="stable")
-    listener = find(said.listener_key[order], keys)
-    listener = pick(order, listener, NOBODY)
-    own = profiles.of_listeners(said.listeners)
+    said_itself = _own_word(said, profiles, keys)
+    listener, answered_at = said_itself.listener, said_itself.at
+    profile, partial = said_itself.profile, said_itself.partial
+    at, line = said_itself.at, said_itself.line
     flat = said.listeners
-    answered_at = pick(own.at, listener, 0)
     failed_at = pick(flat.field("failed_at"), listener, 0)
-    profile, partial = (
-        pick(own.profile, listener, NOBODY),
-        pick(own.partial.astype(np.int64), listener, 0) > 0,
-    )
-    at, line = answered_at, pick(own.line, listener, 0)
-
-    # A controller's listener leaves unstable levels out of its range; the broker half of the same
-    # process does not (facts, g.3). So a controller half is taken at its broker half's word.
-    half = _position(said.listener_key, order, node_key(cluster, role * 0, node_id))
-    stands_in = (role == CONTROLLER) & (profile >= 0) & (pick(own.profile, half, NOBODY) >= 0)
-    newest = own.metadata_max(profiles)
-    understated = pick(newest, listener, NOBODY)
-    profile = np.where(stands_in, pick(own.profile, half, NOBODY), profile)
-    partial = np.where(stands_in, pick(own.partial.astype(np.int64), half, 0) > 0, partial)
-
-    # The stable end of a node's range, where its controller half shows one.
-    other = _position(said.listener_key, order, node_key(cluster, role * 0 + CONTROLLER, node_id))
-    stable = np.where(role == CONTROLLER, understated, pick(newest, other, NOBODY))
 
     entry = _registration(said, keys)
     entry_at = pick(said.registrations.field("at"), entry, 0)
@@ -248,7 +166,7 @@ def _describe(
     at = np.where(believe_entry, entry_at, at)
     line = np.where(believe_entry, pick(said.registrations.field("line"), entry, 0), line)
 
-    fenced = _fenced(said, keys, entry)
+    fenced = fenced_flags(said, keys, entry)
     confirmed = (fenced == 1) | in_zookeeper
     answers = (answered_at > 0) & (answered_at >= failed_at)
     expected_only = find(known, keys) < 0
@@ -267,50 +185,51 @@ def _describe(
         answers=answers,
         listener=listener,
         registered=find(registered, keys) >= 0,
-        voter=_is_voter(said, keys),
+        voter=find(voter_keys(said), keys) >= 0,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         expected_only=expected_only,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(at > 0) & (np.abs(age.as_of - at) > age.longest),
         not_answering=(failed_at > answered_at) & ~confirmed,
         not_asked=~answers & (failed_at == 0) & ~confirmed,
-        own_word=(role == CONTROLLER) & ~stands_in & ~believe_entry & answers,
-        stable_metadata=stable,
+        own_word=(role == CONTROLLER) & ~said_itself.of_broker_half & ~believe_entry & answers,
+        stable_metadata=said_itself.stable,
     )
 
 
-def _position(keys: Int, order: Int, wanted: Int) -> Int:
-    return pick(order, find(keys[order], wanted), NOBODY)
+def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
+    """What each node half said of itself in its newest answer."""
+    cluster, role, node_id = keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
+    order = np.argsort(said.listener_key, kind="stable")
+    listener = position(said.listener_key, order, keys)
+    own = profiles.of_listeners(said.listeners)
+    own_partial = own.partial.astype(np.int64)
+    newest = own.metadata_max(profiles)
+    profile = pick(own.profile, listener, NOBODY)
+
+    # A controller's listener leaves unstable levels out of its range; the broker half of the same
+    # process does not (facts, g.3). So a controller half is taken at its broker half's word.
+    half = position(said.listener_key, order, node_key(cluster, role * 0, node_id))
+    stands_in = (role == CONTROLLER) & (profile >= 0) & (pick(own.profile, half, NOBODY) >= 0)
+    speaker = np.where(stands_in, half, listener)
+
+    # The stable end of a node's range, where its controller half shows one.
+    other = position(said.listener_key, order, node_key(cluster, role * 0 + CONTROLLER, node_id))
+    return _Word(
+        listener=listener,
+        profile=pick(own.profile, speaker, NOBODY),
+        partial=pick(own_partial, speaker, 0) > 0,
+        at=pick(own.at, listener, 0),
+        line=pick(own.line, listener, 0),
+        of_broker_half=stands_in,
+        stable=pick(newest, np.where(role == CONTROLLER, listener, other), NOBODY),
+    )
 
 
-def _registration(said: _Sources, keys: Int) -> Int:
+def _registration(said: Sources, keys: Int) -> Int:
     """The registration of each key: ZooKeeper's before the log's; a migrating broker has both."""
     flat = said.registrations
     order = np.lexsort((flat.field("witness"), said.registration_key))
     first = np.concatenate(([True], np.diff(said.registration_key[order]) != 0))[: len(order)]
     order = order[first]
-    return _position(said.registration_key, order, keys)
-
-
-def _fenced(said: _Sources, keys: Int, entry: Int) -> Int:
-    """What the newest witness says: DescribeCluster with fenced brokers, or the registration."""
-    fenced = pick(said.registrations.field("fenced"), entry, -1)
-    entry_at = pick(said.registrations.field("at"), entry, 0)
-    order = np.argsort(np.where(said.member_shown, said.member_key, -1), kind="stable")
-    member = _position(
-        np.where(said.member_shown, said.member_key, -1), _distinct(said, order), keys
-    )
-    newer = (member >= 0) & (pick(said.member_at, member, 0) >= entry_at)
-    return np.where(newer, pick(said.member_fenced, member, -1), fenced)
-
-
-def _distinct(said: _Sources, order: Int) -> Int:
-    key = np.where(said.member_shown, said.member_key, -1)[order]
-    keep = np.concatenate(([True], np.diff(key) != 0))[: len(order)]
-    return order[keep]
-
-
-def _is_voter(said: _Sources, keys: Int) -> Bool:
-    controllers = np.full(len(said.voters), CONTROLLER, dtype=np.int64)
-    voters = node_key(said.voters.row, controllers, integers(said.voters.values))
-    return find(distinct(voters), keys) >= 0
+    return position(said.registration_key, order, keys)

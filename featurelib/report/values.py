@@ -35,6 +35,7 @@ from featurelib.report.summary import summarize_cluster
 from featurelib.report.words import Words, metadata_first
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 
+LONGEST_PATH = 250  # a file name that is cut names no file
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
@@ -129,7 +130,7 @@ def _cluster(
             sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
         ),
         steps=steps,
-        plan_file=None if plan_file is None else clean(plan_file),
+        plan_file=None if plan_file is None else clean(plan_file, LONGEST_PATH),
     )
 
 

@@ -88,7 +88,7 @@ class Fold:
         state = self.state
         state.listeners = [self._listeners[key] for key in sorted(self._listeners)]
         state.registrations = [self._registrations[key] for key in sorted(self._registrations)]
-        _settle_positions(state)
+        kept.settle(state)
         return state
 
     def _position(self, said: Map) -> int:
@@ -243,28 +243,6 @@ def fold_lines(lines: Iterable[tuple[Landing, int]], catalogue: Catalogue) -> St
         fold.add(landing, line_id)
     fold.close_run()
     return fold.finish()
-
-
-def _settle_positions(state: State) -> None:
-    """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
-    holders: list[tuple[object, str]] = []
-    for listener in state.listeners:
-        holders += [(listener, "full"), (listener, "partial"), (listener, "levels")]
-    holders += [(entry, "profile") for entry in state.registrations]
-    holders += [(entry, "levels") for entry in state.witnesses]
-    holders += [(node, "profile") for node in state.log.nodes]
-    for segment in state.log.pending:
-        holders += [(event, "profile") for event in segment.events]
-    holders += [(event, "profile") for event in state.log.open_transaction or ()]
-    used = {getattr(holder, name) for holder, name in holders}
-    order = sorted((i for i in used if i >= 0), key=state.maps.__getitem__)
-    if order == list(range(len(state.maps))):
-        return
-    moved = {old: new for new, old in enumerate(order)}
-    for holder, name in holders:
-        old = getattr(holder, name)
-        setattr(holder, name, moved.get(old, old))
-    state.maps = [state.maps[i] for i in order]
 
 
 __all__ = ["Fold", "begin", "fold_lines"]

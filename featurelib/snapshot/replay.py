@@ -79,6 +79,7 @@ def _waiting(image: Log) -> list[Segment]:
         elif segment.end <= image.end:
             image.at = max(image.at, segment.at)
             _credit(image, _registered(segment))
+            _credit_line(image, segment)
         else:
             key = (segment.start, segment.end, segment.whole)
             if key not in waiting or segment.at > waiting[key].at:
@@ -105,6 +106,16 @@ def _credit(image: Log, said: Mapping[tuple[int, int], Event | Node]) -> None:
             node.at, node.line = shown.at, shown.line
 
 
+def _credit_line(image: Log, segment: Segment) -> None:
+    """The record applied last is credited to the newest dump that shows it, too."""
+    for event in () if segment.whole else segment.events:
+        if event.offset == image.line_offset and (event.at, event.line) > (
+            image.line_at,
+            image.line,
+        ):
+            image.line, image.line_at = event.line, event.at
+
+
 def _join(image: Log, segment: Segment, maps: list[Map], changes: list[Change]) -> None:
     before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
     if segment.whole:
@@ -114,6 +125,7 @@ def _join(image: Log, segment: Segment, maps: list[Map], changes: list[Change]) 
         if segment.whole or event.offset >= before:
             _read_event(image, event, maps, changes)
     if segment.whole:
+        image.line_offset = -1  # offsets inside a checkpoint are not the log's
         _credit(image, earlier)
     image.end = segment.end
     image.at = max(image.at, segment.at)
@@ -135,7 +147,8 @@ def _read_event(image: Log, event: Event, maps: list[Map], changes: list[Change]
 
 
 def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> None:
-    image.line = event.line or image.line
+    if event.line:
+        image.line, image.line_at, image.line_offset = event.line, event.at, event.offset
     level: tuple[str, int] | None = None
     node: tuple[int, int] | None = None
     if event.kind == "level":

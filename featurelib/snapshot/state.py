@@ -137,13 +137,15 @@ class Log(msgspec.Struct, array_like=True):
 
     end: int = 0
     at: int = 0
-    line: int = 0
+    line: int = 0  # of the record applied last, in the newest dump that shows it
     nodes: list[Node] = []
     levels: dict[str, int] = {}
     kraft_version: int = 0
     migration: int = -1
     open_transaction: list[Event] | None = None
     pending: list[Segment] = []
+    line_at: int = 0
+    line_offset: int = -1
     kraft_at_start: int = 0  # what the checkpoint at offset 0 of a dynamic quorum says
 
 
@@ -176,3 +178,25 @@ def thaw(stored: bytes | None) -> State:
 def freeze(state: State) -> bytes:
     """`state` as bytes; equal states give equal bytes."""
     return _ENCODER.encode(state)
+
+
+def settle(state: State) -> None:
+    """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
+    holders: list[tuple[object, str]] = []
+    for listener in state.listeners:
+        holders += [(listener, "full"), (listener, "partial"), (listener, "levels")]
+    holders += [(entry, "profile") for entry in state.registrations]
+    holders += [(entry, "levels") for entry in state.witnesses]
+    holders += [(node, "profile") for node in state.log.nodes]
+    for segment in state.log.pending:
+        holders += [(event, "profile") for event in segment.events]
+    holders += [(event, "profile") for event in state.log.open_transaction or ()]
+    used = {getattr(holder, name) for holder, name in holders}
+    order = sorted((i for i in used if i >= 0), key=state.maps.__getitem__)
+    if order == list(range(len(state.maps))):
+        return
+    moved = {old: new for new, old in enumerate(order)}
+    for holder, name in holders:
+        old = getattr(holder, name)
+        setattr(holder, name, moved.get(old, old))
+    state.maps = [state.maps[i] for i in order]

@@ -72,7 +72,7 @@ def audit(
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
     snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-    store.expect_newer(run, gold.AUDIT_RUN)
+    store.expect_newer(run, *gold.TABLES)
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
     when = newest_line(snapshots) if as_of is None else as_of
     expected = with_expected(snapshots, fleet)

@@ -18,11 +18,9 @@ from pyspark.sql import functions as F
 
 from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
-from featurelib.feature import Witness
-from featurelib.landing import Landing, Rejected, read
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
-from featurelib.snapshot.history import History
+from featurelib.spark.histories import history_of_changes, history_of_lines, read_valid
 from featurelib.spark.store import Store, arrow_type
 from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
@@ -30,7 +28,6 @@ from featurelib.tables.table import Table
 
 BATCH_CLUSTERS = 500
 FOLDED = SNAPSHOT.append(pa.field("changes", pa.list_(CHANGE)))
-HISTORY_KINDS = ("api_versions", "znode", "features_describe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +138,7 @@ def fold_batches(batches: Iterable[pa.RecordBatch], done: int) -> Iterator[pa.Re
                 if fold is None:
                     fold = begin(state, catalogue)
                 if raw is not None:
-                    fold.add(_valid(raw), line_id)
+                    fold.add(read_valid(raw), line_id)
             assert fold is not None
             if run <= done:
                 fold.forget_run()
@@ -166,13 +163,6 @@ def _entries(batches: Iterable[pa.RecordBatch]) -> Iterator[_Entry]:
             batch.column(n).to_pylist() for n in ("run", "cluster", "line_id", "raw", "state")
         )
         yield from zip(*columns, strict=True)
-
-
-def _valid(raw: bytes) -> Landing:
-    line = read(raw)
-    if isinstance(line, Rejected):  # bronze said it is valid, so the parser changed its mind
-        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
-    return line
 
 
 def _batch(rows: Rows, changes: list[list[dict[str, object]]]) -> pa.RecordBatch:
@@ -213,42 +203,3 @@ def _follow_up(store: Store, bronze: DataFrame, upto: int | None) -> None:
     with ThreadPoolExecutor(max_workers=2) as pool:
         histories = ((NODE_ADVERTISEMENT, False), (FINALIZED_FEATURES, True))
         list(pool.map(lambda history: append(*history), histories))
-
-
-def history_of_lines(lines: DataFrame, finalized: bool) -> DataFrame:
-    """Rows of a history from single lines: answers, znodes, the tool's output."""
-    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
-
-    def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        history = History(finalized, load())
-        for batch in batches:
-            names = ("run", "line_id", "raw")
-            for run, line_id, raw in zip(
-                *(batch.column(n).to_pylist() for n in names), strict=True
-            ):
-                history.add(run, _valid(raw), line_id)
-            if len(history):
-                yield history.take()
-
-    kinds = lines.filter(F.col("kind").isin(*HISTORY_KINDS))
-    said = kinds.select("run", "line_id", "raw").mapInArrow(unfold, arrow_type(table.schema))
-    return said.select(*table.schema.names)
-
-
-def history_of_changes(changes: DataFrame, since: int, finalized: bool) -> DataFrame:
-    """Rows of a history from what the metadata log newly taught, by offset."""
-    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
-    low, high = table.schema.names[-2:]
-    wanted = (F.col("is_level") == F.lit(finalized)) & (F.col("run") > F.lit(since))
-    return changes.filter(wanted).select(
-        "run",
-        "cluster",
-        F.col("at").alias("observed_at"),
-        F.col("line").alias("line_id"),
-        F.lit(Witness.METADATA_LOG.name.lower()).alias("witness"),
-        "node_id",
-        F.col("offset").alias("epoch"),
-        "feature",
-        F.col("low").alias(low),
-        F.col("high").alias(high),
-    )

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,6 +25,7 @@ from featurelib.spark.lock import hold_folder
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
+LOOK_BACK = 20  # commits among which one of ours is looked for
 RETENTION_DAYS = 90  # longer than any approved plan lives
 
 
@@ -96,30 +96,31 @@ class Store:
         if not self.exists(table):
             return None
         self.check(table)
-        commit = self._newest_commit(table)  # runs only grow, so that the newest is the greatest
-        if commit.version == 0:
+        # Commits of OPTIMIZE or maintain lie between ours; runs only grow, so the newest is it.
+        commits = self._delta(table).history(LOOK_BACK).select("version", "userMetadata").collect()
+        for commit in commits:
+            if commit.userMetadata:
+                return int(json.loads(commit.userMetadata)["run"])
+        if commits[-1].version == 0:
             return None
-        if commit.userMetadata:
-            return int(json.loads(commit.userMetadata)["run"])
-        # Somebody else's commit, as OPTIMIZE or maintain: the rows know.
         run = self.read(table).agg(F.max("run").alias("run")).collect()[0].run
         return None if run is None else int(run)
 
     def expect_newer(self, run: int, *tables: Table) -> None:
         """ConfigError unless `run` is greater than every run in `tables`."""
-        for table in tables:
-            newest = self.newest_run(table)
-            if newest is not None and run <= newest:
-                raise ConfigError(self._say_old_run(table, run, newest))
+        with ThreadPoolExecutor(max_workers=len(tables)) as pool:
+            for table, newest in zip(tables, pool.map(self.newest_run, tables), strict=True):
+                if newest is not None and run <= newest:
+                    raise ConfigError(self._say_old_run(table, run, newest))
 
     def hold(self, run: int, who: str) -> AbstractContextManager[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
 
-        Only a local file system is held. `who` is the job's name.
+        Only a local file system is held; `who` is the job.
         """
         if self.root.startswith("file:"):
             return hold_folder(Path(self.root.removeprefix("file:")), run, who)
-        return _hold_nothing()
+        return nullcontext()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
@@ -225,7 +226,7 @@ def spark_schema(table: Table) -> T.StructType:
 
 
 def arrow_type(schema: pa.Schema) -> T.StructType:
-    """An Arrow schema in Spark's types: what an Arrow function hands out."""
+    """What an Arrow function hands out, in Spark's types."""
     return from_arrow_schema(schema)
 
 
@@ -242,8 +243,3 @@ def _columns(schema: T.StructType) -> list[str]:
 def _retention(days: int) -> dict[str, str]:
     keys = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
     return dict.fromkeys(keys, f"interval {days} days")
-
-
-@contextmanager
-def _hold_nothing() -> Iterator[None]:
-    yield

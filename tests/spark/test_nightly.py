@@ -233,6 +233,13 @@ class Driver:
             assert time.monotonic() < deadline, f"it hangs: {self.said}"
             time.sleep(0.01)
 
+    def finish(self) -> str:
+        """What it prints until it ends; its stderr has a reader already."""
+        assert self.process.stdout is not None
+        printed = self.process.stdout.read()
+        self.process.wait()
+        return printed
+
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -337,7 +344,7 @@ def test_a_night_killed_at_any_moment_is_made_good_by_the_next_one(
     for choose, delay in second_night:
         kill_night(words, choose(), pick.random() * delay, tables)
     with submit(*words) as driver:
-        report, _ = driver.process.communicate(timeout=180)
+        report = driver.finish()
     assert driver.process.returncode == 0
     assert "Traceback" not in "".join(driver.said)
     assert report.startswith("featurelib")
@@ -368,7 +375,7 @@ def test_a_job_under_spark_submit_refuses_within_seconds_and_in_one_line(tmp_pat
     with submit(
         "nightly", "--landing", tmp_path / "none", "--tables", tmp_path / "tables"
     ) as driver:
-        out, _ = driver.process.communicate(timeout=120)
+        out = driver.finish()
     assert (driver.process.returncode, out) == (2, "")
     assert [line for line in driver.said if not line.startswith("error: landing ")] == []
     assert len(driver.said) == 1

@@ -19,13 +19,12 @@ from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.spark import refine as module
+from featurelib.spark.histories import history_of_changes, history_of_lines
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import (
     dump_times,
     fold_batches,
     fold_clusters,
-    history_of_changes,
-    history_of_lines,
     refine,
     valid_lines,
     with_whole_dumps,
