@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Flat, Int, any_of, distinct, find, integers, node_key, pick
+from featurelib.core.columns import (
     Bool,
     Flat,
     Int,
     distinct,
+    find,
     integers,
     node_key,
+    pick,
 )
 from featurelib.feature import Role, Witness
 
