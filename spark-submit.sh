@@ -19,7 +19,7 @@ JOB   nightly   ingest, refine and audit, one after the other
 
 Examples
   ./spark-submit.sh
-  ./spark-submit.sh nightly --landing /data/landing --tables /data/tables
+  ./spark-submit.sh nightly --landing /data/landing --tables /data/tables --out /data/reports
   ./spark-submit.sh audit --help
   ./spark-submit.sh --driver-memory 4g nightly --landing /data/landing --tables /data/tables
   MASTER=spark://host:7077 ./spark-submit.sh nightly --conf spark.sql.shuffle.partitions=64 --tables …

@@ -7,6 +7,7 @@ else is a programming error: its stack trace is shown, and the code is none of t
 from __future__ import annotations
 
 import functools
+import logging
 import sys
 import traceback
 from collections.abc import Callable
@@ -66,6 +67,8 @@ def _guard(main: Callable[..., int]) -> Callable[..., None]:
 
 
 def _end(main: Callable[..., int], options: dict[str, object]) -> int:
+    # py4j logs what an interrupt broke in its sockets; the user asked for the interrupt.
+    logging.disable(logging.CRITICAL)
     try:
         return main(**options)
     except FeatureLibError as error:

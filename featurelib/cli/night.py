@@ -127,7 +127,7 @@ def expect_folder(landing: str) -> None:
     if Path(path).is_dir() and not any(_landing_files(path)):
         raise NoEvidenceError(
             f"landing {landing}: expected files {', '.join(LANDING_NAMES)}, found none; nothing "
-            "was written. Run `featurelib collect` first, or name another folder with --landing."
+            "was written. Put the landing files there, or name another folder with --landing."
         )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from featurelib.spark.store import Store
 
 DIALECT = "strict"
+HOUR = 3_600_000_000  # microseconds
 
 
 def judge_and_publish(
@@ -61,13 +62,18 @@ def judge_and_publish(
         load_catalogue(),
         load_dialect(DIALECT),
         names=places.fleet.names,
-        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items()},
+        plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
     )
     if places.out is not None:
         publish(store, places.out, report, dict(plans.values()))
     write_text(report, sys.stdout, limit=limit)
-    return int(fail_on is not None and _is_reached(fail_on, audited.judged))
+    if audited.newest > audited.as_of + HOUR:
+        say("warning: the newest line is younger than --as-of; is that the time you meant?")
+    if fail_on is None or not _is_reached(fail_on, audited.judged):
+        return 0
+    say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
+    return 1
 
 
 def plan_files(judged: Judged) -> dict[str, tuple[str, str]]:

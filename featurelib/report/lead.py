@@ -45,7 +45,9 @@ def _propose_plan(report: Report) -> tuple[str, str] | None:
         return None
     # A cluster that is READY as a whole is the easiest to approve.
     first = min(movable, key=lambda cluster: cluster.verdict is not Verdict.READY)
-    return f"Read the plan of {first.name}, then approve it:", first.plan_file or ""
+    if first.plan_file is None:
+        return f"Run again with --out FOLDER: {first.name} has a plan to read.", ""
+    return f"Read the plan of {first.name}, and carry it out step by step:", first.plan_file
 
 
 def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:

@@ -56,6 +56,7 @@ class Audited:
     as_of: int
     judged: Judged
     inputs: dict[str, int]
+    newest: int  # when the newest line was read, microseconds
     release: str  # of featurelib
 
 
@@ -76,7 +77,8 @@ def audit(
     snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
     store.expect_newer(run, *gold.TABLES)
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
-    when = newest_line(snapshots) if as_of is None else as_of
+    newest = newest_line(snapshots)
+    when = newest if as_of is None else as_of
     expected = with_expected(snapshots, fleet)
     conditions = Conditions(as_of=when, max_age=max_age, inventory=fleet.inventory)
     judged = judge_snapshots(expected, conditions, severities).persist(StorageLevel.MEMORY_AND_DISK)
@@ -95,7 +97,9 @@ def audit(
         say("audit: gold tables written")
     finally:
         judged.unpersist()
-    return Audited(run=run, as_of=when, judged=collected, inputs=inputs, release=_release())
+    return Audited(
+        run=run, as_of=when, judged=collected, inputs=inputs, newest=newest, release=_release()
+    )
 
 
 def locate_lines(store: Store, findings: pa.Table) -> dict[int, str]:

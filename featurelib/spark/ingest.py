@@ -28,6 +28,7 @@ from featurelib.tables.bronze import INGEST_RUN, LANDING_LINE
 
 LOCAL = "file:"
 NAMES = "*.{jsonl,jsonl.gz,ndjson,ndjson.gz,json,json.gz}"
+SHOWN = 5  # quarantined lines that are said at once
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
 # How a file system's own complaint begins in the text of an error of Spark.
 FILE_FAULT = re.compile(
@@ -76,7 +77,20 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
         f"ingest: {counts.lines} lines = {counts.accepted} accepted + {counts.repeated} repeated "
         f"+ {counts.quarantined} quarantined"
     )
+    if counts.quarantined:
+        for text in show_quarantined(store.read(LANDING_LINE), run):
+            say(f"ingest: quarantined {text}")
     return counts
+
+
+def show_quarantined(bronze: DataFrame, run: int) -> list[str]:
+    """The first quarantined lines of a run, as `file:line reason`."""
+    new = bronze.filter((F.col("run") == F.lit(run)) & F.col("reason").isNotNull())
+    rows = new.orderBy("source_file", "line_number").limit(SHOWN + 1).collect()
+    shown = [f"{r.source_file.removeprefix('file:')}:{r.line_number} {r.reason}" for r in rows]
+    shown = [ascii(text)[1:-1] for text in shown]  # a file name may hold anything
+    more = "… and more: bronze.landing_line holds them all, with their reasons"
+    return shown[:SHOWN] + [more] * (len(rows) > SHOWN)
 
 
 def list_files(session: SparkSession, landing: str) -> DataFrame:
@@ -98,7 +112,7 @@ def check_files(landing: str, files: list[Row]) -> None:
     if not files:
         raise NoEvidenceError(
             f"landing {landing}: expected files {NAMES}, found none; nothing was written. "
-            "Run `featurelib collect` first, or name another folder with --landing."
+            "Put the landing files there, or name another folder with --landing."
         )
     for file in files:
         if file.size > MAX_FILE_BYTES and not file.source_file.startswith(LOCAL):
@@ -231,5 +245,5 @@ def _say_unreadable(landing: str) -> Iterator[None]:
         cause = "there is no such folder or file" if missing else fault.group().removeprefix(": ")
         raise LandingError(
             f"landing {landing}: {cause}; nothing was written. "
-            "Name the folder that `featurelib collect` writes to with --landing."
+            "Name the folder that holds the landing files with --landing."
         ) from error

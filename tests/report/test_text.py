@@ -164,7 +164,15 @@ def test_a_plan_is_the_next_step_where_nothing_is_broken() -> None:
     ready = plan("b", "READY", steps=[step | {"timeout_ms": 1}])
     tables = judged([plan("a", "BLOCKED"), ready], [unfit("a", 1, "f", 1, 2)])
     said = report(tables, plan_files={"b": "plans/b.json"})
-    assert render_text(said).endswith("Next  Read the plan of b, then approve it: plans/b.json\n")
+    text = " ".join(render_text(said).split())
+    assert text.endswith("Next Read the plan of b, and carry it out step by step: plans/b.json")
+
+
+def test_a_plan_that_was_not_written_is_not_pointed_at() -> None:
+    step = {"feature": "f", "from_level": 0, "to_level": 1, "upgrade_type": "UPGRADE"}
+    tables = judged([plan("b", "READY", steps=[step | {"timeout_ms": 1}])], [])
+    assert "plans/" not in render_text(report(tables))
+    assert "--out FOLDER" in render_text(report(tables))
 
 
 def test_quarantined_lines_are_counted_and_located() -> None:
