@@ -230,7 +230,9 @@ def test_the_job_reports_progress_and_ends_with_the_code_of_its_error(
         0,
         f"ingest: reading {landing}, run {RUN}\n"
         "ingest: 1 new files\n"
-        "ingest: 2 lines = 1 accepted + 0 repeated + 1 quarantined\n",
+        "ingest: 2 lines = 1 accepted + 0 repeated + 1 quarantined\n"
+        f"ingest: quarantined {landing}/a.jsonl:2 not valid JSON at character 1: expecting value, "
+        "found not a landing line\n",
     )
     land(tmp_path / "l", a=[line("y")])
     code, said = job(*options, str(RUN))
