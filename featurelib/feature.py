@@ -44,7 +44,7 @@ class UpgradeType(IntEnum):
 
 
 class Verdict(StrEnum):
-    """What may be finalized for one feature of one cluster (product.md, Judging)."""
+    """What may be finalized for one feature of one cluster."""
 
     UNKNOWN = "UNKNOWN"
     BLOCKED = "BLOCKED"

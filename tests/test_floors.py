@@ -52,7 +52,7 @@ OF_PARTS = {
     "featurelib.spark": {"pyspark", "delta", "py4j"},
     "featurelib.backends": {"kafka", "kazoo"},
     "featurelib.lake": {"deltalake"},
-    # The terminal's tables; house.md gives rich to floor 5 only.
+    # The terminal's tables, which are shown by a shell.
     "featurelib.report": {"rich"},
 }
 NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
@@ -61,7 +61,7 @@ OUTSIDE = {"time", "random", "logging", "socket", "subprocess", "os", "sys", "ur
 OUTSIDE |= {"secrets", "uuid", "tempfile", "shutil", "pathlib", "threading", "asyncio", "getpass"}
 CLOCKS = {"now", "utcnow", "today"}
 STORES = {"featurelib.spark.store", "featurelib.lake"}
-# The only comparison of a level with a range (house.md, Core).
+# The only comparison of a level with a range.
 RULES = "featurelib.core.rules"
 ENDS = {"min_version", "max_version", "pair_min", "pair_max", "entry_min", "entry_max"}
 COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}

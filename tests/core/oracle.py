@@ -1,6 +1,6 @@
 """A slow, plain validator of the strict policy, written from the texts and not from the code.
 
-product.md, Judging, and issue 3, points 5 and 6: one cluster as plain Python objects in, what the
+the policy as the README and docs/decisions tell it: one cluster as plain Python objects in, what the
 audit must say of it out. Loops and dictionaries only; nothing of featurelib is used.
 """
 
