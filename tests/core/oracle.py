@@ -1,6 +1,6 @@
 """A slow, plain validator of the strict policy, written from the texts and not from the code.
 
-the policy as the README and docs/decisions tell it: one cluster as plain Python objects in, what the
+The policy is the README's and docs/decisions': one cluster as plain Python objects in, what the
 audit must say of it out. Loops and dictionaries only; nothing of featurelib is used.
 """
 
