@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from featurelib.core.dialect import load
+from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
@@ -40,7 +40,7 @@ def parse_settings(text: str, where: str) -> Settings:
             f"{where}: expected max_age_hours above 0 and retention_days of 7 or more, found "
             f"{settings.max_age_hours} and {settings.retention_days}."
         )
-    unknown = sorted(set(settings.severities) - set(wordings(load("strict"))))
+    unknown = sorted(set(settings.severities) - set(wordings(load(STRICT))))
     if unknown:
         raise ConfigError(
             f"{where}: [severities] names {', '.join(unknown)}, which no finding is called. "

@@ -11,6 +11,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.night import Places
 from featurelib.core.audit import Judged
+from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Severity
 from featurelib.planfile import file_names
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from featurelib.spark.ingest import IngestCounts
     from featurelib.spark.store import Store
 
-DIALECT = "strict"
 HOUR = 3_600_000_000  # microseconds
 
 
@@ -60,7 +60,7 @@ def judge_and_publish(
         audited.judged,
         RunInfo(number=run, as_of=audited.as_of, release=audited.release, ingest=_ingest(counts)),
         load_catalogue(),
-        load_dialect(DIALECT),
+        load_dialect(STRICT),
         names=places.fleet.names,
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,

@@ -14,6 +14,8 @@ from importlib import resources
 from featurelib.core.rules import RULES, Rule
 from featurelib.feature import Severity
 
+STRICT = "strict"  # the policy that decides READY
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:

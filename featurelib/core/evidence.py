@@ -1,8 +1,6 @@
-"""Turns snapshot rows into the columns the rules look at; absence gets its value here, once.
+"""Turns snapshot rows into everything the rules look at, each part by the module named after it.
 
-A feature a node does not list reads 0-0, `metadata.version` on KRaft 1-1; a feature nobody
-finalized is at level 0. No mask ever meets a null. What cannot be known is said in flags beside
-the columns, so that a missing value never decides.
+What cannot be known is said in flags beside the columns, so that a missing value never decides.
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ class Membership:
 
     zookeeper: Bool
     kraft: Bool
-    registrations_at: Int  # 0 = nothing shows fenced brokers
     registrations_proven: Bool
     quorum_known: Bool
     quorum_at: Int

@@ -118,7 +118,6 @@ def read_nodes(
     membership = Membership(
         zookeeper=said.zookeeper,
         kraft=kraft,
-        registrations_at=authority_at,
         registrations_proven=proven,
         quorum_known=said.quorum_at > 0,
         quorum_at=said.quorum_at,

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from featurelib import planfile
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.errors import NoEvidenceError
@@ -32,7 +33,6 @@ from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.silver import CLUSTER_SNAPSHOT
 from featurelib.tables.table import Table
 
-DIALECT = "strict"
 MOST_LOCATED = 5000
 WRITERS = 2
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
@@ -163,12 +163,12 @@ def judge_snapshots(
     """One row a batch of clusters, with the core's four tables as list columns (JUDGED)."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        dialect, catalogue = load_dialect(DIALECT), load_catalogue()
+        dialect, catalogue = load_dialect(STRICT), load_catalogue()
         for batch in batches:
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
                 said = judge(rows, conditions, catalogue, dialect, severities)
-                plans = planfile.with_texts(said, dialect=DIALECT, catalogue=catalogue.dated)
+                plans = planfile.with_texts(said, dialect=STRICT, catalogue=catalogue.dated)
                 yield nest(replace(said, plans=plans))
 
     return snapshots.mapInArrow(judge_batches, arrow_type(JUDGED)).select(*JUDGED.names)
@@ -226,7 +226,7 @@ def run_row(judged: Judged, run: int, as_of: int, inputs: dict[str, int]) -> pa.
         "as_of": as_of,
         "release": _release(),
         "catalogue": load_catalogue().dated,
-        "dialect": DIALECT,
+        "dialect": STRICT,
         "inputs": [{"table": name, "version": at} for name, at in sorted(inputs.items())],
         "clusters": len(verdicts),
         "findings": judged.findings.num_rows,
