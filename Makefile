@@ -8,7 +8,7 @@ FLOORS_0_TO_2 := featurelib/feature.py,featurelib/schema.py,featurelib/errors.py
 # Per cent of their lines and branches that the tests have to reach.
 COVERAGE ?= 0
 
-.PHONY: help setup test quick lint bench clean
+.PHONY: help setup test quick exhaustive lint bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
@@ -17,11 +17,14 @@ setup: ## Python packages, Java and jars for development (once, about a minute)
 	@scripts/setup.sh --dev
 
 test: setup lint ## everything; what CI runs
-	$(BIN)/pytest --cov=featurelib --cov-branch --cov-report=
+	FEATURELIB_CASES=20000 $(BIN)/pytest --cov=featurelib --cov-branch --cov-report=
 	$(BIN)/coverage report --include='$(FLOORS_0_TO_2)' --skip-covered --show-missing --fail-under=$(COVERAGE)
 
 quick: lint ## lint and the tests that need no Java, in seconds
-	$(BIN)/pytest -q $(QUICK_TESTS)
+	FEATURELIB_CASES=1000 $(BIN)/pytest -q $(QUICK_TESTS)
+
+exhaustive: lint ## the core against the plain oracle on a million random cases
+	FEATURELIB_CASES=1000000 $(BIN)/pytest -q tests/core/test_answers.py
 
 lint:
 	@scripts/setup.sh --dev --no-java

@@ -87,6 +87,7 @@ if [[ ! -f $file ]]; then
   die 2 "there is no job $job ($file is not a file): the jobs are ${known//.py/}, or give the path of a .py file."
 fi
 
+trap 'say "interrupted; run again."; exit 130' INT # until the job itself can say so
 if [[ -n $wants_job_help ]]; then # needs no Spark and should not wait for it
   setup spark no-java
   exec "$venv/bin/python" "$file" ${job_options[@]+"${job_options[@]}"}
@@ -182,4 +183,6 @@ if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
     ) </dev/null >/dev/null 2>&1 &
   fi
 fi
-exec "${command[1]}" "${flags[@]}" "${command[@]:2}"
+# Ctrl-C reaches all of these processes. The job says so; the cat dies of it, and with it goes whatever Spark has to
+# say about workers that are gone. 9 is the caller's stderr, for driver.sh.
+exec "${command[1]}" "${flags[@]}" "${command[@]:2}" 9>&2 2> >(exec cat >&2)

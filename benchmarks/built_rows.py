@@ -25,6 +25,7 @@ from featurelib.schema import (
     SNAPSHOT,
     WITNESS,
 )
+from featurelib.snapshot.packed import pack
 
 BATCH = 1000  # clusters
 
@@ -80,6 +81,7 @@ class _Batch:
             "zookeeper": pa.array(zero.astype(bool)),
             "oddities": _lists(zero, pa.array([], pa.string())),
         }
+        columns["packed"] = pack(columns)
         arrays = [
             columns[field.name].cast(field.type)
             if field.name in columns

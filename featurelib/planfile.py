@@ -88,24 +88,27 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True):
 def require(evidence: Evidence, cluster: int, features: Sequence[str]) -> Requirements:
     """What the evidence of the batch's cluster at position `cluster` makes a plan depend on."""
     asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
-    mine = np.flatnonzero(asked.cluster == cluster)
-    names = [asked.names[int(code)] for code in asked.feature[mine]]
-    levels = dict(zip(names, asked.current[mine].tolist(), strict=True))
-    wanted = [(int(q), name) for q, name in zip(mine, names, strict=True) if name in features]
+    begin, end = np.searchsorted(asked.cluster, (cluster, cluster + 1)).tolist()
+    names = [asked.names[code] for code in asked.feature[begin:end].tolist()]
+    levels = dict(zip(names, asked.current[begin:end].tolist(), strict=True))
+    pairs = asked.pair_first[begin:end].tolist()
+    wanted = [entry for entry in zip(pairs, names, strict=True) if entry[1] in features]
     groups = []
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
     for profile in range(first, first + count):
         start, stop = answering.subject_first[profile : profile + 2]
         subjects = answering.subject_order[start:stop]
-        ids, roles = who.node_id[subjects], who.role[subjects]
-        pairs = {name: int(asked.pair_first[q]) + profile - first for q, name in wanted}
+        ids, brokers = who.node_id[subjects], who.role[subjects] == int(Role.BROKER)
         groups.append(
             Group(
-                brokers=tuple(sorted(ids[roles == int(Role.BROKER)].tolist())),
-                controllers=tuple(sorted(ids[roles == int(Role.CONTROLLER)].tolist())),
+                brokers=tuple(sorted(ids[brokers].tolist())),
+                controllers=tuple(sorted(ids[~brokers].tolist())),
                 ranges={
-                    name: (int(asked.pair_min[pair]), int(asked.pair_max[pair]))
-                    for name, pair in pairs.items()
+                    name: (
+                        int(asked.pair_min[pair + profile - first]),
+                        int(asked.pair_max[pair + profile - first]),
+                    )
+                    for pair, name in wanted
                 },
             )
         )
@@ -123,11 +126,13 @@ def with_texts(judged: Judged, *, dialect: str, catalogue: str) -> pa.Table:
     assert evidence is not None
     texts: list[str | None] = [None] * plans.num_rows
     lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
-    for i in np.flatnonzero(lengths).tolist():
-        steps = steps_of(plans["steps"][i].as_py())
+    rows = np.flatnonzero(lengths)
+    shown = plans.select(["cluster", "steps"]).take(pa.array(rows))
+    for i, cluster, sent in zip(rows.tolist(), *shown.to_pydict().values(), strict=True):
+        steps = steps_of(sent)
         features = [update.feature for step in steps for update in step.updates]
         meaning = Meaning(
-            cluster=plans["cluster"][i].as_py(),
+            cluster=cluster,
             intent="upgrade-all",
             dialect=dialect,
             catalogue=catalogue,

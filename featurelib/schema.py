@@ -77,6 +77,31 @@ MEMBERS = pa.struct(
     ]
 )
 
+# The lists of a row once more, as bytes for the core (featurelib.snapshot.packed says which).
+PACKED = pa.struct(
+    [
+        (name, pa.binary())
+        for name in (
+            "names",  # of the features in `ranges` and `levels`, MessagePack
+            "profile_sizes",
+            "ranges",
+            "level_map_sizes",
+            "levels",
+            "listeners",
+            "levels_apart",
+            "partial",
+            "failed",
+            "errors",  # one for each of `failed`, MessagePack
+            "registrations",
+            "witnesses",
+            "members",
+            "member",
+            "voters",
+            "observers",
+        )
+    ]
+)
+
 SNAPSHOT = pa.schema(
     [
         ("cluster", pa.string()),
@@ -100,6 +125,7 @@ SNAPSHOT = pa.schema(
         ("features_node_version", pa.int64()),
         ("zookeeper", pa.bool_()),  # some znode of this cluster was read
         ("oddities", pa.list_(pa.string())),  # what the fold saw and could not put in a column
+        ("packed", PACKED),
         ("state", pa.binary()),  # what the next fold needs and the core does not
     ]
 )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import Landing, Run, Tables, choose_run, run_job, say
-from featurelib.cli.night import expect_folder
+from featurelib.cli.night import expect_folder, expect_landing
 from featurelib.spark.ingest import ingest
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
@@ -14,7 +14,8 @@ from featurelib.spark.store import Store
 
 def main(landing: Landing, tables: Tables, run: Run = None) -> int:
     """Read new and changed landing files into the bronze tables."""
-    expect_folder(landing)
+    expect_landing(landing)
+    expect_folder("--tables", tables)
     number = choose_run(run)
     say(f"ingest: reading {landing}, run {number}")
     store = Store(open_session("featurelib ingest"), tables)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import Run, Tables, choose_run, run_job, say
+from featurelib.cli.night import expect_folder
 from featurelib.spark.refine import refine
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
@@ -13,6 +14,7 @@ from featurelib.spark.store import Store
 
 def main(tables: Tables, run: Run = None) -> int:
     """Bring the silver tables up to the newest ingest."""
+    expect_folder("--tables", tables)
     say(f"refine: tables {tables}")
     store = Store(open_session("featurelib refine"), tables)
     with store.hold(choose_run(run), "refine"):

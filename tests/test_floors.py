@@ -27,6 +27,8 @@ FLOORS = {
     "featurelib.fleet": 2,
     "featurelib.settings": 2,
     "featurelib.tables": 2,
+    "featurelib.exchanges": 2,
+    "featurelib.rulebook": 2,
     "featurelib.spark": 3,
     "featurelib.backends": 3,
     "featurelib.lake": 3,
@@ -35,7 +37,9 @@ FLOORS = {
     "featurelib.collect": 4,
     "featurelib.questions": 4,
     "featurelib.report": 4,
+    "featurelib.conformance": 4,
     "featurelib.cli": 5,
+    "featurelib.__main__": 5,
     "jobs": 5,
 }
 # Third-party packages a floor may use beside those of the floors below it.

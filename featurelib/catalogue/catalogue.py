@@ -1,22 +1,28 @@
 """The catalogue: what Kafka's own releases know about features, read from dated CSV files.
 
 A level the catalogue does not know is kept wherever it is seen; it has no name, no default and is
-never called stable. Names and defaults follow the newest release the catalogue knows, because an
-older release's own map differs only in levels that were unstable there.
+never called stable. `of` gives one release's own catalogue; names and defaults of the whole follow
+the newest release, because an older one's own map differs only in levels that were unstable there.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 
 import numpy as np
 import numpy.typing as npt
 
+from featurelib.catalogue.releases import (
+    ANY,
+    Dependency,
+    ReleaseCatalogue,
+    release_catalogues,
+    union,
+)
+from featurelib.catalogue.rows import Cell, Rows, pairs, read_rows
+from featurelib.catalogue.tables import Tables, make_tables
 from featurelib.feature import METADATA_VERSION
 
 DATED = "2026-11-21"
@@ -45,13 +51,12 @@ class FeatureLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dependency:
-    """`feature` at `level` needs `other` at `least` or higher (KIP-1022, dependencies)."""
+class Overlay:
+    """An overlay that was laid over the catalogue: its name, its rows, and what they say."""
 
-    feature: str
-    level: int
-    other: str
-    least: int
+    name: str
+    rows: frozenset[tuple[str, tuple[Cell, ...]]]  # table, and the key of the row
+    digest: str  # sha256 of the rows, whatever their order and layout in the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +69,40 @@ class Catalogue:
     levels: tuple[FeatureLevel, ...]
     dependencies: tuple[Dependency, ...]
     releases: tuple[Release, ...]
+    overlay: Overlay | None
+    rows: Rows = field(repr=False)
+    tables: Tables = field(repr=False, compare=False)
+    _of: dict[str, ReleaseCatalogue] = field(repr=False, compare=False)
     _levels_by_name: dict[str, int] = field(repr=False)
 
     @property
     def features(self) -> frozenset[str]:
         """Every feature the catalogue knows, metadata.version among them."""
         return frozenset({METADATA_VERSION, *(known.feature for known in self.levels)})
+
+    @property
+    def label(self) -> str:
+        """What a report says it was judged by: the date, and the overlay if there is one."""
+        if self.overlay is None:
+            return self.dated
+        count = len(self.overlay.rows)
+        rows = "1 row" if count == 1 else f"{count} rows"
+        return f"{self.dated} + overlay {self.overlay.name} ({rows}, {self.overlay.digest[:12]})"
+
+    def overlaid(self, table: str, *key: Cell) -> bool:
+        """Whether the row with that key comes from the overlay (`feature_level`, name, level)."""
+        return self.overlay is not None and (table, key) in self.overlay.rows
+
+    def of(self, release: str) -> ReleaseCatalogue:
+        """The catalogue of one release's own software. KeyError for a release that is not in it:
+        texts of people and collectors go through `release_named` first."""
+        return self._of[release]
+
+    def release_named(self, text: str) -> str | None:
+        """The release a version means (`4.1.2` is 4.1), or None if the catalogue has none."""
+        short = ".".join(text.split(".")[:2])
+        known = {release.name for release in self.releases}
+        return next((name for name in (text, short) if name in known), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
         """`level` as people write it: 4.0-IV3 for metadata.version 25, else the number."""
@@ -119,52 +152,51 @@ class Catalogue:
         return table
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    yield from csv.DictReader(text.splitlines())
+def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
+    """The catalogue of rows that do not contradict each other; see `checks`."""
+    by_name = {row.name: row.level for row in rows.metadata_version}
+    of_releases = release_catalogues(rows)
+    of_releases[ANY] = union(of_releases)
+    features = dict.fromkeys(row.feature for row in rows.feature_level)
+    return Catalogue(
+        dated=DATED,
+        names={row.level: row.name for row in rows.metadata_version},
+        loses_metadata_below=frozenset(
+            row.level for row in rows.metadata_version if row.loses_metadata_below
+        ),
+        levels=tuple(
+            FeatureLevel(
+                feature=row.feature,
+                level=row.level,
+                default_from=by_name[row.default_from],
+                stable_since=row.stable_since,
+                irreversible=row.irreversible,
+            )
+            for row in rows.feature_level
+        ),
+        dependencies=tuple(
+            Dependency(feature=row.feature, level=row.level, other=other, least=least)
+            for row in rows.feature_level
+            for other, least in pairs(row.dependency)
+        ),
+        releases=tuple(
+            Release(
+                name=row.release,
+                oldest=row.oldest_metadata_version,
+                newest_stable=row.newest_stable,
+                newest_unstable=row.newest_unstable,
+            )
+            for row in rows.release
+        ),
+        overlay=overlay,
+        rows=rows,
+        tables=make_tables(of_releases, features),
+        _of=of_releases,
+        _levels_by_name=by_name,
+    )
 
 
 @cache
 def load() -> Catalogue:
     """The catalogue that ships with this release."""
-    versions = list(_rows("metadata_versions.csv"))
-    names = {int(row["level"]): row["name"] for row in versions}
-    by_name = {name: level for level, name in names.items()}
-    rows = list(_rows("feature_levels.csv"))
-    dependencies = []
-    for row in rows:
-        for text in filter(None, row["dependency"].split(";")):
-            other, least = text.split("=")
-            dependencies.append(
-                Dependency(
-                    feature=row["feature"], level=int(row["level"]), other=other, least=int(least)
-                )
-            )
-    return Catalogue(
-        dated=DATED,
-        names=names,
-        loses_metadata_below=frozenset(
-            int(row["level"]) for row in versions if row["loses_metadata_below"] == "true"
-        ),
-        levels=tuple(
-            FeatureLevel(
-                feature=row["feature"],
-                level=int(row["level"]),
-                default_from=by_name[row["default_from"]],
-                stable_since=row["stable_since"],
-                irreversible=row["irreversible"] == "true",
-            )
-            for row in rows
-        ),
-        dependencies=tuple(dependencies),
-        releases=tuple(
-            Release(
-                name=row["release"],
-                oldest=int(row["oldest_metadata_version"]),
-                newest_stable=int(row["newest_stable"]),
-                newest_unstable=int(row["newest_unstable"]),
-            )
-            for row in _rows("releases.csv")
-        ),
-        _levels_by_name=by_name,
-    )
+    return build(read_rows())

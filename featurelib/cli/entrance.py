@@ -1,4 +1,4 @@
-"""How a job is entered and left: options, run number, progress, and an error as a code.
+"""How a job or command is entered and left: options, run number, progress, errors as codes.
 
 What the caller can act on ends as one message on stderr and the exit code of its class. Anything
 else is a programming error: its stack trace is shown, and the code is none of the documented ones.
@@ -12,15 +12,16 @@ import sys
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from featurelib.cli.interrupt import say_interrupted
 from featurelib.errors import ConfigError, FeatureLibError
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
-INTERRUPTED = 130
 
 Landing = Annotated[str, typer.Option("--landing", help="Folder or URI of the landing files.")]
 Tables = Annotated[str, typer.Option("--tables", help="Folder or URI of the Delta tables.")]
@@ -33,8 +34,8 @@ Run = Annotated[
 def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=main.__doc__)(_guard(main))
-    app()
+    app.command(help=main.__doc__)(guard(main))
+    app(prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}")  # what a person types
 
 
 def choose_run(run: int | None) -> int:
@@ -58,7 +59,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _guard(main: Callable[..., int]) -> Callable[..., None]:
+def guard(main: Callable[..., int]) -> Callable[..., None]:
+    """`main` as a command that ends the process with what it returns, or its error's code."""
+
     @functools.wraps(main)
     def guarded(**options: object) -> None:
         raise typer.Exit(_end(main, options))
@@ -75,8 +78,7 @@ def _end(main: Callable[..., int], options: dict[str, object]) -> int:
         say(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        say("error: interrupted; run again, nothing is counted twice")
-        return INTERRUPTED
+        return say_interrupted()
     except Exception:  # a programming error must not leave with the code of a finding
         traceback.print_exc()
         return INTERNAL_ERROR

@@ -25,7 +25,6 @@ REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
 NEWEST = "newest"
-LANDING_NAMES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 
 LandingOrSamples = Annotated[
     str | None,
@@ -98,9 +97,10 @@ def choose_places(
             "Add --tables FOLDER; it is made if it is not there."
         )
     if landing:
-        expect_folder(landing)
+        expect_landing(landing)
+    expect_folder("--tables", tables)
     if out is not None:
-        _expect_no_file(out)
+        expect_folder("--out", out)
     inventory = SAMPLES / "fleet.toml" if samples else REPOSITORY / "conf" / "fleet.toml"
     rules = REPOSITORY / "conf" / "audit.toml"
     return Places(
@@ -113,27 +113,50 @@ def choose_places(
     )
 
 
-def expect_folder(landing: str) -> None:
+def expect_landing(landing: str) -> None:
     """Before Spark is started: LandingError for a local folder that is not there, NoEvidenceError
     for one without a single landing file."""
-    path = landing.removeprefix("file://").removeprefix("file:")
-    if "://" in path:
+    from featurelib.spark.ingest import NAMES
+
+    path = _local_path(landing)
+    if path is None:
         return
-    if not Path(path).exists():
+    if not os.path.exists(path):
         raise LandingError(
             f"landing {landing}: there is no such folder or file; nothing was written. "
             "Name the folder that holds the landing files with --landing."
         )
-    if Path(path).is_dir() and not any(_landing_files(path)):
+    endings = tuple(f".{end}" for end in NAMES.removeprefix("*.{").removesuffix("}").split(","))
+    if os.path.isdir(path) and not any(_landing_files(path, endings)):
         raise NoEvidenceError(
-            f"landing {landing}: expected files {', '.join(LANDING_NAMES)}, found none; nothing "
+            f"landing {landing}: expected files *{', *'.join(endings)}, found none; nothing "
             "was written. Put the landing files there, or name another folder with --landing."
         )
 
 
-def _landing_files(path: str) -> Iterator[str]:
+def _landing_files(path: str, endings: tuple[str, ...]) -> Iterator[str]:
     for _, _, names in os.walk(path, followlinks=True):
-        yield from (name for name in names if name.endswith(LANDING_NAMES))
+        yield from (name for name in names if name.endswith(endings))
+
+
+def expect_folder(option: str, uri: str) -> None:
+    """Before Spark is started: ConfigError where a file stands at, or above, a local `uri`."""
+    path = _local_path(uri)
+    while path is not None and not os.path.isdir(path):
+        if os.path.exists(path):
+            raise ConfigError(
+                f"{option} {uri}: expected a folder or URI, found the file {path}; nothing was "
+                f"written. Name a folder with {option} FOLDER; it is made if it is not there."
+            )
+        path = os.path.dirname(path)
+
+
+def _local_path(uri: str) -> str | None:
+    """`uri` as an absolute path of this machine, or None if it is elsewhere."""
+    scheme, colon, rest = uri.partition(":")
+    if not colon or "/" in scheme:
+        return os.path.abspath(uri)
+    return os.path.abspath("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
 def expect_tables(store: Store) -> None:
@@ -145,12 +168,6 @@ def expect_tables(store: Store) -> None:
 
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(check, ALL))
-
-
-def _expect_no_file(out: str) -> None:
-    path = Path(out.removeprefix("file://").removeprefix("file:"))
-    if path.exists() and not path.is_dir():
-        raise ConfigError(f"--out {out}: expected a folder, found a file. Name a folder.")
 
 
 def _read(named: str | None, usual: Path) -> tuple[str, str]:

@@ -58,10 +58,18 @@ def judge_and_publish(
     lines = locate_lines(store, audited.judged.findings)
     report = summarize(
         audited.judged,
-        RunInfo(number=run, as_of=audited.as_of, release=audited.release, ingest=_ingest(counts)),
+        RunInfo(
+            number=run,
+            as_of=audited.as_of,
+            release=audited.release,
+            ingest=_ingest(counts),
+            newest=audited.newest,
+            max_age=places.settings.max_age,
+            tables=places.tables,
+        ),
         load_catalogue(),
         load_dialect(STRICT),
-        names=places.fleet.names,
+        inventory=places.fleet,
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
     )

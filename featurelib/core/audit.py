@@ -50,7 +50,7 @@ def judge(
 
     `severities` by finding code go before the wordings' own; no verdict depends on them.
     """
-    evidence = facts.read(batch, conditions, dialect.absent_metadata_version)
+    evidence = facts.read(batch, conditions, dialect.can.absent_metadata_version)
     limits = bounds(evidence, catalogue)
     asking = Judge(evidence, limits, dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
@@ -79,12 +79,11 @@ def judge(
 def _incompatible(asking: Judge, said: Findings) -> pa.Table:
     """Nodes whose range does not hold what is finalized."""
     evidence, asked = asking.evidence, asking.asked
-    rule = RULES["incompatible_with_finalized"].of_nodes
-    assert rule is not None
+    rule = RULES["incompatible_with_finalized"]
     pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
     # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
     lowest = np.where(asked.finalized_min > 0, asked.finalized_min, asked.current)
-    hit = rule(asking.node_rows(asked.current, pairs, lowest)) & ~asked.pair_unclear[pairs]
+    hit = rule.ask(asking.node_rows(asked.current, pairs, lowest)) & ~asked.pair_unclear[pairs]
     pair, subject = evidence.expand(pairs[hit])
     who = evidence.subjects
     # A controller that replays a level it does not support ends. One that answers supports it, and
@@ -173,9 +172,8 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
     """Features with levels the catalogue does not know, where nothing lower can be finalized."""
     asked, seen = asking.asked, asking.bounds.seen
     highest = np.maximum(seen, asked.current)
-    rule = RULES["level_newer_than_catalogue"].of_updates
-    assert rule is not None
-    hit = rule(asking.update_rows(highest, highest))
+    rule = RULES["level_newer_than_catalogue"]
+    hit = rule.ask(asking.update_rows(highest, highest))
     questions = np.flatnonzero(hit)
     said.add(
         "level_newer_than_catalogue",

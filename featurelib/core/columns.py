@@ -12,6 +12,8 @@ import pyarrow as pa
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
+_DENSE = 16  # times as many possible keys as keys: up to there a table is faster than a search
+
 
 class Flat:
     """A list<struct> column laid flat: `row[i]` is the row that entry i stands in."""
@@ -23,13 +25,16 @@ class Flat:
         self.start: Int = np.concatenate(([0], np.cumsum(lengths)))[:-1]
         self.row: Int = np.repeat(np.arange(len(lengths)), lengths)
         self.values: pa.Array = column.flatten()
+        self._fields: dict[str, Int] = {}
 
     def __len__(self) -> int:
         return len(self.values)
 
     def field(self, name: str) -> Int:
         """One integer field of the struct, int64; it must not be null."""
-        return integers(self.values.field(self.values.type.get_field_index(name)))
+        if name not in self._fields:
+            self._fields[name] = integers(self.child(name))
+        return self._fields[name]
 
     def child(self, name: str) -> pa.Array:
         """One field of the struct as it is."""
@@ -61,7 +66,9 @@ def pick(values: Int, at: Int, absent: int) -> Int:
     """`values` at positions `at`, and `absent` where the position is -1."""
     if len(values) == 0:
         return np.full(len(at), absent, dtype=np.int64)
-    return np.where(at >= 0, values[np.maximum(at, 0)], absent)
+    picked = values[np.maximum(at, 0)]
+    picked[at < 0] = absent
+    return picked
 
 
 def any_of(row: Int, hit: Bool, rows: int) -> Bool:
@@ -72,6 +79,21 @@ def any_of(row: Int, hit: Bool, rows: int) -> Bool:
 def distinct(values: Int) -> Int:
     """The distinct values, ascending. Keys come nearly in order, which a stable sort likes."""
     ordered = np.sort(values, kind="stable")
-    keep = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
-    return ordered[keep]
+    return ordered[first_of_equals(ordered)]
+
+
+def first_of_equals(ordered: Int) -> Bool:
+    """Which of these are not equal to the one before."""
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+def positions(keys: Int, end: int) -> tuple[Int, Int]:
+    """The distinct keys, ascending, and the position of each key among them; 0 <= key < `end`."""
+    if end > _DENSE * len(keys):
+        found = distinct(keys)
+        return found, np.searchsorted(found, keys)
+    there = np.zeros(end, dtype=bool)
+    there[keys] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[keys]

@@ -1,36 +1,123 @@
 """A dialect is a table, not code: which rules are asked, of whom, in which order, in which words.
 
-A dialect is compiled when it is loaded: a name that is no rule, no capability or no scope fails
-there, not in the night.
+One file for each generation of controllers, `kip` for the literal reading of the texts, `strict`
+for the policy that decides READY. A dialect is compiled when it is loaded: a name that is no rule,
+scope, group or capability fails there, not in the night.
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import cache
 from importlib import resources
+from typing import TypeVar
 
-from featurelib.core.rules import RULES, Rule
-from featurelib.feature import Severity
+from featurelib.core.rows import Mask, Rule
+from featurelib.core.rules import RULES
+from featurelib.core.scopes import SCOPES
+from featurelib.core.sections import Absence as Absence
+from featurelib.core.sections import Election, Guard, Protection, Registration
+from featurelib.core.words import RuleWords, rule_words
 
 STRICT = "strict"  # the policy that decides READY
+KIP = "kip"
+GENERATIONS = (
+    "zk-2.7",
+    "zk-3.3",
+    "kraft-3.3",
+    "kraft-3.5",
+    "kraft-3.7",
+    "kraft-3.8",
+    "kraft-3.9",
+    "kraft-4.0",
+    "kraft-4.1",
+    "kraft-4.2",
+)
+
+
+class Asks(StrEnum):
+    """Whose ranges a rule looks at."""
+
+    EVERYONE = "everyone"  # every node known, fenced and silent ones too
+    LOCAL_CONTROLLER = "local_controller"  # the active one, or the broker that is the controller
+    REACHABLE_CONTROLLERS = "reachable_controllers"  # the others that answer now
+    REGISTERED_CONTROLLERS = "registered_controllers"  # the others that registered
+    BROKERS = "brokers"  # all registered ones, fenced too
+    LIVE_BROKERS = "live_brokers"
+    VOTERS = "voters"  # the others of the quorum
+    QUORUM = "quorum"  # all of it
+
+
+class Order(StrEnum):
+    """In which order nodes are asked, so that the first offender is the one Kafka names."""
+
+    NONE = "none"
+    ID = "id"  # ascending
+    HASH = "hash"  # java.util.HashMap
+    TABLE = "table"  # the registration table, a PersistentHashMap of timelines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """One row of a dialect's table: the rule, and what it says when it is violated."""
+    """One row of a dialect's table: the rule, on which updates, of whom, and what is answered."""
 
     rule: Rule
-    severity: Severity
-    message: str
-    remedy: str
-    command: str
+    where: tuple[Rule, ...]
+    asks: Asks | None
+    absence: Absence
+    order: Order
+    code_number: int
+    says: str
+    says_absent: str
+    words: RuleWords  # for a person, whichever dialect asks
 
     @property
     def code(self) -> str:
         """The finding's stable code: the name of the rule."""
         return self.rule.name
+
+    def ask(self, rows: object) -> Mask:
+        """Which updates offend."""
+        hit = self.rule.ask(rows)
+        for scope in self.where:
+            hit = hit & scope.ask(rows)
+        return hit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What one generation does with a request beyond refusing it; docs/dialects.md shows all."""
+
+    wire_versions: tuple[int, ...] = ()
+    atomic: bool = False  # one bad update refuses all
+    catalogue: str = "own"  # of the controller's release, or what any release knows
+    judges: str = "proposed"  # the state an update is compared with: cached, finalized, proposed
+    duplicates: str = "last"  # which mention of a name counts: each, first, last
+    results_up_to: int = 2  # the last wire version that carries results
+    update_order: str = "request"  # of the results, and who is the first to fail: name, hash
+    validate_only: str = "honoured"  # or ignored: a dry run is applied
+    upgrade_type_v0: str = "upgrade"  # or allow_downgrade: the flag means SAFE_DOWNGRADE
+    absent_metadata_version: int = 1  # what a cluster or node without it is taken to have
+    stores_min: str = "level"  # what a write makes of minimums: local (the own one) or the level
+    after_failed_wait: int = 0  # the code when the write happened and nobody saw it in time
+    metadata_floor: int = 0
+    metadata_needed: int = 0
+    controllers_register_from: int = 0
+    kraft_version: str = "none"  # plain, record, ignored_record, raft: who keeps its level
+    kraft_version_leaks: bool = False  # it moves although the request is refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """What a generation says around the words of its rules."""
+
+    good_result: str | None = None
+    good_top: str | None = None
+    atomic_prefix: str = ""
+    failed_write: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,44 +126,100 @@ class Dialect:
 
     name: str
     title: str
-    absent_metadata_version: int  # what a node that does not list it is taken to support
-    controllers_register_from: int  # the metadata.version from which controllers register
+    mode: str  # zk, kraft, any
+    releases: tuple[str, ...]
+    can: Capability
+    text: Text
+    registration: Registration
+    protection: Protection
+    election: Election
+    door: tuple[RuleRow, ...]
     rules: tuple[RuleRow, ...]
 
     @property
     def of_updates(self) -> tuple[RuleRow, ...]:
-        return tuple(row for row in self.rules if row.rule.of_updates is not None)
+        return tuple(row for row in self.rules if not row.rule.about_nodes)
 
     @property
     def of_nodes(self) -> tuple[RuleRow, ...]:
-        return tuple(row for row in self.rules if row.rule.of_nodes is not None)
+        return tuple(row for row in self.rules if row.rule.about_nodes)
 
 
 @cache
 def load(name: str) -> Dialect:
-    """The dialect `name`, compiled. Raises KeyError for a name in it that is no rule."""
+    """The dialect `name`, compiled. Raises KeyError and ValueError for a table that is wrong."""
     path = resources.files(__package__).joinpath("dialects", f"{name}.toml")
     table = tomllib.loads(path.read_text(encoding="utf-8"))
-    rows = tuple(_compile(row) for row in table["rule"])
-    capability = table["capability"]
+    text = dict(table.get("text", {}))
+    invalid = text.pop("invalid", "")
+    code = table.get("error_code", 0)
     return Dialect(
         name=table["name"],
         title=table["title"],
-        absent_metadata_version=capability["absent_metadata_version"],
-        controllers_register_from=capability["controllers_register_from"],
-        rules=rows,
+        mode=table["mode"],
+        releases=tuple(table["releases"]),
+        can=_fill(Capability, table["capability"]),
+        text=_fill(Text, text),
+        registration=_fill(Registration, table.get("registration", {})),
+        protection=_fill(Protection, table.get("protection", {})),
+        election=_fill(Election, table.get("election", {})),
+        door=tuple(_compile(row, code, invalid) for row in table.get("door", [])),
+        rules=tuple(_compile(row, code, invalid) for row in table["rule"]),
     )
 
 
-def _compile(row: dict[str, str]) -> RuleRow:
-    rule = RULES[row["rule"]]
-    scope = "node" if rule.of_nodes is not None else "update"
-    if row["scope"] != scope:
-        raise KeyError(f"rule {rule.name} looks at a {scope}, its row says {row['scope']}")
+def generation_of(release: str, mode: str) -> str:
+    """The dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`. Raises KeyError."""
+    short = ".".join(release.split(".")[:2])
+    for name in GENERATIONS:
+        if name.startswith(mode) and short in load(name).releases:
+            return name
+    raise KeyError(f"no dialect for release {release} in {mode} mode")
+
+
+_WORDS: dict[str, Callable[[str], StrEnum]] = {
+    "absence": Absence,
+    "not_finalized": Absence,
+    "brokers": Guard,
+    "controllers": Guard,
+}
+T = TypeVar("T", Capability, Text, Registration, Protection, Election)
+
+
+def _fill(into: type[T], table: dict[str, object]) -> T:
+    """A dataclass from a table; a key it does not have fails."""
+    make: Callable[..., T] = into
+    known = {field.name for field in fields(into)}
+    if unknown := sorted(set(table) - known):
+        raise KeyError(f"{into.__name__.lower()} has no {', '.join(unknown)}")
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    for key in sorted(set(_WORDS) & set(values)):
+        values[key] = _WORDS[key](str(values[key]))
+    return make(**values)
+
+
+_ROW = {"rule", "where", "asks", "absence", "order", "code", "says", "says_absent"}
+
+
+def _compile(row: dict[str, object], code: int, invalid: str) -> RuleRow:
+    rule = RULES[str(row["rule"])]
+    if unknown := sorted(set(row) - _ROW):
+        raise KeyError(f"rule {rule.name}: a row has no {', '.join(unknown)}")
+    if rule.about_nodes and "asks" not in row:
+        raise KeyError(f"rule {rule.name} looks at nodes, its row does not say whom it asks")
+    where = row.get("where", [])
+    assert isinstance(where, list)
+    number = row.get("code", code)
+    assert isinstance(number, int)
+    says = str(row.get("says", "")).replace("{invalid}", invalid)
     return RuleRow(
         rule=rule,
-        severity=Severity(row["severity"]),
-        message=row["message"],
-        remedy=row["remedy"],
-        command=row["command"],
+        where=tuple(SCOPES[name] for name in where),
+        asks=Asks(str(row["asks"])) if "asks" in row else None,
+        absence=Absence(str(row.get("absence", "zero"))),
+        order=Order(str(row.get("order", "none"))),
+        code_number=number,
+        says=says,
+        says_absent=str(row.get("says_absent", says)).replace("{invalid}", invalid),
+        words=rule_words(rule.name),
     )

@@ -90,16 +90,18 @@ def between_nodes(
 ) -> Iterator[Dispute]:
     """Two nodes of the believed kind that say different things at the same, highest epoch."""
     local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
-    kind = np.where(listeners.field("role") == 0, int(Witness.BROKER), int(Witness.CONTROLLER))
-    split = (local >= 0) & (chosen[cluster] >= 0) & (local != chosen[cluster])
-    split &= (epoch == believed.epoch[cluster]) & (kind == believed.kind[cluster])
+    other = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
+    is_broker = listeners.field("role")[other] == 0
+    kind = np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
+    split = (chosen[cluster[other]] >= 0) & (kind == believed.kind[cluster[other]])
+    split &= epoch[other] == believed.epoch[cluster[other]]
     node = listeners.field("node_id")
-    for i in np.flatnonzero(split).tolist():
+    for i in other[split].tolist():
         where = int(cluster[i])
-        for name, one, other in _differences(
+        for name, one, another in _differences(
             maps.rows(where, int(chosen[where])), maps.rows(where, int(local[i]))
         ):
-            detail = f"at epoch {epoch[i]} one node says {one}, node {node[i]} says {other}"
+            detail = f"at epoch {epoch[i]} one node says {one}, node {node[i]} says {another}"
             yield where, name, detail
 
 

@@ -98,10 +98,11 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
     )
     oddities: list[list[str]] = batch.column("oddities").to_pylist()
     for i, entries in enumerate(oddities):
-        believed = Witness(int(levels.kind[i])).name.lower() if levels.kind[i] >= 0 else ""
-        odd = f"epoch_went_back:{believed} "
-        levels.went_back[i] = any(entry.startswith(odd) for entry in entries or ())
-    answering, profile = answer(subjects, len(names))
+        if entries:
+            believed = Witness(int(levels.kind[i])).name.lower() if levels.kind[i] >= 0 else ""
+            odd = f"epoch_went_back:{believed} "
+            levels.went_back[i] = any(entry.startswith(odd) for entry in entries)
+    answering, profile = answer(subjects, profiles)
     questions = ask(profiles, levels, membership, answering, profile, subjects, absent_metadata)
     landed = batch.column("observed_at").is_valid().to_numpy(zero_copy_only=False)
     return Evidence(

@@ -54,11 +54,11 @@ def wordings(dialect: Dialect) -> dict[str, Wording]:
     }
     for rule in dialect.rules:
         said[rule.code] = Wording(
-            severity=rule.severity,
+            severity=rule.words.severity,
             source=rule.rule.source,
-            message=rule.message,
-            remedy=rule.remedy,
-            command=rule.command,
+            message=rule.words.message,
+            remedy=rule.words.remedy,
+            command=rule.words.command,
         )
     return said
 

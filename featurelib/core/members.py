@@ -17,6 +17,7 @@ from featurelib.core.columns import (
     Int,
     distinct,
     find,
+    first_of_equals,
     integers,
     node_key,
     pick,
@@ -117,15 +118,9 @@ def fenced_flags(said: Sources, keys: Int, entry: Int) -> Int:
     """What the newest witness says: DescribeCluster with fenced brokers, or the registration."""
     fenced = pick(said.registrations.field("fenced"), entry, -1)
     entry_at = pick(said.registrations.field("at"), entry, 0)
-    order = np.argsort(np.where(said.member_shown, said.member_key, -1), kind="stable")
-    member = position(
-        np.where(said.member_shown, said.member_key, -1), _distinct(said, order), keys
-    )
+    shown = np.flatnonzero(said.member_shown)
+    order = shown[np.argsort(said.member_key[shown], kind="stable")]
+    order = order[first_of_equals(said.member_key[order])]
+    member = position(said.member_key, order, keys)
     newer = (member >= 0) & (pick(said.member_at, member, 0) >= entry_at)
     return np.where(newer, pick(said.member_fenced, member, -1), fenced)
-
-
-def _distinct(said: Sources, order: Int) -> Int:
-    key = np.where(said.member_shown, said.member_key, -1)[order]
-    keep = np.concatenate(([True], np.diff(key) != 0))[: len(order)]
-    return order[keep]

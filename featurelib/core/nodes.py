@@ -17,10 +17,9 @@ from featurelib.core.columns import (
     Bool,
     Int,
     any_of,
-    distinct,
     find,
+    first_of_equals,
     integers,
-    node_key,
     pick,
 )
 from featurelib.core.members import (
@@ -127,21 +126,22 @@ def read_nodes(
     )
     registered = registered_keys(said, from_log, authority_at, plain_at)
     others = other_keys(said, authority_at, in_zookeeper)
-    known = distinct(np.concatenate((registered, others)))
-    keys = distinct(np.concatenate((known, expected)))
+    ways = enumerate((registered, others, expected))
+    counted = np.sort(np.concatenate([keys << 2 | way for way, keys in ways]), kind="stable")
+    counted = counted[first_of_equals(counted >> 2)]
     age = _Age(as_of, max_age)
-    return _describe(said, profiles, keys, registered, known, system_off, age), membership
+    return _describe(said, profiles, counted >> 2, counted & 3, system_off, age), membership
 
 
 def _describe(
     said: Sources,
     profiles: Profiles,
     keys: Int,
-    registered: Int,
-    known: Int,
+    way: Int,
     system_off: Bool,
     age: _Age,
 ) -> Subjects:
+    """`way`: 0 registered, 1 counted for another reason, 2 only expected."""
     cluster, role, node_id = keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
     said_itself = _own_word(said, profiles, keys)
     listener, answered_at = said_itself.listener, said_itself.at
@@ -168,7 +168,8 @@ def _describe(
     fenced = fenced_flags(said, keys, entry)
     confirmed = (fenced == 1) | in_zookeeper
     answers = (answered_at > 0) & (answered_at >= failed_at)
-    expected_only = find(known, keys) < 0
+    voter = np.zeros(len(keys), dtype=bool)
+    voter[find(keys, voter_keys(said))] = True  # every voter counts, so each is found
     return Subjects(
         cluster=cluster,
         role=role,
@@ -183,10 +184,10 @@ def _describe(
         failed_line=pick(flat.field("failed_line"), listener, 0),
         answers=answers,
         listener=listener,
-        registered=find(registered, keys) >= 0,
-        voter=find(voter_keys(said), keys) >= 0,
+        registered=way == 0,
+        voter=voter,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
-        expected_only=expected_only,
+        expected_only=way == 2,
         # A time as far ahead is no better: such a clock cannot be believed.
         too_old=(at > 0) & (np.abs(age.as_of - at) > age.longest),
         not_answering=(failed_at > answered_at) & ~confirmed,
@@ -198,7 +199,7 @@ def _describe(
 
 def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
     """What each node half said of itself in its newest answer."""
-    cluster, role, node_id = keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
+    role = (keys >> 31) & 1
     order = np.argsort(said.listener_key, kind="stable")
     listener = position(said.listener_key, order, keys)
     own = profiles.of_listeners(said.listeners)
@@ -208,12 +209,20 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
 
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
     # process does not (facts, g.3). So a controller half is taken at its broker half's word.
-    half = position(said.listener_key, order, node_key(cluster, role * 0, node_id))
-    stands_in = (role == CONTROLLER) & (profile >= 0) & (pick(own.profile, half, NOBODY) >= 0)
-    speaker = np.where(stands_in, half, listener)
+    halves = np.flatnonzero((role == CONTROLLER) & (profile >= 0))
+    half = position(said.listener_key, order, keys[halves] & ~(CONTROLLER << 31))
+    speaks = pick(own.profile, half, NOBODY) >= 0
+    stands_in = np.zeros(len(keys), dtype=bool)
+    stands_in[halves] = speaks
+    speaker = listener.copy()
+    speaker[halves[speaks]] = half[speaks]
 
     # The stable end of a node's range, where its controller half shows one.
-    other = position(said.listener_key, order, node_key(cluster, role * 0 + CONTROLLER, node_id))
+    stable = pick(newest, listener, NOBODY)
+    stable[role != CONTROLLER] = NOBODY
+    shows = order[said.listeners.field("role")[order] == CONTROLLER]
+    brokers = find(keys, said.listener_key[shows] & ~(CONTROLLER << 31))
+    stable[brokers[brokers >= 0]] = newest[shows[brokers >= 0]]
     return _Word(
         listener=listener,
         profile=pick(own.profile, speaker, NOBODY),
@@ -221,7 +230,7 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
         at=pick(own.at, listener, 0),
         line=pick(own.line, listener, 0),
         of_broker_half=stands_in,
-        stable=pick(newest, np.where(role == CONTROLLER, listener, other), NOBODY),
+        stable=stable,
     )
 
 

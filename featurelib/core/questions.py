@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Int, distinct, find, pick
+from featurelib.core.columns import Bool, Int, pick, positions
 from featurelib.core.levels import Levels
 from featurelib.core.members import Membership
 from featurelib.core.nodes import Subjects
@@ -55,16 +55,28 @@ class Answering:
     subject_first: Int
 
 
-def answer(subjects: Subjects, clusters: int) -> tuple[Answering, Int]:
+def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
     """Distinct (cluster, profile, partial) of the subjects that count, and their profiles."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
-    key = (subjects.cluster << 33) | (subjects.profile << 1) | subjects.partial
-    profiles_of, inverse = _positions(key[counts])
-    of_subject = np.full(len(key), -1, dtype=np.int64)
+    # Each cluster has a place for each of its profiles, and behind them one for the empty one.
+    clusters = len(profiles.first)
+    begin = profiles.first + np.arange(clusters)
+    owner, profile = subjects.cluster[counts], subjects.profile[counts]
+    local = profile - profiles.first[owner]
+    local = np.where(profile == profiles.empty, profiles.count[owner], local)
+    places, inverse = positions(
+        (begin[owner] + local) << 1 | subjects.partial[counts], (profiles.empty + clusters) << 1
+    )
+    of_subject = np.full(len(subjects.cluster), -1, dtype=np.int64)
     of_subject[counts] = inverse
-    cluster = profiles_of >> 33
+    place = places >> 1
+    cluster = np.searchsorted(begin, place, side="right") - 1
+    local = place - begin[cluster]
+    profile = np.where(
+        local == profiles.count[cluster], profiles.empty, profiles.first[cluster] + local
+    )
     order = np.flatnonzero(counts)[np.argsort(inverse, kind="stable")]
-    per_profile = np.bincount(inverse, minlength=len(profiles_of))
+    per_profile = np.bincount(inverse, minlength=len(places))
     per_cluster = np.bincount(cluster, minlength=clusters)
     answering = Answering(
         cluster=cluster,
@@ -74,13 +86,7 @@ def answer(subjects: Subjects, clusters: int) -> tuple[Answering, Int]:
         subject_order=order,
         subject_first=np.concatenate(([0], np.cumsum(per_profile))),
     )
-    return answering, (profiles_of >> 1) & 0xFFFFFFFF
-
-
-def _positions(keys: Int) -> tuple[Int, Int]:
-    """The distinct keys, ascending, and the position of each key among them."""
-    found = distinct(keys)
-    return found, np.searchsorted(found, keys)
+    return answering, profile
 
 
 def ask(
@@ -105,7 +111,8 @@ def ask(
     width = max(len(names), 1)
     asked = answering.cluster[owner] * width + of_entry
     finalized = levels.entry_cluster * width + of_level
-    keys = distinct(np.concatenate((asked, finalized)))
+    keys, at = positions(np.concatenate((asked, finalized)), len(answering.first) * width)
+    at_asked, at_finalized = at[: len(asked)], at[len(asked) :]
     cluster, feature = keys // width, keys % width
 
     pair_count = answering.count[cluster]
@@ -120,15 +127,13 @@ def ask(
     pair_min = absent[pair_question].copy()
     pair_max = pair_min.copy()
     listed = np.zeros(len(pair_question), dtype=bool)
-    at = find(keys, asked)
-    pair = pair_first[at] + owner - answering.first[answering.cluster[owner]]
+    pair = pair_first[at_asked] + owner - answering.first[answering.cluster[owner]]
     pair_min[pair], pair_max[pair] = profiles.entry_min[entry], profiles.entry_max[entry]
     listed[pair] = True
 
     current = np.zeros(len(keys), dtype=np.int64)
     minimum = np.zeros(len(keys), dtype=np.int64)
-    at = find(keys, finalized)
-    current[at], minimum[at] = levels.entry_level, levels.entry_min
+    current[at_finalized], minimum[at_finalized] = levels.entry_level, levels.entry_min
     known = levels.trusted[cluster] & ~levels.too_old[cluster] & (current >= 0)
     known &= ~levels.went_back[cluster]
     disputed = [c * width + names.index(name) for c, name, _ in levels.disputed if name in names]

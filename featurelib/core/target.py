@@ -15,7 +15,8 @@ from featurelib.core.bounds import Bounds
 from featurelib.core.columns import Bool, Int, find
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Evidence
-from featurelib.core.rules import NodeRows, UpdateRows, controllers_register
+from featurelib.core.rows import NodeRows, UpdateRows
+from featurelib.core.scopes import controllers_register
 from featurelib.feature import METADATA_VERSION
 
 
@@ -56,8 +57,7 @@ class Judge:
         rows = self.node_rows(level, pairs)
         hit = np.zeros(len(pairs), dtype=bool)
         for row in self.dialect.of_nodes:
-            assert row.rule.of_nodes is not None
-            hit |= row.rule.of_nodes(rows)
+            hit |= row.ask(rows)
         hit &= ~self.asked.pair_unclear[pairs]
         return pairs[hit]
 
@@ -71,11 +71,11 @@ class Judge:
             current=_int32(asked.current),
             newest_known=_int32(self.bounds.newest_known),
             newest_stable=_int32(self.bounds.newest_stable),
-            askable=_int32(self.askable[cluster]),
+            asked=_int32(self.askable[cluster]),
             unregistered_voters=_int32(self.unregistered[cluster]),
             needed=_int32(needed),
             proposed=_int32(proposed),
-            system_off=self.evidence.levels.system_off[cluster],
+            off=self.evidence.levels.system_off[cluster],
             migrating=(membership.kraft & membership.zookeeper)[cluster],
         )
 
@@ -84,8 +84,7 @@ class Judge:
         rows = self.update_rows(level, state)
         said = []
         for row in self.dialect.of_updates:
-            assert row.rule.of_updates is not None
-            said.append((row.code, row.rule.of_updates(rows)))
+            said.append((row.code, row.ask(rows)))
         return said
 
     def dependency(self, question: int, level: int) -> str:
@@ -153,7 +152,7 @@ class Judge:
         if METADATA_VERSION in asked.names:
             mine = asked.feature == asked.names.index(METADATA_VERSION)
             registering[asked.cluster[mine]] = controllers_register(
-                _int32(asked.current[mine]), self.dialect.controllers_register_from
+                _int32(asked.current[mine]), self.dialect.can.controllers_register_from
             )
         return np.where(registering & evidence.membership.controllers_known, count, 0)
 

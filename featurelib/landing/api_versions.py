@@ -52,7 +52,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     endpoint: FilledText
     asked_version: ApiVersionsVersion
     answered_version: ApiVersionsVersion | None = None
-    error_code: Int16 = 0  # captures of ZooKeeper mode leave it out
+    error_code: Int16 | msgspec.UnsetType = msgspec.UNSET  # left out in ZooKeeper mode
     supported_features: msgspec.Raw = ABSENT
     finalized_features_epoch: Epoch | None = None
     finalized_features: msgspec.Raw = ABSENT

@@ -1,7 +1,8 @@
 """What the two describe_* kinds share: somebody was asked, and answered or did not.
 
 An unanswered request claims nothing, so its line needs neither a time nor a version; an answer
-needs both. An answer with an error code counts as not answered.
+needs both. An answer with an error code counts as not answered. What an answer says beside the
+fields that are used may be anything; a `Whole` line knows it all in the form that Kafka gives it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import msgspec
 
 from featurelib.feature import Role
-from featurelib.landing.document import require_strict
 from featurelib.landing.envelope import Line
 from featurelib.landing.fault import FaultError, show
 from featurelib.landing.wire import DescribeVersion, FilledText, Listener, NodeId, Text
 
-ABSENT = msgspec.Raw(b"")
 _ROLES = {role.text: role for role in Role}
+# What is not used of an answer, in the form that Kafka gives it.
+Unused = str | int | float | bool | None | msgspec.UnsetType
 
 
 class DescribeLine(Line, frozen=True, gc=False, kw_only=True):
@@ -24,7 +25,6 @@ class DescribeLine(Line, frozen=True, gc=False, kw_only=True):
     asked_node: NodeId
     listener: Listener
     version: DescribeVersion | None = None
-    answer: msgspec.Raw = ABSENT
     error: FilledText | None = None
     why: Text | None = None
 
@@ -32,17 +32,14 @@ class DescribeLine(Line, frozen=True, gc=False, kw_only=True):
     def role(self) -> Role:
         return _ROLES[self.listener]
 
-    def answer_text(self) -> bytes:
-        """The answer as JSON, empty if none came; FaultError if the line says both or neither."""
-        answer = bytes(self.answer)
-        if answer in (b"", b"null"):
+    def require_one(self, is_answered: bool) -> None:
+        """Raise FaultError if the line says both an answer and an error, or neither."""
+        if not is_answered:
             if self.error is None and self.why is None:
                 raise FaultError("neither an answer nor an error: expected answer, error or why")
-            return b""
+            return
         if self.error is not None:
             raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
         for name, found in (("observed_at", self.observed_at), ("version", self.version)):
             if found is None:
                 raise FaultError(f"{name} is missing: expected beside an answer")
-        require_strict(answer)
-        return answer

@@ -6,15 +6,15 @@ proof that it is complete.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from featurelib.feature import Role
-from featurelib.landing.describe import DescribeLine
+from featurelib.landing.describe import DescribeLine, Unused
 from featurelib.landing.fault import FaultError
-from featurelib.landing.shape import misfit
 from featurelib.landing.wire import EndpointType, Int16, NodeId, NodeIdOrNone, Truth
 
 BROKERS = 1  # endpoint type
@@ -36,18 +36,32 @@ class ClusterDescription(msgspec.Struct, frozen=True, gc=False):
     answered: bool
 
 
-class _Broker(msgspec.Struct, frozen=True, gc=False):
+class _Broker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     broker_id: NodeId
     is_fenced: Truth | None = None
+
+
+class _WholeBroker(_Broker, frozen=True, gc=False):
+    host: Unused = UNSET
+    port: Unused = UNSET
+    rack: Unused = UNSET
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     error_code: Int16
     controller_id: NodeIdOrNone
-    brokers: Annotated[list[_Broker], Meta(description="a list of brokers")]
+    brokers: Annotated[Sequence[_Broker], Meta(description="a list of brokers")]
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+class _WholeAnswer(_Answer, frozen=True, gc=False, kw_only=True):
+    brokers: Sequence[_WholeBroker]
+    throttle_time_ms: Unused = UNSET
+    error_message: Unused = UNSET
+    endpoint_type: Unused = UNSET
+    cluster_id: Unused = UNSET
+    authorized_operations: Unused = UNSET
+
+
 _UNANSWERED = _Answer(error_code=0, controller_id=-1, brokers=[])
 
 
@@ -58,11 +72,12 @@ class DescribeClusterLine(
 
     endpoint_type: EndpointType | None = None  # version 0 knows brokers only
     include_fenced_brokers: Truth | None = None
+    answer: Annotated[_Answer | None, Meta(description="an object")] = None
 
     def content(self) -> ClusterDescription:
         """What was observed; FaultError for an answer that is none."""
-        text = self.answer_text()
-        answer = self._answer(text) if text else _UNANSWERED
+        self.require_one(self.answer is not None)
+        answer = self.answer or _UNANSWERED
         brokers = sorted({broker.broker_id: broker.is_fenced for broker in answer.brokers}.items())
         if len(brokers) < len(answer.brokers):
             raise FaultError("answer.brokers: expected each broker once, found one more than once")
@@ -74,11 +89,13 @@ class DescribeClusterLine(
             bool(self.include_fenced_brokers),
             answer.controller_id,
             tuple(brokers),
-            bool(text) and answer.error_code == 0,
+            self.answer is not None and answer.error_code == 0,
         )
 
-    def _answer(self, text: bytes) -> _Answer:
-        try:
-            return _ANSWER.decode(text)
-        except msgspec.ValidationError as error:
-            raise misfit(text, _Answer, error, "answer") from None
+
+class WholeDescribeClusterLine(
+    DescribeClusterLine, tag="describe_cluster", frozen=True, gc=False, kw_only=True
+):
+    """A line whose answer has no other fields than Kafka's."""
+
+    answer: _WholeAnswer | None = None

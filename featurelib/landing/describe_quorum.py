@@ -6,15 +6,15 @@ may be listed twice, with two directory ids: the ids are kept once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from featurelib.feature import Role
-from featurelib.landing.describe import DescribeLine
+from featurelib.landing.describe import DescribeLine, Unused
 from featurelib.landing.fault import FaultError
-from featurelib.landing.shape import misfit
 from featurelib.landing.wire import Epoch, Int16, NodeId, NodeIdOrNone, Text
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -47,31 +47,67 @@ class _Partition(msgspec.Struct, frozen=True, gc=False):
     leader_id: NodeIdOrNone
     leader_epoch: NodeIdOrNone  # an int32 as well
     high_watermark: Epoch
-    current_voters: Annotated[list[_Replica], Meta(description="a list of replicas")]
-    observers: Annotated[list[_Replica], Meta(description="a list of replicas")]
+    current_voters: Annotated[Sequence[_Replica], Meta(description="a list of replicas")]
+    observers: Annotated[Sequence[_Replica], Meta(description="a list of replicas")]
+
+
+class _WholeReplica(_Replica, frozen=True, gc=False):
+    replica_directory_id: Unused = UNSET
+    log_end_offset: Unused = UNSET
+    last_fetch_timestamp: Unused = UNSET
+    last_caught_up_timestamp: Unused = UNSET
+
+
+class _WholePartition(_Partition, frozen=True, gc=False, kw_only=True):
+    current_voters: Sequence[_WholeReplica]
+    observers: Sequence[_WholeReplica]
+    error_message: Unused = UNSET
 
 
 class _Topic(msgspec.Struct, frozen=True, gc=False):
     topic_name: Text
-    partitions: Annotated[list[_Partition], Meta(description="a list of partitions")]
+    partitions: Annotated[Sequence[_Partition], Meta(description="a list of partitions")]
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     error_code: Int16
-    topics: Annotated[list[_Topic], Meta(description="a list of topics")]
+    topics: Annotated[Sequence[_Topic], Meta(description="a list of topics")]
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+class _WholeTopic(_Topic, frozen=True, gc=False):
+    partitions: Sequence[_WholePartition]
+
+
+class _Listener(msgspec.Struct, frozen=True, gc=False):
+    name: Unused = UNSET
+    host: Unused = UNSET
+    port: Unused = UNSET
+
+
+class _Node(msgspec.Struct, frozen=True, gc=False):
+    node_id: Unused = UNSET
+    listeners: Sequence[_Listener] | msgspec.UnsetType = UNSET
+
+
+class _WholeAnswer(_Answer, frozen=True, gc=False, kw_only=True):
+    topics: Sequence[_WholeTopic]
+    throttle_time_ms: Unused = UNSET
+    error_message: Unused = UNSET
+    nodes: Sequence[_Node] | msgspec.UnsetType = UNSET
+
+
 _UNANSWERED = _Partition(0, 0, -1, -1, -1, [], [])
 
 
 class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=False, kw_only=True):
     """The line as it stands in the file."""
 
+    answer: Annotated[_Answer | None, Meta(description="an object")] = None
+
     def content(self) -> QuorumDescription:
         """What was observed; FaultError for an answer that is none."""
-        text = self.answer_text()
-        quorum = _quorum(text) if text else None
+        self.require_one(self.answer is not None)
+        quorum = _quorum(self.answer) if self.answer else None
         said = quorum or _UNANSWERED
         return QuorumDescription(
             self.asked_node,
@@ -86,12 +122,16 @@ class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=Fa
         )
 
 
-def _quorum(text: bytes) -> _Partition | None:
+class WholeDescribeQuorumLine(
+    DescribeQuorumLine, tag="describe_quorum", frozen=True, gc=False, kw_only=True
+):
+    """A line whose answer has no other fields than Kafka's."""
+
+    answer: _WholeAnswer | None = None
+
+
+def _quorum(answer: _Answer) -> _Partition | None:
     """The metadata partition of an answer; None if the answer is an error."""
-    try:
-        answer = _ANSWER.decode(text)
-    except msgspec.ValidationError as error:
-        raise misfit(text, _Answer, error, "answer") from None
     if answer.error_code:
         return None
     for topic in answer.topics:
@@ -101,5 +141,5 @@ def _quorum(text: bytes) -> _Partition | None:
     raise FaultError(f"answer.topics: expected partition 0 of {METADATA_TOPIC}, found none")
 
 
-def _ids(replicas: list[_Replica]) -> tuple[int, ...]:
+def _ids(replicas: Sequence[_Replica]) -> tuple[int, ...]:
     return tuple(sorted({replica.replica_id for replica in replicas}))

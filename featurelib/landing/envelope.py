@@ -20,8 +20,13 @@ _END = 7_289_654_400_000_000  # 2201-01-01
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class Line(msgspec.Struct, tag_field="kind", frozen=True, gc=False, kw_only=True):
-    """One landing line as it stands in the file."""
+class Line(
+    msgspec.Struct, tag_field="kind", frozen=True, gc=False, kw_only=True, omit_defaults=True
+):
+    """One landing line as it stands in the file.
+
+    Written again it has no key that the file's line lacks: `read` proves lines by that.
+    """
 
     cluster_id: ClusterId
     observed_at: Time | None = None

@@ -11,9 +11,17 @@ from typing import NoReturn
 import msgspec
 
 from featurelib.landing.api_versions import ApiVersionsAnswer, ApiVersionsLine
-from featurelib.landing.describe_cluster import ClusterDescription, DescribeClusterLine
-from featurelib.landing.describe_quorum import DescribeQuorumLine, QuorumDescription
-from featurelib.landing.document import is_strict, require_size, require_strict
+from featurelib.landing.describe_cluster import (
+    ClusterDescription,
+    DescribeClusterLine,
+    WholeDescribeClusterLine,
+)
+from featurelib.landing.describe_quorum import (
+    DescribeQuorumLine,
+    QuorumDescription,
+    WholeDescribeQuorumLine,
+)
+from featurelib.landing.document import is_retold, is_strict, require_size, require_strict
 from featurelib.landing.envelope import microseconds, require_cluster
 from featurelib.landing.fault import FaultError, show
 from featurelib.landing.salvage import salvaged
@@ -32,6 +40,14 @@ _Line = (
     | ZnodeLine
     | DescribeClusterLine
     | DescribeQuorumLine
+    | MetadataLogLine
+    | FeaturesDescribeLine
+)
+_Whole = (
+    ApiVersionsLine
+    | ZnodeLine
+    | WholeDescribeClusterLine
+    | WholeDescribeQuorumLine
     | MetadataLogLine
     | FeaturesDescribeLine
 )
@@ -57,21 +73,20 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
 
 _KINDS = {str(line.__struct_config__.tag): line for line in _Line.__args__}
 KINDS = tuple(_KINDS)
-_NAMES = {line: kind for kind, line in _KINDS.items()}
+_NAMES = {line: str(line.__struct_config__.tag) for line in (*_Line.__args__, *_Whole.__args__)}
 _LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_WHOLE: msgspec.json.Decoder[_Whole] = msgspec.json.Decoder(_Whole)
+_ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read(raw: bytes) -> Landing | Rejected:
     """What one line says; `raw` is the line without its line end. Raises nothing."""
     try:
-        line = _decode(raw)
+        line = decode(raw)
         content = line.content()
-        objects = 1
-        if type(content) is ApiVersionsAnswer:
-            # Their keys were looked at when the lists were read.
-            objects += len(content.supported) + len(content.finalized)
-        if not is_strict(raw, objects):
+        # Lists that stand undecoded in a line were looked at by its `content`.
+        if not is_retold(raw, _ENCODER.encode(line)) and not is_strict(raw, _vouched(content)):
             require_strict(raw)
         require_cluster(line.cluster_id)
         time = line.observed_at
@@ -85,6 +100,13 @@ def read(raw: bytes) -> Landing | Rejected:
         return Rejected(_reason(raw, fault), *salvaged(raw))
 
 
+def _vouched(content: Content) -> int:
+    """How many objects of a line repeat no key: the line itself, and those of its lists."""
+    if type(content) is ApiVersionsAnswer:
+        return 1 + len(content.supported) + len(content.finalized)
+    return 1
+
+
 def _reason(raw: bytes, fault: FaultError) -> str:
     """What is wrong with the whole document, or else `fault` of one of its parts."""
     try:
@@ -94,8 +116,13 @@ def _reason(raw: bytes, fault: FaultError) -> str:
     return str(fault)
 
 
-def _decode(raw: bytes) -> _Line:
+def decode(raw: bytes) -> _Line:
+    """The line as its types; FaultError for one that does not fit them. `read` proves the rest."""
     require_size(raw)
+    try:
+        return _WHOLE.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
     try:
         return _LINE.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.json import Decoder
 
-from featurelib.landing.document import require_strict
+from featurelib.landing.document import MAX_DEPTH, require_strict
 from featurelib.landing.fault import FaultError, show
 from featurelib.landing.memory import remembered
 from featurelib.landing.shape import misfit
@@ -81,7 +81,7 @@ def require_api_keys(raw: bytes) -> None:
 
 
 def _items(raw: bytes, decoder: Decoder[list[_T]], shape: object, where: str) -> list[_T]:
-    require_strict(raw)
+    require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:

@@ -60,7 +60,12 @@ def _item(kind: Type) -> Type:
 
 
 def _plain(kind: Type) -> Type:
-    return kind.type if isinstance(kind, Metadata) else kind
+    """The type that has fields or items: null beside it has none."""
+    if isinstance(kind, Metadata):
+        kind = kind.type
+    if isinstance(kind, UnionType):
+        return next(option for option in kind.types if not isinstance(option, NoneType))
+    return kind
 
 
 def _words(kind: Type) -> str:

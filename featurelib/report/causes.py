@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.report.landed import worth_saying
 from featurelib.report.model import Cause, Cluster, Finding, Range
 from featurelib.report.words import metadata_first, say_code
 
@@ -48,7 +49,8 @@ def _rank(cause: Cause) -> tuple[int, int, int, str, str]:
 
 
 def _causes_of(cluster: Cluster) -> Iterator[tuple[_Key, Finding]]:
-    found = [finding for finding in cluster.findings if finding.severity in HOLDS_BACK]
+    told = worth_saying(cluster.findings)
+    found = [finding for finding in told if finding.severity in HOLDS_BACK]
     others = [finding for finding in found if finding.code != CONSEQUENCE]
     metadata = {
         finding.node_id: finding.supported

@@ -1,4 +1,4 @@
-"""Clusters as terminal text: one row each, then the findings of those that need a person."""
+"""Clusters as terminal text: what can be finalized, a row each, then what to do in each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
 from featurelib.report.groups import Group, group_findings
-from featurelib.report.model import Cluster, Finding, Readiness
+from featurelib.report.model import Cluster, Finding, Readiness, Step
 from featurelib.report.words import show_time
 
 NARROW = 72  # columns
@@ -44,9 +44,35 @@ def show_clusters(clusters: Sequence[Cluster], limit: int, width: int) -> Iterat
     for cluster in clusters[: limit or None]:
         sizes = [f"{cluster.nodes:,}", cluster.phase.value] if wide else []
         verdict = Text(cluster.verdict.value, STYLES[cluster.verdict])
-        table.add_row(verdict, _names(cluster, "\n"), *sizes, Text(cluster.summary))
+        about = Text(cluster.summary)
+        if needs_act(cluster) and (people := _say_people(cluster)):
+            about.append(f"\n{people}", style="dim")
+        table.add_row(verdict, _names(cluster, "\n"), *sizes, about)
     yield table
     yield from _left(len(clusters), limit)
+
+
+def show_moves(clusters: Sequence[Cluster], limit: int) -> Iterator[RenderableType]:
+    """What can be finalized in each cluster, READY ones first, `limit` of them; 0 = all."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("cluster", overflow="fold", max_width=30)
+    table.add_column("steps", justify="right")
+    table.add_column("from the finalized level to", overflow="fold", ratio=1)
+    ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
+    for cluster in ordered[: limit or None]:
+        moves = _lines([_say_step(step) for step in cluster.steps], LINES if limit else 0)
+        if cluster.verdict is not Verdict.READY:
+            moves.append(f"\n{cluster.verdict.value} beyond that, see below", style="dim")
+        if people := _say_people(cluster):
+            moves.append(f"\n{people}", style="dim")
+        table.add_row(Text(cluster.name, "bold"), f"{len(cluster.steps):,}", moves)
+    yield table
+    yield from _left(len(clusters), limit)
+
+
+def needs_act(cluster: Cluster) -> bool:
+    """Whether there is something to look at in the cluster, or to finalize."""
+    return cluster.needs_person or bool(cluster.steps)
 
 
 def show_findings(clusters: Sequence[Cluster], limit: int) -> Iterator[RenderableType]:
@@ -69,6 +95,16 @@ def _names(cluster: Cluster, between: str) -> Text:
     return name
 
 
+def _say_people(cluster: Cluster) -> str:
+    """`payments · #payments-oncall · managed by strimzi`, as far as the inventory says."""
+    managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
+    return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
+
+
+def _say_step(step: Step) -> str:
+    return f"{step.feature} {step.from_level.text} → {step.to_level.text}"
+
+
 def _left(count: int, limit: int) -> Iterator[RenderableType]:
     if limit and count > limit:
         yield Text(f"… and {count - limit:,} more: --limit 0 shows all", style="dim")
@@ -78,16 +114,19 @@ def _details(cluster: Cluster, most: int) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(justify="right", overflow="fold", min_width=8)
     grid.add_column(overflow="fold", ratio=1)
+    people = " · ".join(filter(None, (cluster.owner, cluster.contact)))
+    if people:
+        grid.add_row("owner", Text(people))
+    if cluster.managed_by:
+        how = "which finalizes there: levels are changed through it"
+        grid.add_row("managed", Text(f"by {cluster.managed_by}, {how}"))
     levels = _say_levels(cluster)
     if levels:
         grid.add_row("levels", _lines(levels, most))
     for group in group_findings(cluster.findings):
         _add_group(grid, group, most)
     if cluster.steps:
-        steps = [
-            f"{number}. {step.feature} {step.from_level.text} → {step.to_level.text}"
-            for number, step in enumerate(cluster.steps, 1)
-        ]
+        steps = [f"{number}. {_say_step(step)}" for number, step in enumerate(cluster.steps, 1)]
         plan = _lines(steps, most)
         if cluster.plan_file:
             plan.append(f"\n{cluster.plan_file}", style="bold")

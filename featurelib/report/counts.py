@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from featurelib.feature import Phase, Severity, Verdict
+from featurelib.report.landed import has_landed
 from featurelib.report.model import Cluster, Fleet
 
 TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
@@ -30,6 +31,8 @@ def count_fleet(clusters: Sequence[Cluster]) -> Fleet:
         can_move=sum(bool(cluster.steps) for cluster in clusters),
         incompatible_nodes=len(misfits),
         all_too_old=bool(clusters) and all(map(_is_too_old, clusters)),
+        too_old=sum(map(_is_too_old, clusters)),
+        not_landed=sum(not has_landed(cluster.findings) for cluster in clusters),
     )
 
 

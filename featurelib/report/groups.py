@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from featurelib.feature import Severity
 from featurelib.report import phrases
+from featurelib.report.landed import NOT_LANDED, say_missing, worth_saying
 from featurelib.report.model import Finding
 
 _Row = TypeVar("_Row")
@@ -25,17 +26,21 @@ class Group:
 
     severity: Severity
     messages: tuple[str, ...]
-    others: str  # the further nodes every message holds for, or nothing
+    others: str  # the further nodes every message holds for or that are missing, or nothing
     first: Finding
 
 
 def group_findings(findings: Sequence[Finding]) -> tuple[Group, ...]:
     """The groups, in the order of the first finding of each code."""
     groups: list[Group] = []
-    for same in _gather(findings, lambda finding: (finding.severity, finding.code)):
+    told = worth_saying(findings)
+    for same in _gather(told, lambda finding: (finding.severity, finding.code)):
         by_fact, by_remedy = _by_fact(same), _by_remedy(same)
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
-    return tuple(groups)
+    return tuple(
+        replace(group, others=say_missing(findings)) if group.first.code == NOT_LANDED else group
+        for group in groups
+    )
 
 
 def _by_remedy(findings: Sequence[Finding]) -> list[Group]:

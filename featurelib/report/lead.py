@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+import shlex
+from datetime import timedelta
+
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
-from featurelib.report.model import Report
+from featurelib.report.model import Cluster, Fleet, Report, Run
+from featurelib.report.words import show_time
 
-NIGHTLY = "./spark-submit.sh nightly"
+AUDIT = "./spark-submit.sh audit"
 
 
 def lead(report: Report) -> str:
-    """The state of the fleet in one or two sentences."""
+    """The state of the fleet in a few sentences."""
     fleet = report.fleet
     if not fleet.clusters:
         return "No cluster was judged: nothing landed, and the inventory expects none."
-    if fleet.all_too_old:
-        return (
-            "Every verdict is UNKNOWN because the evidence is too old to judge by. "
-            "Collect the fleet again, or judge as of the newest line with --as-of newest."
-        )
+    if is_all_old(fleet):
+        return _say_all_old(report)
     if fleet.need_person == 0 and fleet.can_move == 0:
         where = phrases.count(fleet.clusters, "cluster")
         return f"Nothing is wrong, and nothing is left to finalize, in {where}."
     parts = [f"{fleet.need_person:,} of {phrases.count(fleet.clusters, 'cluster')} need a person"]
     if fleet.can_move:
         parts.append(f"{fleet.can_move:,} can finalize something now")
-    return "; ".join(parts) + "."
+    said = "; ".join(parts) + "."
+    if fleet.too_old:
+        said += f" The evidence of {fleet.too_old:,} is too old to judge by: collect it again."
+    return said
+
+
+def is_all_old(fleet: Fleet) -> bool:
+    """Whether all that landed is too old to judge by."""
+    return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
 
 
 def hint(report: Report) -> tuple[str, str]:
     """The most useful next step: a sentence, and a command or a file, which may be empty."""
-    if report.fleet.all_too_old:
-        return "Judge as of the newest line:", f"{NIGHTLY} --as-of newest"
+    if is_all_old(report.fleet):
+        if not _is_newest_old(report.run):
+            return "Collect the fleet again, and run again.", ""
+        where = shlex.quote(report.run.tables) if report.run.tables else "FOLDER"
+        return (
+            "Collect the fleet again. To see what the old evidence said:",
+            f"{AUDIT} --tables {where} --as-of newest",
+        )
     for severity in (Severity.CRITICAL, None, Severity.UNKNOWN, Severity.BLOCKER, Severity.WARNING):
         step = _propose_plan(report) if severity is None else _propose_remedy(report, severity)
         if step:
@@ -39,15 +54,50 @@ def hint(report: Report) -> tuple[str, str]:
     return "Nothing to do until the next run.", ""
 
 
+def _say_all_old(report: Report) -> str:
+    """Which share of the clusters is too old, how old the newest line is, and what to do."""
+    fleet, run = report.fleet, report.run
+    if fleet.not_landed:
+        who = f"{fleet.too_old:,} of {phrases.count(fleet.clusters, 'cluster')}"
+        others = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
+        rest = f", and nothing landed from the other {others}"
+    else:
+        who, rest = f"all {phrases.count(fleet.clusters, 'cluster')}", ""
+    said = [f"Every verdict is UNKNOWN because the evidence of {who} is too old to judge by{rest}."]
+    if run.newest_line is not None:
+        age = phrases.age(max(run.as_of - run.newest_line, timedelta()))
+        said.append(f"The newest line is {age} old ({show_time(run.newest_line)}){_limit(run)}.")
+    newest = ", or judge as of the newest line with --as-of newest" * _is_newest_old(run)
+    said.append(f"Collect the fleet again{newest}.")
+    return " ".join(said)
+
+
+def _limit(run: Run) -> str:
+    if run.max_age_hours is None:
+        return ""
+    return f"; what is older than {run.max_age_hours:g} hours decides nothing"
+
+
+def _is_newest_old(run: Run) -> bool:
+    """Whether judging as of the newest line would judge anything more."""
+    if run.newest_line is None or run.max_age_hours is None:
+        return True
+    return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
+
+
 def _propose_plan(report: Report) -> tuple[str, str] | None:
     movable = [cluster for cluster in report.clusters if cluster.steps]
     if not movable:
         return None
-    # A cluster that is READY as a whole is the easiest to approve.
-    first = min(movable, key=lambda cluster: cluster.verdict is not Verdict.READY)
+    # A cluster that is READY as a whole, and in our own hands, is the easiest to approve.
+    first = min(movable, key=lambda c: (c.verdict is not Verdict.READY, c.managed_by is not None))
+    who = first.name + _whose(first)
     if first.plan_file is None:
-        return f"Run again with --out FOLDER: {first.name} has a plan to read.", ""
-    return f"Read the plan of {first.name}, and carry it out step by step:", first.plan_file
+        return f"Run again with --out FOLDER: {who} has a plan to read.", ""
+    how = "carry it out step by step"
+    if first.managed_by:
+        how = f"have {first.managed_by} carry it out, which finalizes there"
+    return f"Read the plan of {who}, and {how}:", first.plan_file
 
 
 def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:
@@ -55,5 +105,11 @@ def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | Non
         for finding in cluster.findings:
             if finding.severity is severity:
                 # Its command stands with the finding: whether it fits is for a person to say.
-                return f"{cluster.name}: {finding.message} {finding.remedy}", ""
+                who = cluster.name + _whose(cluster)
+                return f"{who}: {finding.message} {finding.remedy}", ""
     return None
+
+
+def _whose(cluster: Cluster) -> str:
+    people = ", ".join(filter(None, (cluster.owner, cluster.contact)))
+    return f" ({people})" if people else ""

@@ -51,7 +51,11 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The run: its number, the time it judged as of, and by which catalogue and dialect."""
+    """The run: its number, the time it judged as of, and by which catalogue and dialect.
+
+    `newest_line`: when the newest line of all clusters was read, null where none landed. Evidence
+    older than `max_age_hours` decides nothing. `tables`: where the tables are.
+    """
 
     number: int
     as_of: Time
@@ -59,6 +63,9 @@ class Run:
     catalogue: str
     dialect: str
     ingest: Ingest | None
+    newest_line: Time | None
+    max_age_hours: float | None
+    tables: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,8 @@ class Fleet:
     `features` counts each feature of each cluster. `need_person`: clusters with a finding above
     info. `can_move`: clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit
     what is finalized already. `all_too_old`: nothing could be judged for the age of the evidence.
+    `too_old`: clusters that are UNKNOWN and have such evidence. `not_landed`: expected clusters
+    from which nothing landed at all.
     """
 
     clusters: Count
@@ -81,6 +90,8 @@ class Fleet:
     can_move: Count
     incompatible_nodes: Count
     all_too_old: bool
+    too_old: Count
+    not_landed: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +188,17 @@ class Cluster:
     """One cluster, worst first in a report.
 
     `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
-    made safe to show. `name` is the inventory's, or the id. `summary`: what to know in one line.
+    made safe to show. `name` is the inventory's, or the id. `owner`, `contact` and `managed_by`
+    (who finalizes there, if not we) are the inventory's too, null where it does not say.
+    `summary`: what to know in one line.
     """
 
     key: str
     id: str
     name: str
+    owner: str | None
+    contact: str | None
+    managed_by: str | None
     verdict: Verdict
     phase: Phase
     nodes: Count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 RUNS = 12  # of node ids shown in one phrase
 
@@ -10,6 +11,12 @@ RUNS = 12  # of node ids shown in one phrase
 def count(number: int, noun: str) -> str:
     """`1 node`, `2,500 nodes`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def age(span: timedelta) -> str:
+    """`47 hours`, `4 days`: whole ones, as many as have passed."""
+    hours = int(span.total_seconds() // 3600)
+    return count(hours, "hour") if hours < 48 else count(hours // 24, "day")
 
 
 def some(texts: Sequence[str], most: int) -> str:

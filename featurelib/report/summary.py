@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
 from featurelib.report.causes import BY_NODE, CONSEQUENCE
+from featurelib.report.landed import worth_saying
 from featurelib.report.model import Finding, Step
 from featurelib.report.words import metadata_first, say_code
 
@@ -15,6 +16,7 @@ FEATURES = 1  # named in one line; the others are counted
 
 def summarize_cluster(verdict: Verdict, findings: Sequence[Finding], steps: Sequence[Step]) -> str:
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
+    findings = worth_saying(findings)
     parts = [_problem(findings, Severity.CRITICAL)]
     if verdict is Verdict.UNKNOWN:
         parts.append(_problem(findings, Severity.UNKNOWN))

@@ -1,4 +1,4 @@
-"""The report as terminal text: the fleet first, then the clusters, then what a person has to do.
+"""The report as terminal text: the fleet first, then the clusters, then what to do in each.
 
 Never wider than the terminal, 100 columns where there is none; no colour there or with NO_COLOR,
 and no verdict by colour alone. Values come from featurelib.report.values, nothing is counted here.
@@ -18,7 +18,13 @@ from rich.text import Text
 
 from featurelib.feature import Verdict
 from featurelib.report import phrases
-from featurelib.report.clusters_text import STYLES, show_clusters, show_findings
+from featurelib.report.clusters_text import (
+    STYLES,
+    needs_act,
+    show_clusters,
+    show_findings,
+    show_moves,
+)
 from featurelib.report.lead import hint, lead
 from featurelib.report.model import Cause, Fleet, Ingest, Report
 from featurelib.report.words import show_time
@@ -89,16 +95,21 @@ def _parts(report: Report, limit: int, width: int) -> Iterator[RenderableType]:
         yield _title("What holds the fleet back most")
         yield Text("alone = clusters that nothing else holds back", style="dim")
         yield _causes(report.causes, CAUSES if limit else 0)
+    movable = [cluster for cluster in report.clusters if cluster.steps]
+    if movable:
+        yield _title("Can be finalized now")
+        yield from show_moves(movable, limit)
     if report.clusters:
         yield _title("Clusters, worst first")
         yield from show_clusters(report.clusters, limit, width)
-    people = [cluster for cluster in report.clusters if cluster.needs_person]
-    if people:
-        yield _title("What a person has to look at")
-        yield from show_findings(people, limit)
+    acts = [cluster for cluster in report.clusters if needs_act(cluster)]
+    if acts:
+        yield _title("What to do, cluster by cluster")
+        yield from show_findings(acts, limit)
     yield ""
     sentence, command = hint(report)
-    yield Text.assemble(("Next  ", "bold"), sentence, " " if command else "", (command, "bold"))
+    # On a line of its own, so that it can be copied.
+    yield Text.assemble(("Next  ", "bold"), sentence, "\n" if command else "", (command, "bold"))
 
 
 def _title(text: str) -> RenderableType:

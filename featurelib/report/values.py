@@ -15,8 +15,10 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import Dialect
 from featurelib.feature import Phase, Severity, Verdict
+from featurelib.fleet import Cluster as Entry
+from featurelib.fleet import Fleet as Inventory
 from featurelib.report.causes import rank_causes
-from featurelib.report.clean import clean
+from featurelib.report.clean import LENGTH, clean
 from featurelib.report.counts import count_fleet
 from featurelib.report.model import (
     SEVERITY_RANK,
@@ -36,6 +38,7 @@ from featurelib.report.words import Words, metadata_first
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 
 LONGEST_PATH = 250  # a file name that is cut names no file
+HOUR = 3_600_000_000  # microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A person has to look even where conf/audit.toml made light of the findings.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
@@ -43,12 +46,19 @@ OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """What the tables do not say of their run. `as_of`: microseconds since 1970, UTC."""
+    """What the tables do not say of their run.
+
+    `as_of` and `newest`, when the newest line was read: microseconds since 1970, UTC; 0 without a
+    line. `max_age`: the oldest age that counts, microseconds; 0 where it is not known.
+    """
 
     number: int
     as_of: int
     release: str = ""  # of featurelib
     ingest: Ingest | None = None
+    newest: int = 0
+    max_age: int = 0
+    tables: str = ""
 
 
 def summarize(
@@ -57,15 +67,17 @@ def summarize(
     catalogue: Catalogue,
     dialect: Dialect,
     *,
-    names: Mapping[str, str] | None = None,
+    inventory: Inventory | None = None,
     plan_files: Mapping[str, str] | None = None,
     find_line: FindLine | None = None,
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
-    `names` and `plan_files`: by cluster id, what people call it and where its plan was written.
+    `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
+    where its plan was written.
     `find_line`: from a line_id to `file:line`, None where it is not known.
     """
+    entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = Reader(Words(catalogue, dialect), find_line or (lambda line_id: None))
     findings = group_by_cluster(judged.findings, FINDING, reader.finding)
     readiness = group_by_cluster(judged.readiness, READINESS, reader.readiness)
@@ -73,7 +85,7 @@ def summarize(
     clusters = [
         _cluster(
             row,
-            name=(names or {}).get(row["cluster"]) or row["cluster"],
+            entry=entries.get(row["cluster"]) or Entry(id=row["cluster"]),
             plan_file=(plan_files or {}).get(row["cluster"]),
             readiness=readiness.get(row["cluster"], []),
             findings=findings.get(row["cluster"], []),
@@ -99,13 +111,16 @@ def _run(run: RunInfo, catalogue: Catalogue, dialect: Dialect) -> Run:
         catalogue=catalogue.dated,
         dialect=dialect.name,
         ingest=run.ingest,
+        newest_line=EPOCH + timedelta(microseconds=run.newest) if run.newest else None,
+        max_age_hours=run.max_age / HOUR if run.max_age else None,
+        tables=_shown(run.tables, LONGEST_PATH),
     )
 
 
 def _cluster(
     row: Any,
     *,
-    name: str,
+    entry: Entry,
     plan_file: str | None,
     readiness: list[Readiness],
     findings: list[Finding],
@@ -117,7 +132,10 @@ def _cluster(
     return Cluster(
         key=row["cluster"],
         id=clean(row["cluster"]),
-        name=clean(name),
+        name=clean(entry.name or entry.id),
+        owner=_shown(entry.owner),
+        contact=_shown(entry.contact),
+        managed_by=_shown(entry.managed_by),
         verdict=verdict,
         phase=Phase(row["phase"]),
         nodes=row["nodes"] or 0,
@@ -130,8 +148,12 @@ def _cluster(
             sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
         ),
         steps=steps,
-        plan_file=None if plan_file is None else clean(plan_file, LONGEST_PATH),
+        plan_file=_shown(plan_file, LONGEST_PATH),
     )
+
+
+def _shown(text: str | None, length: int = LENGTH) -> str | None:
+    return clean(text, length) if text else None
 
 
 def _worst_first(cluster: Cluster) -> tuple[bool, int, str, str]:

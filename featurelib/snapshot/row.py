@@ -20,6 +20,7 @@ from featurelib.schema import (
     SNAPSHOT,
     WITNESS,
 )
+from featurelib.snapshot.packed import pack
 from featurelib.snapshot.replay import level_map
 from featurelib.snapshot.state import NOTHING, Map, State, freeze
 
@@ -56,6 +57,7 @@ class Rows:
             "state": pa.array([freeze(state) for state in states], pa.binary()),
         }
         scalars = [_scalars(state) for state in states]
+        columns["packed"] = pack(columns)
         for field in SNAPSHOT:
             if field.name not in columns:
                 columns[field.name] = pa.array([row[field.name] for row in scalars], field.type)

@@ -27,6 +27,7 @@ from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.fleet import Fleet
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
+from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.store import Store, arrow_type
 from featurelib.tables import gold
 from featurelib.tables.bronze import LANDING_LINE
@@ -36,7 +37,12 @@ from featurelib.tables.table import Table
 MOST_LOCATED = 5000
 WRITERS = 2
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
-CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
+# The lists come packed; `oddities` has nearly always none.
+CORE_COLUMNS = [
+    field.name
+    for field in SNAPSHOT
+    if field.name != "state" and (field.name == "oddities" or not pa.types.is_list(field.type))
+]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "findings": (gold.FINDINGS, FINDING),
     "incompatible": (gold.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
@@ -76,7 +82,10 @@ def audit(
     """
     snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
     store.expect_newer(run, *gold.TABLES)
-    inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
+    read = (LANDING_LINE, CLUSTER_SNAPSHOT)
+    with ThreadPoolExecutor(max_workers=len(read)) as pool:
+        versions = pool.map(store.version, read)
+        inputs = dict(zip((table.full_name for table in read), versions, strict=True))
     newest = newest_line(snapshots)
     when = newest if as_of is None else as_of
     expected = with_expected(snapshots, fleet)
@@ -137,8 +146,6 @@ def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
     listed = snapshots.sparkSession.createDataFrame(names)
     missing = listed.join(snapshots.select("cluster"), on="cluster", how="left_anti")
     empty = {
-        "voters": F.array(),
-        "observers": F.array(),
         "oddities": F.array(),
         "zookeeper": F.lit(False),
         "migration": F.lit(-1),
@@ -147,7 +154,7 @@ def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
     types = {field.name: field.dataType for field in snapshots.schema.fields}
     columns = []
     for name in snapshots.columns[1:]:
-        if name in ("observed_at", "features_node"):
+        if name in ("observed_at", "features_node", "packed"):
             value = F.lit(None)
         elif types[name].typeName() == "array":
             value = F.array()
@@ -166,7 +173,7 @@ def judge_snapshots(
         dialect, catalogue = load_dialect(STRICT), load_catalogue()
         for batch in batches:
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
-                rows = batch.slice(start, BATCH_CLUSTERS)
+                rows = unpack(batch.slice(start, BATCH_CLUSTERS))
                 said = judge(rows, conditions, catalogue, dialect, severities)
                 plans = planfile.with_texts(said, dialect=STRICT, catalogue=catalogue.dated)
                 yield nest(replace(said, plans=plans))

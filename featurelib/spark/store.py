@@ -141,6 +141,8 @@ class Store:
             "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
             **_retention(RETENTION_DAYS),
         }
+        if table.skip_by is not None:
+            properties["delta.dataSkippingStatsColumns"] = ",".join(table.skip_by)
         for key, value in properties.items():
             builder = builder.property(key, value)
         builder.addColumns(spark_schema(table)).comment(table.comment).execute()

@@ -7,12 +7,16 @@ import pyarrow as pa
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, TIME, UPGRADE_PLAN
 from featurelib.tables.table import Table, with_run
 
+# Nights are told apart, and clusters; whoever asks for more reads one night.
+_SKIP_BY = ("run", "cluster")
+
 FINDINGS = Table(
     layer="gold",
     name="finding",
     comment="Everything that is wrong, missing or in the way, a row a node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
     schema=with_run(FINDING),
+    skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "code", "severity"}),
 )
 
@@ -22,6 +26,7 @@ INCOMPATIBLE_BROKERS = Table(
     comment="Nodes whose supported range does not hold a level that is finalized already.",
     grain=("run", "cluster", "role", "node_id", "feature"),
     schema=with_run(INCOMPATIBLE_BROKER),
+    skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "node_id", "feature"}),
 )
 
@@ -31,6 +36,7 @@ FEATURE_READINESS = Table(
     comment="The verdict on one feature of one cluster.",
     grain=("run", "cluster", "feature"),
     schema=with_run(READINESS),
+    skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "feature", "verdict"}),
 )
 
@@ -40,6 +46,7 @@ UPGRADE_PLANS = Table(
     comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
     grain=("run", "cluster"),
     schema=with_run(UPGRADE_PLAN),
+    skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )
 
@@ -67,6 +74,7 @@ AUDIT_RUN = Table(
         ]
     ),
     required=frozenset({"run", "as_of"}),
+    skip_by=("run",),
 )
 
 TABLES = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, AUDIT_RUN)

@@ -57,6 +57,7 @@ CLUSTER_SNAPSHOT = Table(
     # `changes` feeds the histories with what only a whole log can show; the core does not read it.
     schema=with_run(SNAPSHOT).append(pa.field("changes", pa.list_(CHANGE))),
     required=frozenset({"run", "cluster"}),
+    version=2,  # 2: the lists stand in the row packed as well
 )
 
 TABLES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)

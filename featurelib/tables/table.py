@@ -12,7 +12,8 @@ class Table:
     """One Delta table of the house.
 
     `grain` names the columns that tell two rows apart; no two rows agree in all of them.
-    `version` grows when the schema changes in a way older releases cannot read.
+    `version` grows when the schema changes in a way older releases cannot read. `skip_by` are the
+    columns by which readers leave files out; None = Delta's choice, which costs every write more.
     """
 
     layer: str
@@ -22,6 +23,7 @@ class Table:
     schema: pa.Schema
     required: frozenset[str]  # columns that are never null
     version: int = 1
+    skip_by: tuple[str, ...] | None = None
 
     @property
     def path(self) -> str:

@@ -6,45 +6,68 @@ import ast
 import string
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import featurelib.core
 from featurelib.core import dialect as module
-from featurelib.core.dialect import load
+from featurelib.core.dialect import GENERATIONS, Asks, load
 from featurelib.core.findings import wordings
-from featurelib.core.rules import RULES, NodeRows, UpdateRows
+from featurelib.core.rules import RULES
 
 CORE = Path(featurelib.core.__file__).parent
-ROW = {
-    "rule": "unsupported_by_node",
-    "scope": "node",
-    "severity": "blocker",
-    "message": "m",
-    "remedy": "r",
-    "command": "",
-}
+ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
 PLACES |= {"observed_at", "epoch"}
 
 
-def test_a_misspelt_rule_fails_when_the_dialect_is_loaded() -> None:
-    with pytest.raises(KeyError, match="unsuported"):
-        module._compile({**ROW, "rule": "unsuported_by_node"})
+def compiled(**change: object) -> module.RuleRow:
+    return module._compile({**ROW, **change}, 95, "")
 
 
 @pytest.mark.parametrize(
-    ("rule", "scope"),
-    [("unsupported_by_node", "update"), ("system_off", "node"), ("system_off", "x")],
+    ("change", "named"),
+    [
+        ({"rule": "unsuported_by_node"}, "unsuported"),
+        ({"where": ["finalised"]}, "finalised"),
+        ({"asked": "brokers"}, "asked"),
+    ],
 )
-def test_a_wrong_scope_fails_when_the_dialect_is_loaded(rule: str, scope: str) -> None:
-    with pytest.raises(KeyError, match=rule):
-        module._compile({**ROW, "rule": rule, "scope": scope})
+def test_a_name_that_is_none_fails_when_the_dialect_is_loaded(
+    change: dict[str, object], named: str
+) -> None:
+    with pytest.raises(KeyError, match=named):
+        compiled(**change)
 
 
-def test_an_unknown_severity_fails_when_the_dialect_is_loaded() -> None:
-    with pytest.raises(ValueError, match="blokker"):
-        module._compile({**ROW, "severity": "blokker"})
+@pytest.mark.parametrize(
+    "change", [{"asks": "brokerz"}, {"absence": "nil"}, {"order": "alphabetical"}]
+)
+def test_a_word_that_is_none_fails_when_the_dialect_is_loaded(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=str(next(iter(change.values())))):
+        compiled(**change)
+
+
+def test_a_rule_about_nodes_says_whom_it_asks() -> None:
+    with pytest.raises(KeyError, match="whom it asks"):
+        module._compile({"rule": "unsupported_by_node"}, 95, "")
+    assert compiled().asks == Asks.EVERYONE
+
+
+def test_a_capability_nobody_has_fails_when_the_dialect_is_loaded() -> None:
+    with pytest.raises(KeyError, match="capability has no atomik"):
+        module._fill(module.Capability, {"atomik": True})
+
+
+@pytest.mark.parametrize("name", [*GENERATIONS, "kip", "strict"])
+def test_every_dialect_loads_under_its_own_name(name: str) -> None:
+    assert load(name).name == name
+
+
+def test_every_rule_is_asked_by_some_dialect() -> None:
+    tables = [load(name) for name in (*GENERATIONS, "kip", "strict")]
+    asked = {row.code for table in tables for row in (*table.door, *table.rules)}
+    # What is finalized already is no update: the audit asks that rule by name.
+    assert asked == set(RULES) - {"incompatible_with_finalized"}
 
 
 def test_a_dialect_nobody_wrote_is_not_found() -> None:
@@ -52,18 +75,16 @@ def test_a_dialect_nobody_wrote_is_not_found() -> None:
         load("zk-0.8")
 
 
-def test_every_rule_looks_at_nodes_or_at_updates_and_not_at_both() -> None:
+def test_every_rule_has_a_source_and_a_sentence() -> None:
     for rule in RULES.values():
-        assert (rule.of_nodes is None) != (rule.of_updates is None), rule.name
         assert rule.source, rule.name
+        assert rule.sentence.endswith("."), rule.name
 
 
-def test_the_strict_dialect_asks_every_rule_about_proposals_once() -> None:
+def test_the_strict_dialect_asks_no_rule_twice() -> None:
     strict = load("strict")
     codes = [row.code for row in strict.rules]
     assert len(codes) == len(set(codes))
-    # What is finalized already is no proposal: the audit asks that rule by name.
-    assert set(codes) == set(RULES) - {"incompatible_with_finalized"}
     parted = [row.code for row in (*strict.of_nodes, *strict.of_updates)]
     assert sorted(parted) == sorted(codes)
 
@@ -98,104 +119,3 @@ def test_every_code_the_core_emits_has_words() -> None:
     codes = emitted()
     assert {"unsupported_by_node", "node_not_asked", "cluster_not_landed"} <= codes
     assert codes <= set(wordings(load("strict")))
-
-
-@pytest.mark.parametrize(
-    ("level", "ends", "offends"),
-    [
-        (3, (1, 5), False),
-        (1, (1, 5), False),
-        (5, (1, 5), False),
-        (6, (1, 5), True),
-        (2, (3, 5), True),
-        (0, (0, 0), False),
-        (1, (0, 0), True),
-    ],
-)
-def test_a_node_supports_a_level_within_its_range(
-    level: int, ends: tuple[int, int], offends: bool
-) -> None:
-    rows = _node_rows(level, level, ends)
-    mask = RULES["unsupported_by_node"].of_nodes
-    assert mask is not None
-    assert mask(rows).tolist() == [offends]
-
-
-@pytest.mark.parametrize(
-    ("lowest", "level", "ends", "offends"),
-    [
-        (1, 3, (1, 5), False),
-        (1, 3, (2, 5), True),
-        (3, 3, (2, 5), False),
-        (0, 0, (2, 5), False),
-        (3, 6, (2, 5), True),
-        (1, 1, (0, 0), True),
-    ],
-)
-def test_a_node_has_to_support_the_finalized_minimum_too(
-    lowest: int, level: int, ends: tuple[int, int], offends: bool
-) -> None:
-    mask = RULES["incompatible_with_finalized"].of_nodes
-    assert mask is not None
-    assert mask(_node_rows(lowest, level, ends)).tolist() == [offends]
-
-
-FITTING = {
-    "level": 3,
-    "current": 1,
-    "newest_known": 5,
-    "newest_stable": 4,
-    "askable": 1,
-    "unregistered_voters": 0,
-    "needed": 0,
-    "proposed": 0,
-    "system_off": False,
-    "migrating": False,
-}
-
-
-@pytest.mark.parametrize(
-    ("rule", "change"),
-    [
-        ("level_newer_than_catalogue", {"level": 6, "newest_stable": 9}),
-        ("unstable_level", {"level": 5}),
-        ("no_node_to_ask", {"askable": 0}),
-        ("voter_not_registered", {"unregistered_voters": 1}),
-        ("dependency_unmet", {"needed": 2, "proposed": 1}),
-        ("system_off", {"system_off": True}),
-        ("during_zk_migration", {"migrating": True}),
-    ],
-)
-def test_a_rule_about_updates_fires_alone(rule: str, change: dict[str, int]) -> None:
-    rows = {name: np.array([value]) for name, value in {**FITTING, **change}.items()}
-    fired = [
-        name
-        for name, known in RULES.items()
-        if known.of_updates is not None and known.of_updates(UpdateRows(**rows)).all()
-    ]
-    assert fired == [rule]
-
-
-@pytest.mark.parametrize(
-    ("rule", "change"),
-    [
-        ("level_newer_than_catalogue", {"newest_known": -1, "level": 99}),
-        ("unstable_level", {"newest_stable": -1, "level": 99}),
-        ("no_node_to_ask", {"askable": 0, "level": 1}),
-        ("voter_not_registered", {"unregistered_voters": 1, "level": 1}),
-        ("system_off", {"system_off": True, "level": 1}),
-        ("during_zk_migration", {"migrating": True, "level": 1}),
-    ],
-)
-def test_a_rule_about_updates_lets_what_does_not_move_or_is_not_known_pass(
-    rule: str, change: dict[str, int]
-) -> None:
-    rows = {name: np.array([value]) for name, value in {**FITTING, **change}.items()}
-    mask = RULES[rule].of_updates
-    assert mask is not None
-    assert not mask(UpdateRows(**rows)).any()
-
-
-def _node_rows(lowest: int, level: int, ends: tuple[int, int]) -> NodeRows:
-    columns = (np.array([value], dtype=np.int32) for value in (lowest, level, *ends))
-    return NodeRows(**dict(zip(NodeRows.__slots__, columns, strict=True)))

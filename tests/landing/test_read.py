@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +23,9 @@ from featurelib.landing import (
     Znode,
     read,
 )
-from featurelib.landing.document import is_strict, require_strict
+from featurelib.landing.document import is_retold, is_strict, require_strict
 from featurelib.landing.fault import FaultError
+from featurelib.landing.line import decode
 from tests.landing.corpus import API, AT, CLUSTER, FAILED, GOOD, LOG, QUORUM, TOOL, ZNODE, swap
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -277,6 +280,70 @@ def test_proof_of_strictness_never_passes_a_repeated_key(
     raw = ("{" + ",".join(members) + "}").encode()
     if is_strict(raw, 1):
         require_strict(raw)
+
+
+@pytest.mark.parametrize("line", GOOD)
+def test_a_line_written_again_has_no_key_that_it_lacks(line: str) -> None:
+    """What `is_retold` rests on: a key made up would hide one that stands twice."""
+    members = json.loads(line)
+    for name in members:
+        fewer = json.dumps({key: value for key, value in members.items() if key != name}).encode()
+        try:
+            again = json.loads(msgspec.json.encode(decode(fewer)))
+        except FaultError:
+            continue
+        assert again.keys() <= members.keys() - {name}
+
+
+def test_lines_as_collectors_write_them_are_proven_strict_by_what_they_say() -> None:
+    for line in (line.encode() for line in GOOD):
+        assert is_retold(line, msgspec.json.encode(decode(line)))
+    proven = [is_retold(line, msgspec.json.encode(decode(line))) for line in LINES]
+    assert sum(proven) > 0.9 * len(LINES)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from([*GOOD, *(line.decode() for line in LINES[::40])]), st.data())
+def test_a_member_too_many_is_never_proven_strict(line: str, data: st.DataObject) -> None:
+    """A key of the line is put a second time at the front of one of its objects."""
+    name = data.draw(st.sampled_from(re.findall(r'"\w+"(?=:)', line)))
+    value = data.draw(st.sampled_from(["1", '"x"', "null", "[]", '{"x":1,"x":1}', "\\" + "u0022"]))
+    at = data.draw(st.sampled_from([mark.end() for mark in re.finditer(r"\{", line)]))
+    rest = line[at:].lstrip()
+    raw = f"{line[:at]}{name}:{value}{'' if rest.startswith('}') else ','}{rest}".encode()
+    try:
+        require_strict(raw)
+    except FaultError:
+        assert isinstance(read(raw), Rejected)
+
+
+UNUSED = (
+    '"host":{"a":[1]},"broker_id"',
+    '"nodes":7,"broker_id"',
+    '"rack":' + "[" * 96 + "]" * 96 + ',"broker_id"',
+    '"port":' + "9" * 400 + ',"broker_id"',
+    '"port":1e400,"broker_id"',
+)
+
+
+@pytest.mark.parametrize("more", UNUSED)
+def test_what_is_not_used_of_an_answer_may_be_anything(more: str) -> None:
+    assert accepted(swap(CLUSTER, '"broker_id"', more)) == accepted(CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('"host":{"a":1,"a":2},', 'the key "a" stands more than once'),
+        ('"rack":null,"rack":null,', 'the key "rack" stands more than once'),
+        ('"rack":' + "[" * 97 + "]" * 97 + ",", "nested more than 100 deep"),
+        ('"host":"\\ud800",', "a lone surrogate escape"),
+    ],
+)
+def test_what_is_not_used_of_an_answer_is_strict_all_the_same(more: str, words: str) -> None:
+    verdict = read(swap(CLUSTER, '"broker_id"', more + '"broker_id"'))
+    assert isinstance(verdict, Rejected)
+    assert words in verdict.reason
 
 
 @pytest.mark.parametrize("line", [*GOOD, *(line.decode() for line in LINES[::20])])

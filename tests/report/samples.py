@@ -13,6 +13,8 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
+from featurelib.fleet import Cluster as Entry
+from featurelib.fleet import Fleet
 from featurelib.landing import Landing, read
 from featurelib.report import Ingest, Report, RunInfo, summarize
 from featurelib.snapshot import Rows, fold_lines
@@ -60,6 +62,18 @@ def judge_samples(later: int = 0) -> Judged:
     return judge(samples.batch, conditions, CATALOGUE, DIALECT)
 
 
+def _inventory(names: dict[str, str]) -> Fleet:
+    """All that an inventory can say is said of one cluster or another."""
+    people = {
+        "k37-forgotten": {"owner": "billing", "contact": "#billing-oncall"},
+        "k41-forgotten": {"owner": "data platform", "managed_by": "strimzi"},
+        "ghost-broker": {"owner": "payments", "contact": "payments@example.org"},
+        "zk-282-ignored-broker": {"contact": "#search"},
+    }
+    entries = [Entry(id=i, name=name, **people.get(name, {})) for i, name in names.items()]
+    return Fleet(cluster=tuple(entries))
+
+
 @cache
 def report_samples() -> Report:
     """The report with everything a caller can give."""
@@ -72,10 +86,13 @@ def report_samples() -> Report:
             as_of=samples.newest,
             release="0.1.0",
             ingest=Ingest(lines=lines, accepted=lines, repeated=0, quarantined=0),
+            newest=samples.newest,
+            max_age=HOURS_72,
+            tables="build/samples/tables",
         ),
         CATALOGUE,
         DIALECT,
-        names=samples.names,
+        inventory=_inventory(samples.names),
         plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
         find_line=samples.places.get,
     )

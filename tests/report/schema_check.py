@@ -11,6 +11,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "string": str,
     "integer": int,
+    "number": (int, float),
     "boolean": bool,
     "null": type(None),
 }
@@ -66,6 +67,6 @@ def _inside(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str) -
 
 
 def _is_a(value: Any, name: str) -> bool:
-    if name == "integer" and isinstance(value, bool):
+    if name in ("integer", "number") and isinstance(value, bool):
         return False
     return isinstance(value, TYPES[name])

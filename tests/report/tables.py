@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from featurelib.core.audit import Judged
+from featurelib.fleet import Cluster as Entry
+from featurelib.fleet import Fleet
 from featurelib.report import Report, RunInfo, summarize
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
-from tests.report.samples import CATALOGUE, DIALECT
+from tests.report.samples import CATALOGUE, DIALECT, HOURS_72
 
 Row = dict[str, Any]
 SEEN = datetime(2026, 11, 21, 5, 52, tzinfo=UTC)
@@ -31,8 +34,15 @@ def judged(
     )
 
 
-def report(tables: Judged, **more: Any) -> Report:
-    run = RunInfo(number=20261121080000, as_of=AS_OF, release="0.1.0")
+def report(
+    tables: Judged, *, names: Mapping[str, str] | None = None, newest: int = 0, **more: Any
+) -> Report:
+    """`names`: by cluster id, as an inventory that says nothing else."""
+    run = RunInfo(
+        number=20261121080000, as_of=AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72
+    )
+    if names is not None:
+        more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))
     return summarize(tables, run, CATALOGUE, DIALECT, **more)
 
 

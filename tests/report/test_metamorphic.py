@@ -171,8 +171,11 @@ def check_text(text: str, document: Any) -> None:
     ):
         shown = " · ".join(f"{n} {name}" for name, n in counts.items() if n)
         assert f"{label} {shown or 'none'}" in words
-    table = text.split("Clusters, worst first\n")[1].split("\nWhat a person has to look at\n")[0]
+    table = text.split("Clusters, worst first\n")[1].split("\nWhat to do, cluster by cluster\n")[0]
     verdicts = Counter(re.findall(rf"^({'|'.join(Verdict)}) ", table, re.MULTILINE))
     assert {v: verdicts[v] for v in fleet["clusters_by_verdict"]} == fleet["clusters_by_verdict"]
-    if fleet["need_person"] and not fleet["all_too_old"]:
+    all_old = 0 < fleet["too_old"] == fleet["clusters"] - fleet["not_landed"]
+    assert all_old or not fleet["all_too_old"]
+    assert all_old == ("Every verdict is UNKNOWN because the evidence" in words)
+    if fleet["need_person"] and not all_old:
         assert f"{fleet['need_person']} of {fleet['clusters']} cluster" in words

@@ -17,7 +17,7 @@ import pytest
 from rich.cells import cell_len
 
 from featurelib.report import Ingest, RunInfo, render_json, render_text, summarize, write_text
-from tests.report.samples import CATALOGUE, DIALECT, judge_samples, report_samples
+from tests.report.samples import CATALOGUE, DIALECT, report_samples
 from tests.report.tables import finding, judged, plan, report, unfit
 
 STORED = Path(__file__).with_name("samples.txt")
@@ -102,6 +102,7 @@ def test_the_first_rows_are_shown_and_the_others_counted() -> None:
     assert text.count("… and 5 more: --limit 0 shows all") == 2
     assert "cluster-19" in text
     assert "cluster-20" not in text
+    assert "Can be finalized now" not in text
     text = render_text(said, limit=0)
     assert "more: --limit" not in text
     assert text.count("cluster-24") == 2
@@ -129,16 +130,6 @@ def test_says_when_nothing_is_wrong() -> None:
 
 def test_says_when_there_is_nothing() -> None:
     assert "No cluster was judged" in render_text(report(judged([])))
-
-
-def test_says_at_the_top_when_everything_is_too_old() -> None:
-    said = report(judge_samples(later=100 * 24 * 3600 * 10**6))
-    assert said.fleet.all_too_old
-    top = render_text(said).split("\n\n")[1]
-    assert "Every verdict is UNKNOWN because the evidence is too old" in top
-    assert "--as-of newest" in top
-    assert render_text(said).endswith("./spark-submit.sh nightly --as-of newest\n")
-    assert not report(judge_samples()).fleet.all_too_old
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from featurelib.core.evidence import Conditions
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
 from featurelib.fleet import Cluster, Fleet
+from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.audit import (
     CORE_COLUMNS,
     PARTS,
@@ -178,7 +179,9 @@ def run_audit(
 
 
 def core_columns(df: DataFrame) -> pa.Table:
-    return df.select(*CORE_COLUMNS).toArrow().sort_by("cluster")
+    """What the core is handed of these rows, unpacked."""
+    (batch,) = df.select(*CORE_COLUMNS).toArrow().sort_by("cluster").to_batches()
+    return pa.Table.from_batches([unpack(batch)])
 
 
 def test_two_audits_keep_both_nights_and_each_can_be_judged_again(

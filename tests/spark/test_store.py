@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.spark.store import Store, fit, resolve_uri, spark_schema
 from featurelib.tables import ALL, Table
+from featurelib.tables.gold import FINDINGS
 from featurelib.tables.silver import CLUSTER_SNAPSHOT
 
 RUN = 20261121000000
@@ -58,11 +59,18 @@ def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: 
     outside = DeltaTable(store.path(CLUSTER_SNAPSHOT).removeprefix("file:"))
     assert outside.metadata().description == CLUSTER_SNAPSHOT.comment
     assert outside.metadata().configuration == {
-        "featurelib.tableVersion": "1",
+        "featurelib.tableVersion": "2",
         "delta.enableDeletionVectors": "false",
         "delta.deletedFileRetentionDuration": "interval 90 days",
         "delta.logRetentionDuration": "interval 90 days",
     }
+    assert (outside.protocol().min_reader_version, outside.protocol().min_writer_version) == (1, 2)
+
+
+def test_files_of_gold_are_left_out_by_run_and_cluster_alone(store: Store) -> None:
+    store.create(FINDINGS)
+    outside = DeltaTable(store.path(FINDINGS).removeprefix("file:"))
+    assert outside.metadata().configuration["delta.dataSkippingStatsColumns"] == "run,cluster"
     assert (outside.protocol().min_reader_version, outside.protocol().min_writer_version) == (1, 2)
 
 

@@ -1,0 +1,152 @@
+"""The catalogue's tables as people write them: one dataclass a table, one object a row.
+
+The package's CSV files and an overlay's TOML hold the same tables with the same columns, so a row
+reads alike in both. Nothing is looked up or defaulted here; what a row means is built above.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from importlib import resources
+from typing import ClassVar, TypeVar
+
+Cell = str | int | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRow:
+    """One level of metadata.version (MetadataVersion.java)."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("level",)
+    level: int
+    name: str  # 4.0-IV3
+    release: str  # the release this level belongs to
+    loses_metadata_below: bool  # didMetadataChange: leaving it downwards may lose metadata
+    purpose: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelRow:
+    """One level of another feature (KIP-1022; Feature.java)."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
+    feature: str
+    level: int
+    default_from: str  # the name of the metadata.version whose new clusters get it
+    dependency: str = ""  # metadata.version=23, several with ;
+    stable_since: str
+    irreversible: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRow:
+    """The metadata.version range of one release's software."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("release",)
+    release: str
+    oldest_metadata_version: int
+    oldest_bootstrap: int  # below it no new cluster is formatted (BootstrapMetadata.java)
+    newest_stable: int
+    newest_unstable: int
+    based_on: str = ""  # a vendor build: the release whose features and differences it shares
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseFeatureRow:
+    """How far one release's software knows one feature, from level 0 up."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
+    release: str
+    feature: str
+    newest_stable: int
+    newest_unstable: int
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceRow:
+    """What one release's own catalogue says of a level where today's says something else."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
+    release: str
+    feature: str
+    level: int
+    what: str  # loses_metadata_below, default_from or dependency
+    value: str
+    source: str = ""
+
+
+Row = VersionRow | LevelRow | ReleaseRow | ReleaseFeatureRow | DifferenceRow
+R = TypeVar("R", VersionRow, LevelRow, ReleaseRow, ReleaseFeatureRow, DifferenceRow)
+# The table's name in an overlay → its row, its file in this package.
+TABLES: dict[str, type[Row]] = {
+    "metadata_version": VersionRow,
+    "feature_level": LevelRow,
+    "release": ReleaseRow,
+    "release_feature": ReleaseFeatureRow,
+    "release_difference": DifferenceRow,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """All rows of a catalogue, in the order of the files; an overlay's new ones come last."""
+
+    metadata_version: tuple[VersionRow, ...]
+    feature_level: tuple[LevelRow, ...]
+    release: tuple[ReleaseRow, ...]
+    release_feature: tuple[ReleaseFeatureRow, ...]
+    release_difference: tuple[DifferenceRow, ...]
+
+    def every(self) -> Iterator[tuple[str, Row]]:
+        """Each row with the name of its table."""
+        for table in TABLES:
+            for row in getattr(self, table):
+                yield table, row
+
+
+def key_of(row: Row) -> tuple[Cell, ...]:
+    """What makes a row the only one of its table."""
+    return tuple(getattr(row, name) for name in row.KEY)
+
+
+def pairs(dependency: str) -> list[tuple[str, int]]:
+    """`metadata.version=23;other=1` as names and levels. Raises ValueError if it is not that."""
+    found = []
+    for text in filter(None, dependency.split(";")):
+        name, equals, level = text.partition("=")
+        if not (name and equals and level.isascii() and level.isdigit()):
+            raise ValueError(text)
+        found.append((name, int(level)))
+    return found
+
+
+def read_rows() -> Rows:
+    """The rows that ship with this package."""
+    return Rows(
+        metadata_version=_table(VersionRow, "metadata_versions.csv"),
+        feature_level=_table(LevelRow, "feature_levels.csv"),
+        release=_table(ReleaseRow, "releases.csv"),
+        release_feature=_table(ReleaseFeatureRow, "release_features.csv"),
+        release_difference=_table(DifferenceRow, "release_differences.csv"),
+    )
+
+
+def _table(kind: type[R], name: str) -> tuple[R, ...]:
+    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    types = {column.name: column.type for column in fields(kind)}
+    return tuple(
+        kind(**{name: _cell(str(types[name]), value) for name, value in row.items()})  # type: ignore[arg-type]  # each cell has its column's type
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def _cell(kind: str, text: str) -> Cell:
+    if kind == "int":
+        return int(text)
+    return text == "true" if kind == "bool" else text

@@ -1,0 +1,207 @@
+"""The commands about levels that need no cluster: what maps to what, what needs what, what a new
+cluster starts with. A command parses, makes one call, and prints; text is what Kafka's tools print.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
+from featurelib.cli.catalogue import (
+    Json,
+    OverlayFile,
+    choose_software,
+    open_catalogue,
+    parse_features,
+)
+from featurelib.cli.entrance import say
+from featurelib.core.initial import Initial, Request, initial_levels, preview_levels
+from featurelib.errors import ConfigError, RefusedError
+from featurelib.feature import METADATA_VERSION
+
+Software = Annotated[
+    str,
+    typer.Option(
+        "--software",
+        metavar="RELEASE",
+        help="Whose catalogue: the Kafka release of the tools and nodes, as 4.1 or 4.1.2.",
+    ),
+]
+ReleaseVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--release-version",
+        metavar="VERSION",
+        help="A release or a metadata.version name, as 3.9 or 3.7-IV2. "
+        "Default: the newest for production.",
+    ),
+]
+Features = Annotated[
+    list[str],
+    typer.Option("--feature", metavar="NAME=LEVEL", help="A feature's level; may be repeated."),
+]
+
+
+def version_mapping(
+    release_version: ReleaseVersion = None,
+    software: Software = NEWEST_RELEASE,
+    overlay: OverlayFile = None,
+    as_json: Json = False,
+) -> int:
+    """What a release version means for every feature.
+
+    A version maps differently in the tools of different releases, so name the software that runs:
+
+    \b
+        featurelib version-mapping --release-version 4.0-IV0 --software 3.9
+
+    The text is that of `kafka-features.sh version-mapping`. Exit codes: 0 done, 2 usage.
+    """
+    catalogue = open_catalogue(overlay)
+    own = choose_software(catalogue, software)
+    level = own.newest_stable if release_version is None else own.level_of(release_version)
+    if level is None:
+        raise _unknown_version(own, release_version or "")
+    levels = own.defaults(level)
+    if as_json:
+        _print_json(catalogue, own, release_version=own.names[level], levels=levels)
+        return 0
+    print(f"{METADATA_VERSION}={level} ({release_version or own.names[level]})")
+    for name in own.features:
+        print(f"{name}={levels[name]}")
+    return 0
+
+
+def feature_dependencies(
+    feature: Features,
+    software: Software = NEWEST_RELEASE,
+    overlay: OverlayFile = None,
+    as_json: Json = False,
+) -> int:
+    """What a level of a feature needs of other features.
+
+    \b
+        featurelib feature-dependencies --feature eligible.leader.replicas.version=1
+        featurelib feature-dependencies --feature kraft.version=1 --software 4.0
+
+    The text is that of `kafka-features.sh feature-dependencies`. Besides what is listed, every
+    level above 0 needs metadata.version 3.3-IV0. Exit codes: 0 done, 2 usage.
+    """
+    catalogue = open_catalogue(overlay)
+    own = choose_software(catalogue, software)
+    asked = parse_features(feature)
+    for name, level in asked.items():
+        _expect_known(own, name, level)
+    needs = {f"{n}={v}": {d.other: d.least for d in own.needs(n, v)} for n, v in asked.items()}
+    if as_json:
+        _print_json(catalogue, own, dependencies=needs)
+        return 0
+    for (name, level), needed in zip(asked.items(), needs.values(), strict=True):
+        print(f"{_shown(own, name, level)} {'requires:' if needed else 'has no dependencies.'}")
+        for other, least in needed.items():
+            print(f"    {_shown(own, other, least)}")
+    return 0
+
+
+def initial_levels_command(
+    software: Software,
+    release_version: ReleaseVersion = None,
+    feature: Features = [],  # noqa: B006  # typer reads the default and never changes it
+    dynamic_quorum: Annotated[
+        bool,
+        typer.Option(
+            "--dynamic-quorum",
+            help="As with --standalone, --initial-controllers or --no-initial-controllers.",
+        ),
+    ] = False,
+    unstable: Annotated[
+        bool, typer.Option("--unstable", help="As with unstable.feature.versions.enable=true.")
+    ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="A cluster that was formatted before 3.3.")
+    ] = False,
+    overlay: OverlayFile = None,
+    as_json: Json = False,
+) -> int:
+    """What a new cluster starts with, or why it cannot.
+
+    `kafka-storage.sh format` of the release named is asked nothing: what it would write, and all
+    that it would refuse (it names only the first), is known beforehand.
+
+    \b
+        featurelib initial-levels --software 4.1 --release-version 3.9
+        featurelib initial-levels --software 4.2 --feature metadata.version=25 --dynamic-quorum
+
+    Features that are not listed start at 0. Exit codes: 0 done, 2 usage, 3 format would refuse.
+    """
+    catalogue = open_catalogue(overlay)
+    own = choose_software(catalogue, software)
+    request = Request(
+        release_version=release_version,
+        features=parse_features(feature),
+        dynamic_quorum=dynamic_quorum,
+        unstable=unstable,
+    )
+    if preview and request != Request():
+        raise ConfigError(
+            "--preview: expected no other option than --software, --overlay and --json, since such "
+            "a cluster was formatted without any. Leave --preview out for a new cluster."
+        )
+    initial = preview_levels(own) if preview else initial_levels(own, request)
+    _print_initial(catalogue, own, initial, as_json)
+    if initial.refusals and not preview:
+        say(
+            f"kafka-storage.sh format of {own.release} would write nothing. What it knows: "
+            f"featurelib version-mapping --software {own.release}"
+        )
+    return RefusedError.exit_code if initial.refusals else 0
+
+
+def _print_initial(
+    catalogue: Catalogue, own: ReleaseCatalogue, initial: Initial, as_json: bool
+) -> None:
+    if as_json:
+        refusals = [{"code": r.code, "text": r.text} for r in initial.refusals]
+        _print_json(catalogue, own, levels=initial.levels, refusals=refusals)
+    for name, level in ({} if as_json else initial.levels).items():
+        print(_shown(own, name, level))
+    for refusal in initial.refusals:
+        say(f"refused: {refusal.text}")
+
+
+def _print_json(catalogue: Catalogue, own: ReleaseCatalogue, **said: object) -> None:
+    document = {"catalogue": catalogue.label, "software": own.release, **said}
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _shown(own: ReleaseCatalogue, name: str, level: int) -> str:
+    """`metadata.version=25 (4.0-IV3)`, `group.version=1`."""
+    named = f" ({own.names[level]})" if name == METADATA_VERSION else ""
+    return f"{name}={level}{named}"
+
+
+def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
+    return ConfigError(
+        f"--release-version {text}: expected a metadata.version of Kafka {own.release} or a "
+        f"release up to it ({', '.join(own.names.values())}), found none such. Name one of them, "
+        "or newer software with --software RELEASE."
+    )
+
+
+def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
+    if name != METADATA_VERSION and name not in own.features:
+        expected = ", ".join((METADATA_VERSION, *own.features))
+        found = f"the feature {name}"
+    elif not own.knows(name, level):
+        levels = own.known_levels(name)
+        expected = f"a level of {name} from {levels[0]} to {levels[-1]}"
+        found = str(level)
+    else:
+        return
+    raise ConfigError(
+        f"--feature {name}={level}: Kafka {own.release} knows {expected}; found {found}. "
+        "Name one of them, or newer software with --software RELEASE."
+    )

@@ -1,0 +1,88 @@
+"""One cluster and one request as plain values: what the controller, a backend or a person holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from featurelib.core.dialect import Dialect
+from featurelib.feature import Role, UpgradeType
+
+Range = tuple[int, int]
+Features = dict[str, Range]  # a profile: feature → supported range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A broker or a controller: half of a process where it is both."""
+
+    node_id: int
+    role: Role
+    supported: Features = field(default_factory=dict)
+    release: str = ""
+    registered: bool = True
+    fenced: bool = False
+    running: bool = True  # it answers now
+    voter: bool = False
+    ignored: bool = False  # registered, and left out of the live brokers (ZooKeeper mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What is true of one cluster; `finalized` maps a feature to (minimum, level)."""
+
+    release: str  # of the active controller
+    nodes: tuple[Node, ...] = ()
+    active: int = -1
+    finalized: dict[str, Range] = field(default_factory=dict)
+    cached: dict[str, Range] | None = None  # None: the controller's cache is up to date
+    kraft_record: int = 0
+    raft_level: int = 0
+    off: bool = False
+    migrating: bool = False
+    node_missing: bool = False
+    blind: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One entry of an UpdateFeatures request. `kind` is the wire's UpgradeType code."""
+
+    feature: str
+    level: int
+    kind: int = UpgradeType.UPGRADE
+    allow_downgrade: bool = False  # wire version 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One UpdateFeatures request, and to whom it goes."""
+
+    updates: tuple[Update, ...]
+    version: int = 1  # of the wire protocol
+    validate_only: bool = False
+    timeout_ms: int = 60_000
+    to_active: bool = True
+    authorized: bool = True
+
+
+Case = tuple[Cluster, Request]
+
+
+def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
+    """The updates that count where a name stands more than once; each keeps its first place."""
+    if duplicates == "each":
+        return list(updates)
+    kept: dict[str, Update] = {}
+    for update in updates:
+        if duplicates == "last" or update.feature not in kept:
+            kept[update.feature] = update
+    return list(kept.values())
+
+
+def kind_of(update: Update, version: int, dialect: Dialect) -> int:
+    """The upgrade type a controller reads: wire version 0 has a flag instead."""
+    if version > 0:
+        return update.kind
+    flag = dialect.can.upgrade_type_v0 == "allow_downgrade" and update.allow_downgrade
+    return UpgradeType.SAFE_DOWNGRADE if flag else UpgradeType.UPGRADE

@@ -1,0 +1,130 @@
+"""How far back a level can go without loss, and from where on there is no way back.
+
+Arrays in, arrays out: R clusters or questions, W = levels from 0 up to the catalogue's width.
+Whether a level may be had again is the rules' answer alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+
+from featurelib.catalogue import ReleaseCatalogue, Tables
+from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
+from featurelib.core.dialect import Capability
+from featurelib.core.rules import RULES
+from featurelib.feature import METADATA_VERSION, UpgradeType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footing:
+    """Where each of R clusters stands with metadata.version."""
+
+    release: Ints  # [R] of the active controller, a position in the tables
+    level: Levels  # [R] finalized
+    min_version: Levels  # [R] the highest of the nodes' lowest
+    max_version: Levels  # [R] the lowest of the nodes' highest
+    needed_by_others: Levels  # [R] what the other finalized levels need of it
+
+    @classmethod
+    def alone(cls, tables: Tables, release: Ints, level: Levels) -> Footing:
+        """Every node runs what the controller runs, and no other level needs anything."""
+        code = tables.feature_code(METADATA_VERSION)
+        return cls(
+            release=release,
+            level=level,
+            min_version=tables.oldest[release, code].astype(np.int32),
+            max_version=tables.newest_unstable[release, code].astype(np.int32),
+            needed_by_others=np.zeros(len(level), dtype=np.int32),
+        )
+
+
+HELD_BY = (
+    "unknown_metadata_version",
+    "lossy_safe_downgrade",
+    "unsupported_by_node",
+    "below_metadata_floor",
+    "dependant_broken",
+)
+
+
+def held(tables: Tables, where: Footing, can: Capability) -> dict[str, Flags]:
+    """For each rule that can hold a level up: which metadata.versions below it refuses, [R, W].
+
+    A safe downgrade of one request is asked for; several in a row never get further, because what
+    one of them loses the whole way loses (KIP-778, Downgrades; MetadataVersion).
+    """
+    levels = np.arange(tables.width, dtype=np.int32)
+    current = np.minimum(where.level, tables.width - 1)[:, None]
+    known = tables.level_known[where.release, tables.feature_code(METADATA_VERSION)]
+    rows = SimpleNamespace(
+        level=np.broadcast_to(levels, known.shape),
+        current=current,
+        kind=np.int32(UpgradeType.SAFE_DOWNGRADE),
+        loses=tables.lossy(where.release[:, None], current.astype(np.int16), levels.astype("i2")),
+        known_level=known,
+        min_version=where.min_version[:, None],
+        max_version=where.max_version[:, None],
+        silent=np.False_,
+        metadata_floor=np.int32(can.metadata_floor),
+        needed_by_others=where.needed_by_others[:, None],
+    )
+    below = rows.level < current
+    return {name: RULES[name].ask(rows) & below for name in HELD_BY}
+
+
+def downgrade_floor(tables: Tables, where: Footing, can: Capability) -> Levels:
+    """[R] the lowest metadata.version that can be had without losing metadata; the present one if
+    nothing lower can, -1 if the controller's release does not know the present one."""
+    refused = np.logical_or.reduce(list(held(tables, where, can).values()))
+    levels = np.arange(tables.width, dtype=np.int32)
+    free = ~refused & (levels < where.level[:, None])
+    lowest = np.where(free.any(axis=1), free.argmax(axis=1), where.level)
+    return np.where(_known(tables, where), lowest, NOT_HERE).astype(np.int32)
+
+
+def _known(tables: Tables, where: Footing) -> Flags:
+    code = tables.feature_code(METADATA_VERSION)
+    inside = (where.level >= 0) & (where.level < tables.width)
+    known: Flags = tables.level_known[where.release, code, np.where(inside, where.level, 0)]
+    return inside & known
+
+
+def point_of_no_return(tables: Tables, where: Footing, target: Levels, can: Capability) -> Levels:
+    """[R] the first metadata.version on the way up to `target` from which the present one cannot be
+    had again; -1 if it can from everywhere. Levels the controller's release does not know are no
+    step of the way (KIP-778, Downgrades)."""
+    levels = np.arange(tables.width, dtype=np.int32)
+    steps = (where.level[:, None] < levels) & (levels <= target[:, None])
+    steps &= tables.level_known[where.release, tables.feature_code(METADATA_VERSION)]
+    row, step = np.nonzero(steps)
+    there = Footing(
+        release=where.release[row],
+        level=step.astype(np.int32),
+        min_version=where.min_version[row],
+        max_version=where.max_version[row],
+        needed_by_others=where.needed_by_others[row],
+    )
+    lost = np.zeros_like(steps)
+    for refused in held(tables, there, can).values():
+        lost[row, step] |= refused[
+            np.arange(len(row)), np.minimum(where.level[row], tables.width - 1)
+        ]
+    return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
+
+
+def floor_of_other(software: ReleaseCatalogue, feature: str, level: int) -> int:
+    """The lowest level a feature other than metadata.version goes back to from `level`: 0, but
+    nothing takes an irreversible level back (kraft.version, KAFKA-16538)."""
+    return max((n for n in _never_back(software, feature) if n <= level), default=0)
+
+
+def no_return_of_other(software: ReleaseCatalogue, feature: str, level: int, target: int) -> int:
+    """The first irreversible level of the feature above `level`, up to `target`; -1 for none."""
+    return min((n for n in _never_back(software, feature) if level < n <= target), default=NOT_HERE)
+
+
+def _never_back(software: ReleaseCatalogue, feature: str) -> list[int]:
+    return [v.level for v in software.levels if v.feature == feature and v.irreversible]

@@ -1,0 +1,231 @@
+"""The smallest set of nodes to fix that unlocks each next level of each feature (N1, N2).
+
+A level is unlocked when the policy passes it once these nodes run other software, or are gone.
+Every node has to support a level, so the set is exactly who does not, for the level and for what it
+depends on; only among levels that a dependency leaves open is there something to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import SimpleNamespace
+
+import numpy as np
+
+from featurelib.catalogue import Catalogue, Dependency
+from featurelib.core.cluster import Case, Cluster, Features, Node, Range, Request, Update
+from featurelib.core.fitting import fits
+from featurelib.core.moves import level_of, software_of
+from featurelib.core.rows import NodeRows
+from featurelib.core.rules import RULES
+from featurelib.core.tried import policy, refused_by
+from featurelib.feature import METADATA_VERSION, Role
+
+
+class Action(StrEnum):
+    """What to do about a node that is in the way."""
+
+    UPGRADE = "upgrade"  # its software
+    DOWNGRADE = "downgrade"  # it no longer knows so low a level
+    UNREGISTER = "unregister"  # a ghost: registered, and not running
+    REMOVE_VOTER = "remove from the quorum"  # a ghost that is a voter, or start it again
+    REGISTER = "register"  # a voter that never did: start it with 3.7 or later, or remove it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """One node, and what to do about it."""
+
+    role: Role
+    node_id: int
+    action: Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlock:
+    """One level of one feature: whom to fix, what has to move with it, and what no fix helps."""
+
+    feature: str
+    level: int
+    release: str  # the first whose production software supports all of it; "" = none known
+    fixes: tuple[Fix, ...]  # none: nothing holds it but `also`
+    needs: tuple[tuple[str, int], ...]  # levels of other features it depends on, not yet there
+    also: tuple[str, ...]  # rules that refuse it all the same
+
+
+def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, ...]:
+    """The levels of `feature` above the finalized one that some node supports, lowest first.
+
+    For a feature no release knows only the ends of the nodes' ranges: in between nothing changes.
+    """
+    ranges = [node.supported[feature] for node in cluster.nodes if feature in node.supported]
+    current, seen = level_of(cluster, feature), max((high for _, high in ranges), default=0)
+    if feature == METADATA_VERSION:
+        known = set(catalogue.names)
+    elif feature in catalogue.features:
+        known = {level.level for level in catalogue.levels if level.feature == feature}
+    else:
+        known = {end for ends in ranges for end in ends}
+    return tuple(sorted(level for level in known if current < level <= seen))
+
+
+def refusing(
+    nodes: Sequence[Node], questions: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], tuple[Node, ...]]:
+    """Who of `nodes` does not support each (feature, level): QuorumFeatures.reasonNotSupported."""
+    asked = [(question, node) for question in questions for node in nodes]
+    ranges = [_range(node, feature) for (feature, _), node in asked]
+    level = np.array([level for (_, level), _ in asked], dtype=np.int32)
+    rows = NodeRows(
+        lowest=level,
+        level=level,
+        min_version=np.array([low for low, _ in ranges], dtype=np.int32),
+        max_version=np.array([high for _, high in ranges], dtype=np.int32),
+    )
+    hit = RULES["unsupported_by_node"].ask(rows).reshape(len(questions), len(nodes))
+    return {
+        question: tuple(node for node, bad in zip(nodes, row, strict=True) if bad)
+        for question, row in zip(questions, hit, strict=True)
+    }
+
+
+def _range(node: Node, feature: str) -> Range:
+    """As the strict policy reads silence: metadata.version 1, of all others nothing (KIP-778)."""
+    return node.supported.get(feature, (1, 1) if feature == METADATA_VERSION else (0, 0))
+
+
+def unlocks(cluster: Cluster, catalogue: Catalogue) -> tuple[Unlock, ...]:
+    """Every next level of every feature, by feature and level, with the least that unlocks it."""
+    names = sorted({n for node in cluster.nodes for n in node.supported} | set(cluster.finalized))
+    rungs = {name: ladder(cluster, name, catalogue) for name in names}
+    asked = [(name, level) for name in names for level in rungs[name]]
+    if not asked:
+        return ()
+    choices = {one: list(_choices(cluster, catalogue, rungs, dict([one]))) for one in asked}
+    questions = {move for some in choices.values() for moves in some for move in moves.items()}
+    offenders = refusing(cluster.nodes, sorted(questions))
+    chosen = {one: _least(choices[one], offenders) for one in asked}
+    now = _codes([_case(cluster, moves) for moves in chosen.values()], catalogue)
+    fixed = []
+    for moves, codes in zip(chosen.values(), now, strict=True):
+        wanted = {(n.role, n.node_id): n for move in moves.items() for n in offenders[move]}
+        if "voter_not_registered" in codes:
+            voters = [n for n in cluster.nodes if n.voter and not n.registered]
+            wanted |= {(n.role, n.node_id): n for n in voters}
+        fixes = tuple(
+            Fix(role=n.role, node_id=n.node_id, action=_action(n, moves, codes))
+            for _, n in sorted(wanted.items())
+        )
+        fixed.append((fixes, _first_release(cluster, catalogue, moves)))
+    then = [
+        _case(_repaired(cluster, fixes, moves, release), moves)
+        for moves, (fixes, release) in zip(chosen.values(), fixed, strict=True)
+    ]
+    return tuple(
+        Unlock(
+            feature=feature,
+            level=level,
+            release=release,
+            fixes=fixes,
+            needs=tuple(sorted(set(chosen[feature, level].items()) - {(feature, level)})),
+            also=tuple(sorted(codes)),
+        )
+        for (feature, level), (fixes, release), codes in zip(
+            asked, fixed, _codes(then, catalogue), strict=True
+        )
+    )
+
+
+Moves = dict[str, int]
+
+
+def _choices(
+    cluster: Cluster, catalogue: Catalogue, rungs: Mapping[str, Sequence[int]], moves: Moves
+) -> Iterator[Moves]:
+    """Every way to move what `moves` depend on with them, to one of the levels that are enough."""
+    for feature, level in moves.items():
+        for needed in _needs(cluster, catalogue, feature, level):
+            there = moves.get(needed.other, level_of(cluster, needed.other))
+            if there >= needed.least:
+                continue
+            enough = [rung for rung in rungs.get(needed.other, ()) if rung > needed.least]
+            for rung in (needed.least, *enough):
+                yield from _choices(cluster, catalogue, rungs, {**moves, needed.other: rung})
+            return
+    yield moves
+
+
+def _needs(
+    cluster: Cluster, catalogue: Catalogue, feature: str, level: int
+) -> tuple[Dependency, ...]:
+    """By the controller's release, or the first that knows the level at all."""
+    own = software_of(cluster, catalogue)
+    order = [own] if own else []
+    order += [catalogue.of(release.name) for release in catalogue.releases]
+    knowing = next((software for software in order if software.knows(feature, level)), None)
+    return knowing.needs(feature, level) if knowing else ()
+
+
+def _least(choices: list[Moves], offenders: Mapping[tuple[str, int], tuple[Node, ...]]) -> Moves:
+    """The choice with the fewest nodes to fix; of those, the one with the fewest, lowest levels."""
+
+    def cost(moves: Moves) -> tuple[int, int, list[tuple[str, int]]]:
+        who = {(n.role, n.node_id) for move in moves.items() for n in offenders[move]}
+        return len(who), sum(moves.values()), sorted(moves.items())
+
+    return min(choices, key=cost)
+
+
+def _action(node: Node, moves: Moves, codes: frozenset[str]) -> Action:
+    if node.voter and not node.registered and "voter_not_registered" in codes:
+        return Action.REGISTER
+    if not node.running:
+        return Action.REMOVE_VOTER if node.voter else Action.UNREGISTER
+    level = np.array(list(moves.values()), dtype=np.int32)
+    lowest = np.array([_range(node, name)[0] for name in moves], dtype=np.int32)
+    below = RULES["below_local_min"].ask(SimpleNamespace(level=level, local_min=lowest))
+    return Action.DOWNGRADE if below.any() else Action.UPGRADE
+
+
+def _first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
+    """The oldest release whose production software supports the levels there would be."""
+    levels = {name: level for name, (_, level) in cluster.finalized.items()} | moves
+    return next((fit.release for fit in fits(levels, catalogue) if fit.joins), "")
+
+
+def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
+    """The cluster once every fix is done: ghosts gone, and everybody else of that release."""
+    todo = {(fix.role, fix.node_id): fix.action for fix in fixes}
+    local = Role.CONTROLLER if _kraft(cluster) else Role.BROKER
+    nodes, own = [], cluster.release
+    for node in cluster.nodes:
+        action = todo.get((node.role, node.node_id))
+        if action is None:
+            nodes.append(node)
+        elif action not in (Action.UNREGISTER, Action.REMOVE_VOTER):
+            known = node.supported | _wider(node, moves)
+            nodes.append(replace(node, registered=True, supported=known, release=release))
+            own = release if (node.role, node.node_id) == (local, cluster.active) else own
+    return replace(cluster, nodes=tuple(nodes), release=own)
+
+
+def _kraft(cluster: Cluster) -> bool:
+    return any(node.role is Role.CONTROLLER for node in cluster.nodes)
+
+
+def _wider(node: Node, moves: Moves) -> Features:
+    ends = {name: (*_range(node, name), level) for name, level in moves.items()}
+    return {name: (min(values), max(values)) for name, values in ends.items()}
+
+
+def _case(cluster: Cluster, moves: Moves) -> Case:
+    updates = tuple(Update(feature=name, level=level) for name, level in sorted(moves.items()))
+    return cluster, Request(updates=updates)
+
+
+def _codes(cases: Sequence[Case], catalogue: Catalogue) -> list[frozenset[str]]:
+    """The rules of the policy that refuse each request."""
+    mode = "kraft" if _kraft(cases[0][0]) else "zk"
+    return refused_by(cases, policy(mode), catalogue.tables)

@@ -1,0 +1,82 @@
+"""The prose of the generated pages; everything else in them is read from the code."""
+
+from __future__ import annotations
+
+RULES_INTRO = """
+A rule is one boolean mask over columns: it says which updates, or which nodes, offend. No rule
+knows a release; a [dialect](dialects.md) says which rules one generation of controllers asks, in
+which order and in which words. The name of a rule is the code of its finding. The number behind a
+dialect is the row in that dialect's table; † marks rows that were read in Kafka's source and that
+no recording reaches (`featurelib rules NAME` says why). Levels and columns:
+[vocabulary](vocabulary.md).
+"""
+
+ASKS_NOBODY = (
+    "No dialect asks it of an update: nodes that belong to a cluster are judged by it, against "
+    "what is finalized already."
+)
+
+DIALECTS_INTRO = """
+A dialect is how one generation of controllers answers UpdateFeatures. It is a table
+(`featurelib/core/dialects/*.toml`), not code. Two more are of no release: `kip` is the literal
+reading of KIP-584, KIP-778 and KIP-1022, to show where texts and code part; `strict` is
+everything the texts or any generation ask for. READY needs `strict` and the cluster's own
+dialect.
+
+How to read it: a request first meets the *door*, rows about the request as a whole; the first
+that holds is the answer, with no results. Then every update meets the rows in their order. The
+controller's answer for an update is the first row it violates; an audit shows all of them. Where
+`atomic` holds, the first update that fails, in `update_order`, refuses the whole request. † marks
+rows that were read in Kafka's source and that no recording reaches. `featurelib conformance`
+compares the tables with recorded answers of real controllers: [conformance](conformance.md).
+"""
+
+# Where the comment beside a line of the code is too short for a reader, or there is none.
+MEANINGS = {
+    "wire_versions": "versions of UpdateFeatures that the generation answers",
+    "catalogue": "which features and levels exist: those of the controller's `own` release or any",
+    "update_order": "the order in which updates are judged, so which is the first to fail",
+    "validate_only": "a request to judge only is `honoured`, or `ignored`: it is applied",
+    "upgrade_type_v0": "wire version 0: all are upgrades, or its flag `allow_downgrade` is read",
+    "kraft_version": "`plain`: a feature like others; `record`: the controller's own record "
+    "counts, nodes show the raft layer's level; `ignored_record`: that record is not looked at; "
+    "`raft`: the raft layer keeps it",
+    "kraft_version_leaks": "kraft.version moves although the request is refused",
+    "metadata_floor": "the lowest metadata.version that may be set",
+    "metadata_needed": "the metadata.version that a level of 1 or more of another feature needs",
+    "controllers_register_from": "the metadata.version from which controllers register (KIP-919)",
+    "code": "the error code of a refusal; 35 is UNSUPPORTED_VERSION",
+    "directories_from": "the metadata.version from which brokers name log directories; – is never",
+    "broker_exits": "a broker that does not fit exits; else it logs a fault and stops following",
+    "system_from": "the inter.broker.protocol.version that switches the system on",
+    "schema_2_from": "the inter.broker.protocol.version that writes schema 2 of the features node",
+    "brokers": "what brokers compare with their own software",
+    "controllers": "what controllers compare with their own software",
+}
+GROUPS = {
+    "live_brokers": "those that run and are not fenced",
+    "quorum": "every voter, the active controller too",
+    "voters": "the voters beside the active controller",
+    "reachable_controllers": "the other controllers that answer now",
+    "registered_controllers": "the other controllers that registered",
+    "none": "nodes are not walked one by one",
+}
+
+ORDERS = {
+    "none": "The answer names no node, or only one is asked",
+    "id": "Kafka walks the voters by id",
+    "hash": "Buckets of a table of 16, doubled over three quarters; ties as inserted",
+    "table": "Slots of a table of 2 that doubles, by the top bits of id × −7046029254386353131; "
+    "later insertions first within a slot",
+}
+
+PLACEHOLDERS = """
+## Placeholders of an answer
+
+`{feature}` `{level}` what is asked for · `{current}` what it is compared with · `{finalized_min}`
+the finalized minimum · `{local_min}` the controller's own · `{node}` the offender's id,
+`{node_min}` `{node_max}` its range, `{node_range}` the same as Kafka prints it (`7`, `1+`, `0-2`)
+· `{verb}` downgrade for a safe downgrade, else upgrade · `{active}` the active controller ·
+`{dependency}` `{dependency_level}` what is missing · `{oldest_known}` `{newest_known}` levels of
+metadata.version the controller's release knows.
+"""

@@ -1,0 +1,41 @@
+"""Markdown from values, and what a class says of its members in the comments beside them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+
+MEMBER = re.compile(r"^    (?P<name>\w+)(?:: [^=#]+)?(?: = [^#]+?)?(?:  # (?P<comment>.+))?$")
+GENERATED = "<!-- Generated: .venv/bin/python -m scripts.write_docs -->"
+
+
+def comments_of(owner: type) -> dict[str, str]:
+    """Each member of a class with the comment on its line; empty where there is none."""
+    found = {}
+    for line in inspect.getsource(owner).splitlines()[1:]:
+        member = MEMBER.match(line)
+        if member and not line.strip().startswith(('"""', "@", "def ", "return ")):
+            found[member["name"]] = member["comment"] or ""
+    return found
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; what a cell holds is shown as it is."""
+    lines = [_row(head), "|" + "---|" * len(head)]
+    lines += [_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def code(text: object) -> str:
+    """A name or value, as code."""
+    return f"`{text}`"
+
+
+def page(*parts: str) -> str:
+    """The parts with an empty line between them."""
+    return "\n\n".join(part.strip() for part in (parts[0], GENERATED, *parts[1:]) if part) + "\n"

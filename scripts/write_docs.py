@@ -1,0 +1,223 @@
+"""Writes docs/rules.md, docs/dialects.md and docs/vocabulary.md from what the code itself says.
+
+.venv/bin/python -m scripts.write_docs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+
+from featurelib.core.dialect import Absence, Asks, Dialect, Order, load
+from featurelib.core.rows import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
+from featurelib.rulebook import (
+    DIALECTS,
+    UNRECORDED,
+    Entry,
+    Question,
+    describe,
+    questions,
+    rulebook,
+)
+from scripts.docs_texts import (
+    ASKS_NOBODY,
+    DIALECTS_INTRO,
+    GROUPS,
+    MEANINGS,
+    ORDERS,
+    PLACEHOLDERS,
+    RULES_INTRO,
+)
+from scripts.markdown import code, comments_of, page, table
+from scripts.write_vocabulary import vocabulary_page
+
+DOCS = Path(__file__).parents[1] / "docs"
+# Sections of a dialect's table beside its capabilities and the words around those of its rules.
+SECTIONS = ("registration", "protection", "election")
+UNSEEN = "†"  # read in the source, and in no recording
+
+
+def rules_page() -> str:
+    """Every rule: sentence, source, columns, finding, and which dialects ask it in which words."""
+    entries = rulebook().values()
+    contents = [
+        [f"[{entry.rule.name}](#{entry.rule.name})", entry.rule.sentence, _spoken(entry)]
+        for entry in entries
+    ]
+    return page(
+        "# Rules",
+        RULES_INTRO,
+        table(["rule", "sentence", "asked in"], contents),
+        *(part for entry in entries for part in _rule(entry)),
+    )
+
+
+def _spoken(entry: Entry) -> str:
+    """All dialects that ask a rule, in short."""
+    if len(entry.dialects) == len(DIALECTS):
+        return "all"
+    return ", ".join(entry.dialects) or "none"
+
+
+def _rule(entry: Entry) -> list[str]:
+    rule, wording = entry.rule, entry.wording
+    meanings = NODE_COLUMNS if rule.about_nodes else UPDATE_COLUMNS
+    reads = ", ".join(f"{code(name)} ({meanings[name]})" for name in rule.columns)
+    said = [
+        f"- Source: {rule.source}",
+        f"- Reads: {reads}",
+        f"- Finding ({wording.severity.value}): {wording.message}",
+        f"- Remedy: {wording.remedy}",
+    ]
+    said += [f"- Command: {code(wording.command)}"] if wording.command else []
+    asked = [[_places(group), _scope(group[0]), _words(group[0])] for group in entry.groups]
+    head = ["dialects, and as which row", "on which updates, of whom", "answer"]
+    shown = table(head, asked) if asked else ASKS_NOBODY
+    return [f"## {rule.name}", rule.sentence, "\n".join(said), shown]
+
+
+def _places(group: tuple[Question, ...]) -> str:
+    return ", ".join(f"{q.dialect} {q.position}{_mark(q)}" for q in group)
+
+
+def _mark(question: Question) -> str:
+    return f" {UNSEEN}" if question.id in UNRECORDED else ""
+
+
+def _scope(question: Question) -> str:
+    door = "at the door" if question.at_door else ""
+    return ", ".join(part for part in (door, describe(question.row)) if part) or "every update"
+
+
+def _words(question: Question) -> str:
+    row = question.row
+    if not row.says:
+        return "a finding, no answer"
+    said = f"{row.code_number}: {code(row.says)}"
+    if row.says_absent != row.says:
+        said += f"; if it is not listed {code(row.says_absent)}"
+    return said
+
+
+def dialects_page() -> str:
+    """The capabilities side by side, what the words mean, and each dialect's rows in order."""
+    tables = [load(name) for name in DIALECTS]
+    groups = [[code(name), meaning] for name, meaning in _members(Asks)]
+    absences = [[code(name), meaning] for name, meaning in _members(Absence)]
+    orders = [[code(name), f"{meaning}. {ORDERS[name]}"] for name, meaning in _members(Order)]
+    scopes = [[code(name), scope.sentence] for name, scope in SCOPES.items()]
+    return page(
+        "# Dialects",
+        DIALECTS_INTRO,
+        "## Capabilities side by side",
+        _side_by_side(tables, lambda dialect: dialect.can),
+        _meanings(tables[0].can),
+        "## Scopes: on which updates a row is asked",
+        table(["where", "asked if"], scopes),
+        "## Groups: whom a row asks",
+        table(["asks", "who that is"], groups),
+        table(["a node does not list the feature", "meaning"], absences),
+        "## Orders: which offender is named",
+        table(["order", "meaning"], orders),
+        *(part for section in SECTIONS for part in _section(section, tables)),
+        PLACEHOLDERS,
+        *(part for dialect in tables for part in _dialect(dialect)),
+    )
+
+
+def _members(owner: type[Asks] | type[Absence] | type[Order]) -> list[tuple[str, str]]:
+    comments = comments_of(owner)
+    return [(each.value, GROUPS.get(each.value) or comments[each.name]) for each in owner]
+
+
+def _side_by_side(tables: list[Dialect], of: Callable[[Dialect], object]) -> str:
+    first = of(tables[0])
+    names = [f.name for f in fields(first) if not _is_text(f.name)]  # type: ignore[arg-type]
+    rows = [[code(name), *(_value(getattr(of(d), name)) for d in tables)] for name in names]
+    return table(["", *(dialect.name for dialect in tables)], rows)
+
+
+def _is_text(name: str) -> bool:
+    return name.startswith("says") or name == "race"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "–"
+    if isinstance(value, tuple):
+        return " ".join(str(part) for part in value) or "–"
+    return str(value) if value not in ("", 0, None) else "–"
+
+
+def _meanings(section: object) -> str:
+    comments = comments_of(type(section))
+    rows = [
+        [code(field.name), MEANINGS.get(field.name) or comments[field.name]]
+        for field in fields(section)  # type: ignore[arg-type]  # a dataclass
+        if not _is_text(field.name)
+    ]
+    return table(["", "means"], rows)
+
+
+def _section(name: str, tables: list[Dialect]) -> list[str]:
+    first = getattr(tables[0], name)
+    return [
+        f"## {name.capitalize()}",
+        str(type(first).__doc__),
+        _side_by_side(tables, lambda dialect: getattr(dialect, name)),
+        _meanings(first),
+    ]
+
+
+def _dialect(dialect: Dialect) -> list[str]:
+    path = resources.files("featurelib.core").joinpath("dialects", f"{dialect.name}.toml")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    about = [line[1:].strip() for line in lines[: lines.index("")]]
+    rows = [
+        [
+            f"{'door ' if question.at_door else ''}{question.position}{_mark(question)}",
+            f"[{question.row.code}](rules.md#{question.row.code})",
+            describe(question.row) or "every update",
+            _words(question),
+        ]
+        for question in questions(dialect.name)
+    ]
+    return [
+        f"## {dialect.name}",
+        " ".join(about),
+        f"Releases: {', '.join(dialect.releases) or 'none; no Kafka answers so'}.",
+        table(["", "rule", "on which updates, of whom", "answer"], rows),
+        "\n".join(_texts(dialect)),
+    ]
+
+
+def _texts(dialect: Dialect) -> list[str]:
+    """What a dialect says beside the words of its rules."""
+    said = []
+    for section in ("text", *SECTIONS):
+        values = getattr(dialect, section)
+        for field in fields(values):
+            text = getattr(values, field.name)
+            if text and (section == "text" or _is_text(field.name)):
+                said.append(f"- {section}, {field.name}: {code(text)}")
+    return said
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "rules.md": rules_page,
+    "dialects.md": dialects_page,
+    "vocabulary.md": vocabulary_page,
+}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, write in PAGES.items():
+        (DOCS / name).write_text(write(), encoding="utf-8")
+        print(f"docs/{name}")
+
+
+if __name__ == "__main__":
+    main()

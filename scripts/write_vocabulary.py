@@ -1,0 +1,146 @@
+"""docs/vocabulary.md: the words of the domain, findings, and the columns rules are written in."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.findings import wordings
+from featurelib.core.rows import NODE_COLUMNS, UPDATE_COLUMNS
+from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness
+from featurelib.rulebook import rulebook
+from featurelib.schema import FINDING
+from scripts.markdown import code, comments_of, page, table
+
+INTRO = """
+One word each, in code, tables, reports and docs. A *version* is an end of a range; a *level* is
+chosen.
+"""
+WORDS = {
+    "node": "A broker or a controller. A process that is both is two nodes with one id.",
+    "supported version range": "`min_version`..`max_version`: what a node's software can do with a "
+    "feature. A node that does not list a feature supports 0-0, or nothing, by its dialect.",
+    "finalized version level": "`max_version_level`, in rules `level`: what the cluster has agreed "
+    "to use. 0 is not finalized. Only 2.7 to 3.2 in ZooKeeper mode also keep a finalized minimum.",
+    "epoch": "How new an answer about finalized levels is: the version of the features node in "
+    "ZooKeeper mode, an offset of the metadata log on KRaft. -1: this witness does not know.",
+    "upgrade type": "What an update says it does; a level goes down only under a type for it.",
+    "validate only": "A field of the request: judge it, write nothing. ZooKeeper mode ignores it.",
+    "dry run": "An option of ours: nothing is sent at all.",
+    "landing line": "One JSON object: what one listener, ZooKeeper node or tool said once.",
+    "capture": "A folder of landing lines of one cluster.",
+    "profile": "One distinct map from feature to supported range; a node advertises one.",
+    "snapshot": "One cluster as of a time, as one row: what every node said, who is registered.",
+    "witness": "Who said what is finalized. They may disagree; epochs of two kinds never compare.",
+    "finding": "Something wrong, missing or in the way, with a stable code and its evidence.",
+    "verdict": "What may be finalized for one feature of one cluster.",
+    "ceiling": "The highest level worth asking for: the production default of the newest software "
+    "there; for features nobody catalogues the highest level any node supports.",
+    "target": "The level to finalize next.",
+    "plan": "Steps and requirements: what to send, and what must still be true when it is sent.",
+    "step": "One UpdateFeatures request of a plan.",
+    "requirement": "A level, range or registration that a plan rests on.",
+    "approval": "A signed statement that names one plan by its digest, and expires.",
+    "outcome": "What became of an update, a step or a plan: applied, rejected or unknown.",
+    "dialect": "How one generation of controllers answers; `strict` and `kip` are two more.",
+    "catalogue": "Features, levels, names, dependencies and lossy steps, as dated data.",
+    "exchange": "One recorded request: the cluster before, what was asked and answered, the "
+    "levels after.",
+}
+# Members whose line in the code has no comment.
+MEMBERS: dict[str, str] = {
+    "Role.BROKER": "serves clients; in ZooKeeper mode one of them is the controller",
+    "Role.CONTROLLER": "keeps the metadata log on KRaft; one of them is active",
+    "UpgradeType.UPGRADE": "the level goes up",
+    "UpgradeType.SAFE_DOWNGRADE": "the level goes down, and no metadata is lost",
+    "UpgradeType.UNSAFE_DOWNGRADE": "it goes down, and metadata may be lost; no Kafka does it",
+    "Verdict.READY": "some level above the finalized one passes everything now",
+    "Verdict.BLOCKED": "no level above passes, and what holds it is named",
+    "Verdict.UP_TO_DATE": "finalized at the ceiling",
+    "Verdict.UNKNOWN": "evidence that could change the answer is missing",
+    "Phase.ROLLING": "nodes of more than one kind of software run",
+    "Phase.ROLLED_NOT_FINALIZED": "all nodes support more than what is finalized",
+    "Phase.FINALIZED": "what the software can do is finalized",
+    "Phase.SYSTEM_OFF": "inter.broker.protocol.version is below 2.7, so nothing can be finalized",
+    "Phase.UNKNOWN": "the evidence does not say",
+    "Severity.INFO": "worth knowing",
+}
+ENUMS: tuple[type[Enum], ...] = (Role, Witness, UpgradeType, Verdict, Phase, Severity)
+
+
+def vocabulary_page() -> str:
+    """Words, the values they take, finding codes, and the columns of rules."""
+    return page(
+        "# Vocabulary",
+        INTRO,
+        table(["word", "meaning"], [[f"**{word}**", text] for word, text in WORDS.items()]),
+        "## Values",
+        *(part for owner in ENUMS for part in _enum(owner)),
+        "## Findings",
+        _findings_intro(),
+        table(["code", "severity", "says", "rests on", "remedy"], _findings()),
+        "## Findings of rules",
+        "What a rule asks, of whom and in which words: [rules](rules.md).",
+        table(["code", "severity", "says", "remedy"], _rule_findings()),
+        "## Columns of rules about nodes",
+        "One row for each update and each profile of nodes that must answer.",
+        _columns(NODE_COLUMNS),
+        "## Columns of rules about updates",
+        "One row for each update. A rule names the columns it reads as its arguments.",
+        _columns(UPDATE_COLUMNS),
+    )
+
+
+def _enum(owner: type[Enum]) -> list[str]:
+    comments = comments_of(owner)
+    rows = [
+        [code(_shown(each)), comments.get(each.name) or MEMBERS[f"{owner.__name__}.{each.name}"]]
+        for each in owner
+    ]
+    return [
+        f"### {owner.__name__}",
+        (owner.__doc__ or "").strip().split("\n")[0],
+        table(["", ""], rows),
+    ]
+
+
+def _shown(member: Enum) -> str:
+    """A wire code stands beside its name; a text is itself."""
+    return f"{member.name} {member.value}" if isinstance(member.value, int) else str(member.value)
+
+
+def _findings_intro() -> str:
+    names = ", ".join(code(name) for name in FINDING.names)
+    return (
+        "A finding is a row with these columns, null where they do not apply: " + names + ". "
+        "`{placeholders}` of its words are columns; `detail` is what was seen. Severities are "
+        "defaults: `conf/audit.toml` may change them. These are about evidence and nodes:"
+    )
+
+
+def _findings() -> list[list[str]]:
+    book = rulebook()
+    asked = {name for name, entry in book.items() if entry.questions}
+    rows = []
+    for name, wording in wordings(load(STRICT)).items():
+        if name not in asked:
+            remedy = (
+                f"{wording.remedy} {code(wording.command)}" if wording.command else wording.remedy
+            )
+            severity = wording.severity.value
+            rows.append([code(name), severity, wording.message, wording.source, remedy])
+    return rows
+
+
+def _rule_findings() -> list[list[str]]:
+    rows = []
+    for name, entry in rulebook().items():
+        if entry.questions:
+            wording = entry.wording
+            link = f"[{name}](rules.md#{name})"
+            rows.append([link, wording.severity.value, wording.message, wording.remedy])
+    return rows
+
+
+def _columns(columns: dict[str, str]) -> str:
+    return table(["column", "meaning"], [[code(name), text] for name, text in columns.items()])

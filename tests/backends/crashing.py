@@ -1,0 +1,29 @@
+"""Updates an embedded cluster until it is killed: `python -m tests.backends.crashing FILE`.
+
+Every request moves two levels at once, so a state between two of them would show. A line is
+printed when an answer has been given, so whoever reads it knows what must be on the disk.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.catalogue import load
+from featurelib.core.cluster import Request, Update
+from featurelib.feature import UpgradeType
+
+
+def main() -> None:
+    with EmbeddedCluster(sys.argv[1], load().tables, mode="zk") as cluster:
+        level = cluster.cluster.finalized["f"][1]
+        while True:
+            kind = UpgradeType.UPGRADE if level == 1 else UpgradeType.SAFE_DOWNGRADE
+            level = 3 - level
+            updates = tuple(Update(feature=name, level=level, kind=kind) for name in "fg")
+            answered = cluster.update_features(Request(updates=updates))
+            print(cluster.epoch, len(answered.violations), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,329 @@
+"""The commands about levels: whole output and exit code, against Kafka's own tools where they are
+recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from featurelib.cli.app import COMMANDS, make_app
+from tests.core.recorded import formats, mappings, table
+
+ROOT = Path(__file__).parents[2]
+OVERLAY = """
+[[feature_level]]
+feature = "acme.version"
+level = 0
+default_from = "3.3-IV3"
+stable_since = "4.1"
+[[feature_level]]
+feature = "acme.version"
+level = 1
+default_from = "4.1-IV0"
+stable_since = "4.1"
+dependency = "metadata.version=26"
+[[release_feature]]
+release = "4.1"
+feature = "acme.version"
+newest_stable = 1
+newest_unstable = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command line."""
+    result = CliRunner().invoke(make_app(), args, prog_name="featurelib")
+    return result.exit_code, result.stdout, result.stderr
+
+
+def told(*args: str) -> str:
+    """The message of a command line that cannot be used."""
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    return err
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> str:
+    path = tmp_path / "acme.toml"
+    path.write_text(OVERLAY, encoding="utf-8")
+    return str(path)
+
+
+def test_version_mapping_prints_what_the_real_tool_of_each_release_prints() -> None:
+    for tool, asked, levels in mappings():
+        option = ("--release-version", asked) if asked else ()
+        code, out, err = run("version-mapping", "--software", tool, *option)
+        if levels is None:
+            assert (code, out) == (2, "")
+            assert err.startswith(f"error: --release-version {asked}: expected a metadata.version")
+            continue
+        name = (
+            asked
+            or {25: "4.0-IV3", 27: "4.1-IV1", 29: "4.2-IV1", 30: "4.3-IV0", 33: "4.4-IV2"}[
+                levels["metadata.version"]
+            ]
+        )
+        lines = [f"{feature}={level}" for feature, level in levels.items()]
+        lines[0] += f" ({name})"
+        assert (code, out, err) == (0, "\n".join(lines) + "\n", "")
+
+
+def test_version_mapping_without_options_is_the_newest_release() -> None:
+    assert run("version-mapping") == run("version-mapping", "--software", "4.4.0")
+
+
+def test_version_mapping_as_json() -> None:
+    code, out, err = run(
+        "version-mapping", "--release-version", "3.9", "--software", "4.0", "--json"
+    )
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "catalogue": "2026-11-21",
+        "software": "4.0",
+        "release_version": "3.9-IV0",
+        "levels": {
+            "metadata.version": 21,
+            "kraft.version": 1,
+            "transaction.version": 0,
+            "group.version": 0,
+            "eligible.leader.replicas.version": 0,
+        },
+    }
+
+
+def test_a_version_that_is_not_known_is_told_with_those_that_are() -> None:
+    assert told("version-mapping", "--release-version", "4.1", "--software", "4.0") == (
+        "error: --release-version 4.1: expected a metadata.version of Kafka 4.0 or a release up to "
+        "it (3.3-IV3, 3.4-IV0, 3.5-IV0, 3.5-IV1, 3.5-IV2, 3.6-IV0, 3.6-IV1, 3.6-IV2, 3.7-IV0, "
+        "3.7-IV1, 3.7-IV2, 3.7-IV3, 3.7-IV4, 3.8-IV0, 3.9-IV0, 4.0-IV0, 4.0-IV1, 4.0-IV2, 4.0-IV3, "
+        "4.1-IV0), found none such. Name one of them, or newer software with --software RELEASE.\n"
+    )
+
+
+def test_software_that_is_not_known_is_told_with_those_that_are() -> None:
+    assert told("version-mapping", "--software", "2.8.1") == (
+        "error: --software 2.8.1: expected a release of the catalogue of 2026-11-21 (3.3, 3.4, "
+        "3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, 4.3, 4.4), found none such. Name one of them, or "
+        "add it with --overlay FILE.\n"
+    )
+
+
+def test_feature_dependencies_prints_what_the_real_tool_of_each_release_prints() -> None:
+    names = {"21": "3.9-IV0", "23": "4.0-IV1"}
+    for row in table("feature_dependencies.csv"):
+        text = f"{row['feature']}={row['level']}"
+        code, out, err = run("feature-dependencies", "--software", row["tool"], "--feature", text)
+        if row["needs"] == "unknown":
+            assert (code, out) == (2, "")
+            assert err.startswith(f"error: --feature {text}: Kafka ")
+        elif row["needs"]:
+            level = row["needs"].removeprefix("metadata.version=")
+            wanted = f"{text} requires:\n    metadata.version={level} ({names[level]})\n"
+            assert (code, out, err) == (0, wanted, "")
+        else:
+            assert (code, out.startswith(text), err) == (0, True, "")
+            assert out.endswith(" has no dependencies.\n")
+
+
+def test_feature_dependencies_of_several_features() -> None:
+    features = ("--feature", "group.version=1", "--feature", "eligible.leader.replicas.version=1")
+    assert run("feature-dependencies", *features, "--feature", "metadata.version=17") == (
+        0,
+        "group.version=1 has no dependencies.\n"
+        "eligible.leader.replicas.version=1 requires:\n"
+        "    metadata.version=23 (4.0-IV1)\n"
+        "metadata.version=17 (3.7-IV2) has no dependencies.\n",
+        "",
+    )
+    code, out, _ = run("feature-dependencies", *features, "--json")
+    assert code == 0
+    assert json.loads(out)["dependencies"] == {
+        "group.version=1": {},
+        "eligible.leader.replicas.version=1": {"metadata.version": 23},
+    }
+
+
+@pytest.mark.parametrize("text", ["group.version", "group.version=", "=1", "a=-1", "a=1.0", "a=³"])
+def test_what_is_no_feature_and_level_is_told(text: str) -> None:
+    assert told("feature-dependencies", "--feature", text) == (
+        f"error: --feature {text}: expected NAME=LEVEL with a whole number up to 32767, as "
+        f"group.version=1, found {text!r}. What a release version means in numbers is what "
+        "`featurelib version-mapping --release-version VERSION` says.\n"
+    )
+
+
+@pytest.mark.parametrize("level", ["32768", "99999", "9" * 5000])
+def test_a_level_that_no_request_can_carry_is_told(level: str) -> None:
+    assert "expected NAME=LEVEL" in told("feature-dependencies", "--feature", f"a={level}")
+
+
+def test_a_feature_named_twice_is_told() -> None:
+    assert told("initial-levels", "--software", "4.0", "--feature", "a=1", "--feature", "a=2") == (
+        "error: --feature a=2: expected a once, found it twice (a=1 before). Keep one of them.\n"
+    )
+
+
+def test_a_level_and_a_feature_that_are_not_known_are_told() -> None:
+    assert told("feature-dependencies", "--feature", "group.version=9") == (
+        "error: --feature group.version=9: Kafka 4.4 knows a level of group.version from 0 to 1; "
+        "found 9. Name one of them, or newer software with --software RELEASE.\n"
+    )
+    assert told("feature-dependencies", "--feature", "share.version=1", "--software", "4.0") == (
+        "error: --feature share.version=1: Kafka 4.0 knows metadata.version, kraft.version, "
+        "transaction.version, group.version, eligible.leader.replicas.version; found the feature "
+        "share.version. Name one of them, or newer software with --software RELEASE.\n"
+    )
+
+
+def test_initial_levels_says_what_the_real_tool_of_each_release_writes_or_refuses() -> None:
+    compared = 0
+    for recorded in formats():
+        request = recorded.request
+        if not (request.static_voters or request.dynamic_quorum):
+            continue  # no flag of ours leaves the quorum open
+        args = [a for a in recorded.args if a not in ("--standalone", "--no-initial-controllers")]
+        args += ["--dynamic-quorum"] * request.dynamic_quorum + ["--unstable"] * request.unstable
+        code, out, err = run("initial-levels", "--software", recorded.tool, *args)
+        compared += 1
+        if recorded.levels is None:
+            release = recorded.tool[:3]
+            assert (code, out) == (3, "")
+            assert err == (
+                f"refused: {recorded.says}\nkafka-storage.sh format of {release} would write "
+                f"nothing. What it knows: featurelib version-mapping --software {release}\n"
+            )
+        else:
+            said = dict(line.split(" ")[0].split("=") for line in out.splitlines())
+            assert said.pop("kraft.version", "0") == str(
+                int(request.dynamic_quorum and recorded.tool != "3.8.1")
+            )
+            assert {name: int(level) for name, level in said.items()} == recorded.levels
+            assert (code, err) == (0, "")
+    assert compared == 66
+
+
+def test_initial_levels_in_full() -> None:
+    assert run("initial-levels", "--software", "4.1.2", "--dynamic-quorum") == (
+        0,
+        "metadata.version=27 (4.1-IV1)\neligible.leader.replicas.version=1\ngroup.version=1\n"
+        "kraft.version=1\ntransaction.version=2\n",
+        "",
+    )
+
+
+def test_initial_levels_as_json() -> None:
+    args = ("initial-levels", "--software", "4.0", "--release-version", "3.9", "--json")
+    code, out, err = run(*args)
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "catalogue": "2026-11-21",
+        "software": "4.0",
+        "levels": {"metadata.version": 21},
+        "refusals": [],
+    }
+    code, out, err = run(*args, "--feature", "eligible.leader.replicas.version=1")
+    text = "eligible.leader.replicas.version could not be set to 1 because it depends on "
+    text += "metadata.version level 23"
+    assert code == 3
+    assert json.loads(out)["refusals"] == [{"code": "dependency", "text": text}]
+    assert err.startswith(f"refused: {text}\n")
+
+
+def test_a_preview_cluster() -> None:
+    assert run("initial-levels", "--software", "3.9", "--preview") == (
+        0,
+        "metadata.version=1 (3.0-IV1)\n",
+        "",
+    )
+    assert run("initial-levels", "--software", "4.0", "--preview") == (
+        3,
+        "",
+        "refused: Kafka 4.0 reads no cluster without a metadata.version record: start its "
+        "controllers with 3.3 to 3.9 and finalize 3.3-IV3 first.\n",
+    )
+    assert told("initial-levels", "--software", "3.9", "--preview", "--unstable") == (
+        "error: --preview: expected no other option than --software, --overlay and --json, since "
+        "such a cluster was formatted without any. Leave --preview out for a new cluster.\n"
+    )
+
+
+def test_an_overlay_is_used_and_said(overlay: str) -> None:
+    code, out, err = run("version-mapping", "--software", "4.1", "--overlay", overlay)
+    assert (code, out.splitlines()[-1]) == (0, "acme.version=1")
+    assert err.startswith(f"catalogue 2026-11-21 + overlay {overlay} (3 rows, ")
+    feature = ("--feature", "acme.version=1", "--json", "--overlay", overlay)
+    code, out, _ = run("feature-dependencies", "--software", "4.1", *feature)
+    assert json.loads(out)["catalogue"] in err
+    args = ("--release-version", "4.0", "--feature", "acme.version=1", "--overlay", overlay)
+    code, out, err = run("initial-levels", "--software", "4.1", *args)
+    assert (code, out) == (3, "")
+    assert "acme.version could not be set to 1 because it depends on metadata.version" in err
+
+
+def test_an_overlay_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.toml")
+    assert told("version-mapping", "--overlay", missing) == (
+        f"error: --overlay {missing}: expected a TOML file, found: No such file or directory. Copy "
+        "conf/catalogue-overlay.toml and name the copy.\n"
+    )
+    assert "Is a directory" in told("version-mapping", "--overlay", str(tmp_path))
+    broken = tmp_path / "broken.toml"
+    broken.write_text("\n[[release]]\nrelease = 4", encoding="utf-8")
+    assert told("version-mapping", "--overlay", str(broken)) == (
+        f"error: {broken}:2: [[release]] number 1: release: expected a text, found 4. "
+        "conf/catalogue-overlay.toml explains every table and key.\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_with_an_example_that_runs(command: str) -> None:
+    code, out, _ = run(command, "--help")
+    examples = [line.split() for line in out.splitlines() if line.startswith("      featurelib ")]
+    assert code == 0
+    assert examples
+    for _, *args in examples:
+        assert run(*args)[0] == 0
+    assert "Exit codes: 0 done" in " ".join(out.split())
+
+
+def test_help_lists_every_command() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
+    assert "..." not in out.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("args", [("no-such",), ("initial-levels",), ("version-mapping", "--x")])
+def test_a_command_line_that_cannot_be_read_is_usage(args: tuple[str, ...]) -> None:
+    assert "Usage: featurelib" in told(*args)
+
+
+def test_the_module_is_the_command_and_needs_no_spark() -> None:
+    script = (
+        "import runpy, sys\n"
+        "sys.argv = ['featurelib', 'initial-levels', '--software', '3.3']\n"
+        "try:\n"
+        "    runpy.run_module('featurelib', run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    heavy = {'pyspark', 'delta', 'pandas', 'deltalake'} & set(sys.modules)\n"
+        "    print(end.code, sorted(heavy))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("metadata.version=7 (3.3-IV3)\n0 []\n", "")

@@ -1,0 +1,83 @@
+"""How a night is entered: options that cannot be used, and the help, all before Spark starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from featurelib.cli.night import choose_places, expect_folder, expect_landing
+from featurelib.errors import ConfigError, NoEvidenceError
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS = sorted(path.stem for path in (ROOT / "jobs").glob("*.py"))
+ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
+
+
+def run_job(job: str, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "jobs" / f"{job}.py"), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a file"
+    path.write_text("kept")
+    return path
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}/below/it"])
+def test_a_file_is_no_place_for_tables_or_reports(file: Path, form: str) -> None:
+    uri = form.format(file)
+    for option in ("--tables", "--out"):
+        with pytest.raises(ConfigError) as raised:
+            expect_folder(option, uri)
+        said = str(raised.value)
+        assert said.startswith(f"{option} {uri}: expected a folder or URI, found the file {file};")
+        assert "nothing was written" in said
+        assert said.endswith(f"Name a folder with {option} FOLDER; it is made if it is not there.")
+    assert file.read_text() == "kept"
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/new/deep", "file:{}", "s3a://bucket{}", "hdfs:{}"])
+def test_a_folder_that_is_there_or_can_be_made_is_a_place(tmp_path: Path, form: str) -> None:
+    expect_folder("--tables", form.format(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_night_refuses_both(file: Path, tmp_path: Path) -> None:
+    tables, out = str(tmp_path / "tables"), str(tmp_path / "out")
+    with pytest.raises(ConfigError, match="--tables"):
+        choose_places(None, str(file), out, None, None, None)
+    with pytest.raises(ConfigError, match="--out"):
+        choose_places(None, tables, str(file), None, None, None)
+    assert choose_places(None, tables, out, None, None, None).tables == tables
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_says_so_in_one_line_before_it_starts_spark(job: str, file: Path) -> None:
+    landing = ("--landing", ROOT / "data" / "samples") if job in ("ingest", "nightly") else ()
+    ended = run_job(job, *landing, "--tables", file)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"error: --tables {file}: expected a folder or URI, found the file")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_landing_file_of_every_ending_is_one(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(NoEvidenceError) as raised:
+        expect_landing(str(tmp_path))
+    assert f"*.{ending}" in str(raised.value)
+    (tmp_path / f"lines.{ending}").write_text("")
+    expect_landing(str(tmp_path))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_help_and_usage_errors_show_the_command_a_person_types(job: str) -> None:
+    assert f"Usage: ./spark-submit.sh {job} [OPTIONS]" in run_job(job, "--help").stdout
+    ended = run_job(job, "--nonsense")
+    assert ended.returncode == 2
+    assert f"Try './spark-submit.sh {job} --help' for help." in ended.stderr

@@ -1,0 +1,86 @@
+"""Which nodes do not support a level, and how a controller says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tests.core.controllers.java import ids_in_map_order, ids_in_table_order, range_text
+from tests.core.controllers.words import CONTROLLER, Cluster, Node, Range, Refusal, Update, refuse
+
+NOTHING: Range = (0, 0)
+
+
+def outside(level: int, span: Range) -> bool:
+    return level < span[0] or level > span[1]
+
+
+def bad(update: Update, why: str) -> str:
+    """How KRaft controllers begin."""
+    return f"Invalid update version {update.level} for feature {update.feature}. {why}"
+
+
+def words_of(who: str, node: Node, update: Update) -> str:
+    low, high = node.supported.get(update.feature, NOTHING)
+    if high == 0:
+        return bad(update, f"{who} {node.node_id} does not support this feature.")
+    only = range_text(low, high)
+    return bad(update, f"{who} {node.node_id} only supports versions {only}")
+
+
+def not_supported(who: str, nodes: Iterable[Node], update: Update) -> Refusal | None:
+    """The first node whose range the level is outside of; an unlisted feature reads [0, 0]."""
+    unfit = [n for n in nodes if outside(update.level, n.supported.get(update.feature, NOTHING))]
+    if not unfit:
+        return None
+    said = [words_of(who, node, update) for node in unfit]
+    return Refusal(said[0], frozenset(said))
+
+
+def not_supported_locally(local: Node, update: Update) -> Refusal | None:
+    return not_supported("Local controller", [local], update)
+
+
+def not_listed_or_supported(brokers: Iterable[Node], update: Update) -> Refusal | None:
+    """3.3 to 3.6: a broker must list the feature, whatever the level."""
+    said = []
+    for node in brokers:
+        span = node.supported.get(update.feature)
+        if span is None:
+            said.append(bad(update, f"Broker {node.node_id} does not support this feature."))
+        elif outside(update.level, span):
+            supports = f"It supports {span[0]} to {span[1]}."
+            text = f"Broker {node.node_id} does not support the given version. {supports}"
+            said.append(bad(update, text))
+    return Refusal(said[0], frozenset(said)) if said else None
+
+
+def ordered(nodes: list[Node], order: Callable[[list[int]], list[int]]) -> list[Node]:
+    by_id = {node.node_id: node for node in nodes}
+    return [by_id[number] for number in order([node.node_id for node in nodes])]
+
+
+def brokers_in_map_order(cluster: Cluster) -> list[Node]:
+    return ordered(cluster.brokers(), ids_in_map_order)
+
+
+def brokers_in_table_order(cluster: Cluster) -> list[Node]:
+    return ordered(cluster.brokers(), ids_in_table_order)
+
+
+def other_controllers(cluster: Cluster, local: Node) -> list[Node]:
+    """The registered controllers beside the one that judges, in the table's order."""
+    registered = [n for n in cluster.nodes if n.role == CONTROLLER and n.registered]
+    return [n for n in ordered(registered, ids_in_table_order) if n.node_id != local.node_id]
+
+
+def reachable_voters(cluster: Cluster, local: Node) -> list[Node]:
+    others = [n for n in cluster.quorum() if n.node_id != local.node_id]
+    return [n for n in others if n.running and n.registered]
+
+
+def voter_not_registered(cluster: Cluster, local: Node, update: Update) -> Refusal | None:
+    for node in cluster.quorum():
+        if node.node_id != local.node_id and not node.registered:
+            text = "has not registered, and may not support this feature"
+            return refuse(bad(update, f"controller {node.node_id} {text}"))
+    return None

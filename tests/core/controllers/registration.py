@@ -1,0 +1,147 @@
+"""Which registrations a controller accepts, and in which words it refuses the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.core.controllers.asking import outside
+from tests.core.controllers.protections import incompatible
+from tests.core.controllers.words import (
+    CONTROLLER,
+    KRAFT,
+    METADATA,
+    SERVER_ERROR,
+    UNSUPPORTED,
+    Cluster,
+    Node,
+    Range,
+    minor,
+)
+
+OLD = "It wants a version between"
+NEW = "The broker wants a version between"
+TOO_OLD = "The current MetadataVersion is too old to support controller registrations."
+NO_DIRECTORIES = "No directories specified in request"
+# From these metadata.versions on brokers name their log directories, and controllers register.
+DIRECTORIES, CONTROLLERS = 17, 15
+
+
+@dataclass(frozen=True)
+class Registered:
+    """`message` is the one in the order the node lists its features; `any_of` are all of them."""
+
+    accepted: bool
+    code: int | None = None
+    message: str | None = None
+    any_of: frozenset[str] = frozenset()
+
+
+ACCEPTED = Registered(True)
+
+
+def register(generation: str, cluster: Cluster, node: Node) -> Registered:
+    if generation.startswith("zk-"):
+        return register_in_zookeeper(generation, cluster, node)
+    if generation == "kip":
+        return register_by_the_texts(cluster, node)
+    if node.role == CONTROLLER:
+        return register_controller(generation, cluster)
+    if number(generation) >= (3, 7) and lacks_directories(cluster, node):
+        return refused(SERVER_ERROR, [NO_DIRECTORIES])
+    if number(generation) <= (3, 7):
+        return register_37(cluster, node)
+    if number(generation) == (3, 8):
+        return register_38(cluster, node)
+    return register_39(generation, cluster, node)
+
+
+def number(generation: str) -> tuple[int, int]:
+    return minor(generation.split("-")[1])
+
+
+def refused(code: int | None, messages: list[str]) -> Registered:
+    if not messages:
+        return ACCEPTED
+    return Registered(False, code, messages[0], frozenset(messages))
+
+
+def register_in_zookeeper(generation: str, cluster: Cluster, node: Node) -> Registered:
+    """The broker looks itself, before it registers; nobody answers it, it stops."""
+    if minor(cluster.ibp) < (2, 7) or cluster.status != "Enabled":
+        return ACCEPTED
+    levels = cluster.finalized or {}
+    return refused(None, [text for _, text in incompatible(generation, levels, node.supported)])
+
+
+def register_controller(generation: str, cluster: Cluster) -> Registered:
+    """Before 3.7 controllers do not register at all; their ranges are not compared."""
+    old = cluster.levels().get(METADATA, 1) < CONTROLLERS
+    if number(generation) >= (3, 7) and old:
+        return refused(UNSUPPORTED, [TOO_OLD])
+    return ACCEPTED
+
+
+def lacks_directories(cluster: Cluster, node: Node) -> bool:
+    asked_for = cluster.levels().get(METADATA, 1) >= DIRECTORIES
+    return asked_for and minor(node.release) < (3, 7)
+
+
+def listed(node: Node, metadata: Range) -> dict[str, Range]:
+    """What the broker lists; metadata.version, when it does not, as the oldest release would."""
+    return node.supported | ({} if METADATA in node.supported else {METADATA: metadata})
+
+
+def register_37(cluster: Cluster, node: Node) -> Registered:
+    """3.3 to 3.7: only what the broker lists and what is finalized."""
+    levels = {METADATA: 1} | cluster.levels()
+    start = "Unable to register because the broker does not support version"
+    return refused(
+        UNSUPPORTED,
+        [
+            f"{start} {levels[name]} of {name}. {OLD} {span[0]} and {span[1]}, inclusive."
+            for name, span in listed(node, (1, 1)).items()
+            if name in levels and outside(levels[name], span)
+        ],
+    )
+
+
+def register_38(cluster: Cluster, node: Node) -> Registered:
+    """3.8: everything the broker lists; what is not finalized counts as 0."""
+    levels = {METADATA: 1} | cluster.levels()
+    start = "Unable to register because the broker does not support version"
+    return refused(
+        UNSUPPORTED,
+        [
+            f"{start} {levels.get(name, 0)} of {name}. {OLD} {span[0]} and {span[1]}, inclusive."
+            for name, span in listed(node, (1, 1)).items()
+            if outside(levels.get(name, 0), span)
+        ],
+    )
+
+
+def register_39(generation: str, cluster: Cluster, node: Node) -> Registered:
+    """3.9 to 4.4: as 3.8, and what is finalized but not listed counts as [0, 0]."""
+    oldest = 1 if generation == "kraft-3.9" else 7
+    levels = {METADATA: 1} | cluster.levels()
+    levels[KRAFT] = cluster.raft
+    spans = listed(node, (oldest, oldest))
+    spans |= {name: (0, 0) for name, level in levels.items() if level and name not in spans}
+    start = "Unable to register because the broker does not support finalized version"
+    return refused(
+        UNSUPPORTED,
+        [
+            f"{start} {levels.get(name, 0)} of {name}. {NEW} {span[0]} and {span[1]}, inclusive."
+            for name, span in spans.items()
+            if outside(levels.get(name, 0), span)
+        ],
+    )
+
+
+def register_by_the_texts(cluster: Cluster, node: Node) -> Registered:
+    """Every finalized level has to be in the range of every node that joins."""
+    said = []
+    for name, level in sorted(cluster.levels().items()):
+        span = node.supported.get(name)
+        if level > 0 and (span is None or outside(level, span)):
+            said.append(f"The broker does not support level {level} of {name}.")
+    return refused(UNSUPPORTED, said)

@@ -1,0 +1,332 @@
+"""An overlay adds or replaces rows, is remembered, and is refused where it contradicts itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from featurelib.catalogue import load, with_overlay
+from featurelib.catalogue.checks import contradictions
+from featurelib.catalogue.rows import read_rows
+from featurelib.errors import ConfigError
+
+SHIPPED = Path(__file__).parents[2] / "conf" / "catalogue-overlay.toml"
+VERSION = """
+[[metadata_version]]
+level = 35
+name = "4.5-IV1"
+release = "4.5"
+loses_metadata_below = true
+"""
+FEATURE = """
+[[feature_level]]
+feature = "acme.version"
+level = 0
+default_from = "3.3-IV3"
+stable_since = "4.1"
+[[feature_level]]
+feature = "acme.version"
+level = 1
+default_from = "4.1-IV0"
+stable_since = "4.1"
+dependency = "metadata.version=26;group.version=1"
+[[release_feature]]
+release = "4.1"
+feature = "acme.version"
+newest_stable = 0
+newest_unstable = 1
+"""
+BUILD = """
+[[release]]
+release = "4.1-acme"
+based_on = "4.1"
+oldest_metadata_version = 7
+oldest_bootstrap = 7
+newest_stable = 26
+newest_unstable = 29
+"""
+
+
+def told(text: str | bytes) -> str:
+    with pytest.raises(ConfigError) as error:
+        with_overlay(load(), text, "acme.toml")
+    return str(error.value)
+
+
+def test_the_shipped_overlay_changes_nothing() -> None:
+    assert with_overlay(load(), SHIPPED.read_bytes(), "conf/catalogue-overlay.toml") is load()
+    assert load().label == load().dated == "2026-11-21"
+
+
+def test_the_examples_in_the_shipped_overlay_can_be_used() -> None:
+    lines = SHIPPED.read_text(encoding="utf-8").splitlines()
+    rows = [line[2:] for line in lines if re.match(r"# (\[\[\w+\]\]|[a-z_]+ = )", line)]
+    catalogue = with_overlay(load(), "\n".join(rows), "examples")
+    assert catalogue.of("4.1-acme").defaults(27)["acme.tiering.version"] == 1
+    assert catalogue.of("4.5").newest_stable == 35
+    assert catalogue.level_name("metadata.version", 35) == "4.5-IV1"
+    assert catalogue.overlay is not None
+    assert len(catalogue.overlay.rows) == 7
+
+
+def test_the_package_s_own_rows_contradict_nothing() -> None:
+    assert list(contradictions(read_rows())) == []
+
+
+def test_every_contradiction_is_found_not_only_the_first() -> None:
+    rows = read_rows()
+    broken = [replace(row, dependency="?", stable_since="?") for row in rows.feature_level[:2]]
+    found = list(contradictions(replace(rows, feature_level=(*broken, *rows.feature_level[2:]))))
+    assert [fault.column for fault in found] == ["stable_since", "dependency"] * 2
+
+
+def test_every_row_of_the_package_says_where_it_is_from() -> None:
+    assert [row for _, row in read_rows().every() if not row.source] == []
+
+
+def test_a_level_is_added() -> None:
+    catalogue = with_overlay(load(), VERSION, "acme.toml")
+    assert catalogue.level_of("4.5-IV1") == catalogue.newest_known("metadata.version") == 35
+    assert 35 in catalogue.loses_metadata_below
+    assert load().level_of("4.5-IV1") is None
+
+
+def test_a_row_is_replaced() -> None:
+    text = VERSION.replace("35", "30").replace("4.5-IV1", "4.3-IV0").replace("true", "false")
+    catalogue = with_overlay(load(), text, "acme.toml")
+    assert 30 not in catalogue.loses_metadata_below
+    assert not catalogue.of("4.3").changes_metadata(30, 29)
+    assert load().of("4.3").changes_metadata(30, 29)
+
+
+def test_a_feature_is_known_where_a_release_says_so() -> None:
+    catalogue = with_overlay(load(), FEATURE, "acme.toml")
+    own = catalogue.of("4.1")
+    assert own.known_levels("acme.version") == (0, 1)
+    assert own.known_levels("acme.version", unstable=False) == (0,)
+    assert own.features[-1] == "acme.version"
+    assert [(d.other, d.least) for d in own.needs("acme.version", 1)] == [
+        ("metadata.version", 26),
+        ("group.version", 1),
+    ]
+    assert catalogue.of("4.2").known_levels("acme.version") == ()
+    assert "acme.version" in catalogue.features
+    code = catalogue.tables.feature_code("acme.version")
+    assert catalogue.tables.level_known[:, code].sum() == 4
+
+
+def test_a_build_has_what_its_base_release_has() -> None:
+    catalogue = with_overlay(load(), BUILD + FEATURE, "acme.toml")
+    build, base = catalogue.of("4.1-acme"), load().of("4.1")
+    assert build.features == base.features
+    assert build.dependencies == base.dependencies
+    assert (build.newest_stable, build.based_on) == (26, "4.1")
+    assert catalogue.release_named("4.1-acme") == "4.1-acme"
+    assert build.level_of("4.1") == 26
+
+
+def test_a_level_beyond_the_tables_makes_them_wider() -> None:
+    text = VERSION.replace("35", "300")
+    build = BUILD.replace("newest_unstable = 29", "newest_unstable = 300")
+    catalogue = with_overlay(load(), text + build, "acme.toml")
+    assert catalogue.tables.width == 301
+    assert catalogue.tables.level_known.shape == (14, 7, 301)
+    assert catalogue.of("4.1-acme").changes_metadata(300, 33)
+
+
+def test_the_catalogue_remembers_the_overlay() -> None:
+    catalogue = with_overlay(load(), VERSION, "acme.toml")
+    assert catalogue.overlaid("metadata_version", 35)
+    assert not catalogue.overlaid("metadata_version", 34)
+    assert not load().overlaid("metadata_version", 34)
+    assert re.fullmatch(
+        r"2026-11-21 \+ overlay acme\.toml \(1 row, [0-9a-f]{12}\)", catalogue.label
+    )
+    assert "(4 rows, " in with_overlay(load(), VERSION + FEATURE, "acme.toml").label
+
+
+def test_the_digest_is_of_what_the_rows_say() -> None:
+    def digest(text: str, name: str = "acme.toml") -> str:
+        overlay = with_overlay(load(), text, name).overlay
+        assert overlay is not None
+        return overlay.digest
+
+    assert digest(VERSION + FEATURE) == digest("# note\n" + FEATURE + VERSION, "other.toml")
+    assert digest(VERSION) != digest(VERSION.replace("true", "false"))
+
+
+def test_the_same_row_twice_is_one() -> None:
+    assert "(1 row, " in with_overlay(load(), VERSION + VERSION, "acme.toml").label
+
+
+NEXT = " conf/catalogue-overlay.toml explains every table and key."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            VERSION + VERSION.replace("true", "false"),
+            "acme.toml:8: [[metadata_version]] number 2: expected one row for level 35, found "
+            "another that says something else (acme.toml:2: [[metadata_version]] number 1). "
+            "Keep one of them.",
+        ),
+        (
+            FEATURE.replace("group.version=1", "made.up=1"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected a feature and level the "
+            "catalogue has, found made.up=1." + NEXT,
+        ),
+        (
+            FEATURE.replace("group.version=1", "group.version=9"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected a feature and level the "
+            "catalogue has, found group.version=9." + NEXT,
+        ),
+        (
+            FEATURE.replace("group.version=1", "group.version>1"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected FEATURE=LEVEL, several "
+            "with ;, found 'metadata.version=26;group.version>1'." + NEXT,
+        ),
+        (
+            VERSION.replace("4.5-IV1", "4.0-IV3"),
+            "acme.toml:2: [[metadata_version]] number 1: name: expected a name that no other "
+            "metadata.version has, found '4.0-IV3'." + NEXT,
+        ),
+        (
+            VERSION.replace("35", "-1"),
+            "acme.toml:2: [[metadata_version]] number 1: level: expected a level from 0 to 32767, "
+            "found -1." + NEXT,
+        ),
+        (
+            VERSION.replace("level", "lvl"),
+            "acme.toml:2: [[metadata_version]] number 1: expected keys level, name, release, "
+            "loses_metadata_below, purpose, source, found 'lvl'." + NEXT,
+        ),
+        (
+            VERSION.replace("35", '"35"'),
+            "acme.toml:2: [[metadata_version]] number 1: level: expected a whole number, found "
+            "'35'." + NEXT,
+        ),
+        (
+            VERSION.replace("= true", "= 1"),
+            "acme.toml:2: [[metadata_version]] number 1: loses_metadata_below: expected true or "
+            "false, found 1." + NEXT,
+        ),
+        (
+            '[[metadata_version]]\nlevel = 35\nrelease = "4.5"',
+            "acme.toml:1: [[metadata_version]] number 1: expected name, loses_metadata_below too, "
+            "found none." + NEXT,
+        ),
+        (
+            "metadata_version = [{level = 35}]",
+            "acme.toml: [[metadata_version]] number 1: expected name, release, "
+            "loses_metadata_below too, found none." + NEXT,
+        ),
+        ("[release]\nrelease = 1", "acme.toml: expected [[release]], found [release] or a value."),
+        (
+            "[[cluster]]",
+            "acme.toml: expected tables metadata_version, feature_level, release, "
+            "release_feature, release_difference, found 'cluster'." + NEXT,
+        ),
+        ("level = x\n", "acme.toml: expected TOML, found: Invalid value (at line 1, column 9)."),
+        (b"\xff", "acme.toml: expected TOML, found: 'utf-8' codec can't decode byte 0xff"),
+        (
+            BUILD.replace('"4.1"', '"5.0"'),
+            "acme.toml:2: [[release]] number 1: based_on: expected one of 3.3, ",
+        ),
+        (
+            BUILD.replace("newest_stable = 26", "newest_stable = 30"),
+            "acme.toml:2: [[release]] number 1: newest_stable: expected from 7 to 29, found 30.",
+        ),
+        (
+            BUILD.replace("newest_unstable = 29", "newest_unstable = 99"),
+            "acme.toml:2: [[release]] number 1: newest_unstable: expected a metadata.version of "
+            "the catalogue, found 99.",
+        ),
+        (
+            FEATURE.replace("level = 0", "level = 2", 1),
+            "acme.toml:2: [[feature_level]] number 1: level: expected a row for level 0 of "
+            "acme.version too, found 2.",
+        ),
+        (
+            FEATURE.replace("acme.version", "metadata.version"),
+            "acme.toml:2: [[feature_level]] number 1: feature: expected a feature (levels of "
+            "metadata.version are [[metadata_version]]), found metadata.version.",
+        ),
+        (
+            FEATURE.replace("3.3-IV3", "3.3-IV9"),
+            "acme.toml:2: [[feature_level]] number 1: default_from: expected the name of a "
+            "metadata.version, as 4.0-IV3, found '3.3-IV9'.",
+        ),
+        (
+            FEATURE.replace('stable_since = "4.1"', 'stable_since = "4.x"'),
+            "acme.toml:2: [[feature_level]] number 1: stable_since: expected one of 3.3, ",
+        ),
+        (
+            FEATURE.replace("newest_unstable = 1", "newest_unstable = 5"),
+            "acme.toml:13: [[release_feature]] number 1: newest_unstable: expected a level of "
+            "acme.version that the catalogue has, found 5.",
+        ),
+        (
+            FEATURE.replace("newest_stable = 0", "newest_stable = 1").replace(
+                "newest_unstable = 1", "newest_unstable = 0"
+            ),
+            "acme.toml:13: [[release_feature]] number 1: newest_stable: expected at most "
+            "newest_unstable, 0, found 1.",
+        ),
+        (
+            '[[release_feature]]\nrelease = "4.1"\nfeature = "x"\nnewest_stable = 0\n'
+            "newest_unstable = 0",
+            "acme.toml:1: [[release_feature]] number 1: feature: expected one of metadata",
+        ),
+    ],
+)
+def test_an_overlay_that_contradicts_itself_is_told(text: str | bytes, message: str) -> None:
+    assert told(text).startswith(message)
+
+
+DIFFERENCE = """[[release_difference]]
+release = "4.1"
+feature = "FEATURE"
+level = 1
+what = "WHAT"
+value = "VALUE"
+"""
+
+
+@pytest.mark.parametrize(
+    ("feature", "what", "value", "message"),
+    [
+        ("group.version", "name", "x", "what: expected default_from or dependency for group"),
+        ("metadata.version", "dependency", "", "what: expected loses_metadata_below for metadata"),
+        ("metadata.version", "loses_metadata_below", "no", 'value: expected "true" or "false"'),
+        ("group.version", "default_from", "x", "value: expected the name of a metadata.version"),
+        ("group.version", "dependency", "x=1", "value: expected a feature and level the catalogue"),
+        ("made.up", "dependency", "", "feature: expected one of metadata.version, kraft.version"),
+    ],
+)
+def test_a_difference_that_means_nothing_is_told(
+    feature: str, what: str, value: str, message: str
+) -> None:
+    text = DIFFERENCE.replace("FEATURE", feature).replace("WHAT", what).replace("VALUE", value)
+    assert told(text).startswith(f"acme.toml:1: [[release_difference]] number 1: {message}")
+
+
+def test_a_difference_is_of_its_release_only() -> None:
+    text = DIFFERENCE.replace("FEATURE", "group.version").replace("WHAT", "dependency")
+    catalogue = with_overlay(load(), text.replace("VALUE", "metadata.version=26"), "acme.toml")
+    assert [d.least for d in catalogue.of("4.1").needs("group.version", 1)] == [26]
+    assert catalogue.of("4.2").needs("group.version", 1) == ()
+
+
+def test_a_row_that_breaks_another_of_the_package_is_told() -> None:
+    text = VERSION.replace("35", "25").replace("4.5-IV1", "renamed")
+    catalogue = with_overlay(load(), text, "acme.toml")
+    assert catalogue.level_name("metadata.version", 25) == "renamed"
+    text = VERSION.replace("35", "24").replace("4.5-IV1", "renamed")
+    assert told(text).startswith(
+        "acme.toml: feature transaction.version, level 1: default_from: expected the name of a "
+        "metadata.version, as 4.0-IV3, found '4.0-IV2'."
+    )

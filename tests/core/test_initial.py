@@ -1,0 +1,225 @@
+"""The levels of a new cluster against recorded kafka-storage command lines of four releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
+from featurelib.core.initial import Initial, Request, initial_levels, preview_levels
+from featurelib.core.initial_words import load_words
+from tests.core.recorded import Formatted, formats
+
+RECORDED = formats()
+
+
+def own(release: str) -> ReleaseCatalogue:
+    return load().of(release)
+
+
+def asked(software: str, **request: object) -> Initial:
+    return initial_levels(own(software), Request(**request))  # type: ignore[arg-type]
+
+
+def codes(initial: Initial) -> list[str]:
+    return [refusal.code for refusal in initial.refusals]
+
+
+def texts(initial: Initial) -> list[str]:
+    return [refusal.text for refusal in initial.refusals]
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=[f.name for f in RECORDED])
+def test_the_levels_and_words_are_those_of_the_real_tool(recorded: Formatted) -> None:
+    release = load().release_named(recorded.tool)
+    assert release is not None
+    initial = initial_levels(own(release), recorded.request)
+    assert (initial.records or None) == recorded.levels
+    # Each recorded line breaks one rule, so that nothing is said beyond it.
+    assert texts(initial) == ([recorded.says] if recorded.says else [])
+
+
+def test_every_recorded_line_is_compared() -> None:
+    assert {f.tool: sum(g.tool == f.tool for g in RECORDED) for f in RECORDED} == {
+        "3.8.1": 10,
+        "3.9.2": 17,
+        "4.0.1": 21,
+        "4.2.1": 21,
+    }
+
+
+def test_every_release_has_a_tool() -> None:
+    assert list(load_words().tools) == [release.name for release in load().releases]
+
+
+@pytest.mark.parametrize("release", [release.name for release in load().releases])
+def test_without_options_a_cluster_starts_with_the_defaults_of_its_release(release: str) -> None:
+    software = own(release)
+    defaults = software.defaults(software.newest_stable)
+    expected = {name: n for name, n in defaults.items() if n and name != "kraft.version"}
+    assert initial_levels(software, Request()).levels == expected
+
+
+def test_metadata_version_comes_first_and_the_others_by_name() -> None:
+    assert list(asked("4.4", dynamic_quorum=True).levels) == [
+        "metadata.version",
+        "eligible.leader.replicas.version",
+        "group.version",
+        "kraft.version",
+        "share.version",
+        "streams.version",
+        "transaction.version",
+    ]
+
+
+def test_the_quorum_decides_kraft_version_not_the_mapping() -> None:
+    assert "kraft.version" not in asked("4.2").levels
+    dynamic = asked("4.2", dynamic_quorum=True)
+    assert dynamic.levels["kraft.version"] == 1
+    assert "kraft.version" not in dynamic.records
+
+
+@pytest.mark.parametrize(
+    ("release", "level"), [("3.7", 19), ("3.8", 20), ("3.9", 23), ("4.2", 30), ("4.4", 34)]
+)
+def test_with_unstable_features_the_newest_is_the_default_from_3_9(
+    release: str, level: int
+) -> None:
+    assert asked(release, unstable=True).levels["metadata.version"] == level
+
+
+def test_all_refusals_are_said_in_the_order_of_the_tool() -> None:
+    features = {"zzz": 1, "aaa": 2, "kraft.version": 1, "group.version": 7}
+    features |= {"eligible.leader.replicas.version": 1}
+    initial = asked("4.0", release_version="3.9", features=features)
+    assert initial.levels == {}
+    assert texts(initial) == [
+        "Unsupported feature: aaa. Supported features are: eligible.leader.replicas.version, "
+        "group.version, kraft.version, transaction.version",
+        "Unsupported feature: zzz. Supported features are: eligible.leader.replicas.version, "
+        "group.version, kraft.version, transaction.version",
+        "Cannot set kraft.version to 1 unless KIP-853 configuration is present. Try removing the "
+        "--feature flag for kraft.version.",
+        "eligible.leader.replicas.version could not be set to 1 because it depends on "
+        "metadata.version level 23",
+        "No feature:group.version with feature level 7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("release", "request_", "expected"),
+    [
+        ("3.4", {"features": {"metadata.version": 7}}, ["no_feature_flag"]),
+        ("3.4", {"dynamic_quorum": True}, ["no_dynamic_quorum"]),
+        ("3.4", {"release_version": "2.8.1"}, ["before_kraft"]),
+        ("3.4", {"release_version": "3.0"}, ["bootstrap"]),
+        ("3.4", {"release_version": "3.0-IV0"}, ["before_kraft"]),
+        ("3.4", {"release_version": "3.5"}, ["unknown_version"]),
+        ("3.7", {"release_version": "3.8-IV0"}, ["unstable"]),
+        ("3.8", {"features": {"metadata.version": 22}}, ["unknown_level"]),
+        ("3.8", {"features": {"metadata.version": 3}}, ["bootstrap"]),
+        ("3.8", {"release_version": "0.10.2.1"}, ["before_kraft"]),
+        ("3.9", {"features": {"transaction.version": 2}}, ["unknown_feature_level"]),
+        (
+            "3.9",
+            {"release_version": "2.8", "features": {"x": 1}},
+            ["before_kraft", "unsupported_feature"],
+        ),
+        ("4.0", {"features": {"metadata.version": 6}}, ["unknown_level"]),
+        (
+            "4.0",
+            {"release_version": "9", "features": {"metadata.version": 9}},
+            ["unknown_version", "version_twice"],
+        ),
+        ("4.1", {"release_version": "4.2"}, ["unknown_version"]),
+        ("4.1", {"features": {"streams.version": 1}}, ["unknown_feature_level"]),
+        ("4.2", {"features": {"metadata.version": 30}}, ["unstable"]),
+    ],
+)
+def test_a_tool_asks_what_its_release_asks(
+    release: str, request_: dict[str, object], expected: list[str]
+) -> None:
+    assert codes(asked(release, **request_)) == expected
+
+
+def test_the_words_name_what_was_found() -> None:
+    assert texts(asked("3.9", release_version="2.8.1")) == [
+        "metadata.version 2.8-IV1 is too old to be supported."
+    ]
+    assert texts(asked("4.0", features={"metadata.version": 27})) == [
+        "No MetadataVersion with feature level 27. Valid feature levels are from 7 to 26."
+    ]
+    initial = asked(
+        "3.9", release_version="3.2", features={"transaction.version": 1}, unstable=True
+    )
+    assert texts(initial) == [
+        "transaction.version could not be set to 1 because it depends on metadata.version=4 "
+        "(3.3-IV0)",
+        "Bootstrap metadata.version before 3.3-IV0 are not supported. Can't load metadata from "
+        "format command",
+    ]
+
+
+def test_3_8_takes_the_defaults_of_its_newest_version_unless_a_release_version_is_named() -> None:
+    text = """
+[[feature_level]]
+feature = "acme.version"
+level = 0
+default_from = "3.3-IV3"
+stable_since = "3.8"
+[[feature_level]]
+feature = "acme.version"
+level = 1
+default_from = "3.8-IV0"
+stable_since = "3.8"
+[[release_feature]]
+release = "3.8"
+feature = "acme.version"
+newest_stable = 1
+newest_unstable = 1
+"""
+    software = with_overlay(load(), text, "acme.toml").of("3.8")
+    by_level = initial_levels(software, Request(features={"metadata.version": 8}))
+    assert by_level.levels == {"metadata.version": 8, "acme.version": 1}
+    by_name = initial_levels(software, Request(release_version="3.4"))
+    assert by_name.levels == {"metadata.version": 8}
+
+
+def test_a_vendor_build_answers_as_the_release_it_is_based_on() -> None:
+    text = """
+[[release]]
+release = "acme"
+based_on = "4.0"
+oldest_metadata_version = 7
+oldest_bootstrap = 8
+newest_stable = 24
+newest_unstable = 24
+[[release]]
+release = "other"
+oldest_metadata_version = 7
+oldest_bootstrap = 7
+newest_stable = 24
+newest_unstable = 24
+"""
+    catalogue = with_overlay(load(), text, "acme.toml")
+    unknown = initial_levels(catalogue.of("acme"), Request(release_version="4.1"))
+    assert texts(unknown) == [
+        "Version 4.1 is not a valid version. The minimum version is 3.3-IV3 and the maximum "
+        "version is 4.0-IV2"
+    ]
+    # One that is based on nothing answers as the newest tool.
+    newest = initial_levels(catalogue.of("other"), Request(release_version="4.1"))
+    assert texts(newest)[0].startswith("Unknown metadata.version '4.1'. Supported")
+
+
+@pytest.mark.parametrize("release", ["3.3", "3.6", "3.9"])
+def test_a_preview_cluster_is_at_level_1_up_to_3_9(release: str) -> None:
+    assert preview_levels(own(release)) == Initial(levels={"metadata.version": 1}, refusals=())
+
+
+def test_a_preview_cluster_cannot_be_read_from_4_0_on() -> None:
+    initial = preview_levels(own("4.0"))
+    assert initial.levels == {}
+    assert texts(initial) == [
+        "Kafka 4.0 reads no cluster without a metadata.version record: start its controllers with "
+        "3.3 to 3.9 and finalize 3.3-IV3 first."
+    ]
