@@ -72,6 +72,7 @@ class _Batch:
             ),
             "quorum_at": pa.array(quorum_at),
             "quorum_line": pa.array(quorum_line),
+            "controller": pa.array(self.ids[:, self.nodes]),
             "log_end": pa.array(zero),
             "log_at": pa.array(zero),
             "migration": pa.array(none),

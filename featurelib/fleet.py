@@ -54,6 +54,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 controllers=entry.controllers,
                 vouched=entry.registrations_complete,
                 generation=zookeeper_generation(entry.release),
+                release=entry.release,
             )
             for entry in self.cluster
         }

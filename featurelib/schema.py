@@ -116,6 +116,7 @@ SNAPSHOT = pa.schema(
         ("observers", pa.list_(NODE)),
         ("quorum_at", pa.int64()),  # 0 = DescribeQuorum was never answered
         ("quorum_line", pa.int64()),
+        ("controller", pa.int32()),  # who is the active one, as was said last; -1 = not known
         ("log_end", pa.int64()),  # offsets below it are all known; 0 = the log proves nothing
         ("log_at", pa.int64()),
         ("migration", pa.int8()),  # ZK_MIGRATION_STATE_RECORD; -1 = never seen

@@ -39,14 +39,14 @@ All = Annotated[bool, typer.Option("--all", help=f"Every difference, not the fir
 def conformance(
     files: Files = None, show_all: All = False, overlay: OverlayFile = None, as_json: Json = False
 ) -> int:
-    """Whether featurelib answers as a recorded controller did.
+    """Whether featurelib answers as recordings do.
 
     Without FILE the exchanges that ship with featurelib are replayed: one at least for every rule
     that any recording of Kafka 2.7 to 4.4 reached. With files, yours:
 
     \b
         featurelib conformance
-        featurelib conformance recorded/*.jsonl.xz --all
+        featurelib conformance --json
 
     Each exchange is put to an embedded cluster in the recorded state. Compared are the error code,
     the words, the results, the levels afterwards, and whether the epoch moved. What a recording
@@ -57,7 +57,7 @@ def conformance(
     afterwards. docs/conformance.md lists the keys with an example; `release` is the Kafka release
     the controller is built from. Try the request `validate_only` first, or a cluster to throw away.
 
-    Exit codes: 0 no difference, 1 differences, 2 usage, or a file of another form.
+    Exit codes: 0 done, no difference; 1 differences; 2 usage, or a file of another form.
     """
     tables = open_catalogue(overlay).tables
     reports = {}

@@ -14,15 +14,16 @@ import pyarrow as pa
 from featurelib.catalogue import Catalogue
 from featurelib.core import evidence as facts
 from featurelib.core import missing
+from featurelib.core.agreement import agree
 from featurelib.core.bounds import bounds
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import Dialect
-from featurelib.core.evidence import Conditions, Evidence
+from featurelib.core.evidence import Conditions, Evidence, Expected
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
 from featurelib.core.plan import plans
 from featurelib.core.questions import Questions
 from featurelib.core.rules import RULES
-from featurelib.core.target import Judge, search
+from featurelib.core.target import Judge
 from featurelib.core.verdicts import readiness, verdicts
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.schema import INCOMPATIBLE_BROKER
@@ -58,8 +59,9 @@ def judge(
 
     unknown = missing.report(evidence, said)
     incompatible = _incompatible(asking, said)
-    target = search(asking, limits.ceiling)
-    blockers = _blockers(asking, limits.ceiling, target, said)
+    told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
+    target, refusals = agree(asking, told, limits.ceiling, said)
+    blockers = refusals + _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
     unsure = unknown_feature | ~asking.asked.known
     unknown_feature |= asking.rests_on(target, unsure) & (target > asking.asked.current)

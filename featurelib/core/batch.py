@@ -97,6 +97,7 @@ class Batch:
     state: State
     updates: Updates
     dry_run: Flags  # [R] validate only was asked for
+    vendors: bool = False  # a controller knows what it advertises, though no catalogue does
 
     @property
     def requests(self) -> int:

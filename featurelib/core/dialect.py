@@ -137,6 +137,12 @@ class Dialect:
     rules: tuple[RuleRow, ...]
 
     @property
+    def judges_by(self) -> tuple[object, ...]:
+        """What decides, whatever the words: two dialects alike in it never differ in a verdict."""
+        rows = ((row.code, row.where, row.asks, row.absence) for row in self.rules)
+        return (self.can, *rows)
+
+    @property
     def of_updates(self) -> tuple[RuleRow, ...]:
         return tuple(row for row in self.rules if not row.rule.about_nodes)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Flat, Int
+from featurelib.core.columns import Bool, Flat, Int, integers
 from featurelib.core.features_node import Generation
 from featurelib.core.levels import Levels, read_levels
 from featurelib.core.members import Membership
@@ -28,6 +28,7 @@ class Expected:
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner stands for the registrations being complete
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
+    release: str = ""  # of the software that runs there, as 3.9; "" = not told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Evidence:
     oddities: list[list[str]]
     subjects: Subjects
     membership: Membership
+    controller: Int  # node id of the active one by cluster, -1 = not known
     levels: Levels
     answering: Answering
     questions: Questions
@@ -111,6 +113,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         oddities=oddities,
         subjects=subjects,
         membership=membership,
+        controller=integers(batch.column("controller")),
         levels=levels,
         answering=answering,
         questions=questions,

@@ -64,7 +64,7 @@ def fitting_after_lowering(
 ) -> Flags:
     """[R, L]: once everything is lowered as far as that release needs, it may be rolled to.
 
-    `fixed` [R, F] are the levels of other features that nothing lowers, see `never_lowered`;
+    `fixed` [R, F] are the levels that nothing lowers, see `never_lowered` (metadata.version: 0);
     metadata.version goes to any level that loses nothing (KIP-778, Downgrades: the level first,
     then the software).
     """
@@ -79,10 +79,8 @@ def fitting_after_lowering(
         max_version=ranges.max_version[:, [code]],
     )
     holds = ~misfits(levels[:, None], only)[:, :, 0]  # [W, L]
-    others = fixed.copy()
-    others[:, code] = 0
     somewhere: Flags = (free[:, :, None] & holds[None]).any(axis=1)
-    return somewhere & ~misfits(others, ranges).any(axis=2)
+    return somewhere & ~misfits(fixed, ranges).any(axis=2)
 
 
 def never_lowered(catalogue: Catalogue, names: Sequence[str], levels: Levels) -> Levels:

@@ -6,16 +6,21 @@ Whether a level may be had again is the rules' answer alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 
-from featurelib.catalogue import ReleaseCatalogue, Tables
+from featurelib.catalogue import Catalogue, ReleaseCatalogue, Tables
+from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
 from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
+from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import Capability
 from featurelib.core.rules import RULES
 from featurelib.feature import METADATA_VERSION, UpgradeType
+
+_FIRST = 1  # 3.0-IV1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,46 @@ class Footing:
             max_version=tables.newest_unstable[release, code].astype(np.int32),
             needed_by_others=np.zeros(len(level), dtype=np.int32),
         )
+
+
+def footing_of(clusters: Sequence[Cluster], catalogue: Catalogue) -> Footing:
+    """Where these clusters stand: every node counts, fenced, stopped and silent ones too. A node or
+    cluster that says nothing of metadata.version is at 3.0-IV1 (KIP-778)."""
+    silence = {METADATA_VERSION: (_FIRST, _FIRST)}
+    rows = []
+    for cluster in clusters:
+        ends = [(silence | node.supported)[METADATA_VERSION] for node in cluster.nodes]
+        release = catalogue.release_named(cluster.release)
+        levels = {name: level for name, (_, level) in cluster.finalized.items()}
+        rows.append(
+            (
+                catalogue.tables.release_code(ANY if release is None else release),
+                levels.get(METADATA_VERSION, _FIRST),
+                max((low for low, _ in ends), default=0),
+                min((high for _, high in ends), default=0),
+                _needed(catalogue.of(ANY if release is None else release), levels),
+            )
+        )
+    columns = np.array(rows, dtype=np.int32).reshape(-1, 5).T
+    return Footing(
+        release=columns[0].astype(np.int64),
+        level=columns[1],
+        min_version=columns[2],
+        max_version=columns[3],
+        needed_by_others=columns[4],
+    )
+
+
+def _needed(software: ReleaseCatalogue, levels: Mapping[str, int]) -> int:
+    """What the finalized levels of other features need of metadata.version (KIP-1022)."""
+    least = [
+        needed.least
+        for name, level in levels.items()
+        for needed in software.needs(name, level)
+        if needed.other == METADATA_VERSION
+    ]
+    stored = [FEATURE_RECORDS_FROM for name in levels if name != METADATA_VERSION]
+    return max(least + stored, default=0)
 
 
 HELD_BY = (

@@ -52,6 +52,7 @@ class Levels:
     damaged: list[tuple[int, str]] = field(default_factory=list)
     ambiguous: list[tuple[int, str]] = field(default_factory=list)
     absent: list[int] = field(default_factory=list)
+    modern: list[int] = field(default_factory=list)  # clusters whose node only 3.3 and later write
 
 
 def read_levels(
@@ -143,6 +144,8 @@ def _read_features_nodes(
             continue
         known = generations.get(cluster)
         readings = _readings(text, known)
+        if known is None and len(readings) < len(Generation):
+            levels.modern.append(cluster)
         good = [node for node in readings if _is_good(node)]
         if not good:
             levels.trusted[cluster] = False

@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from featurelib.catalogue.tables import Tables
 from featurelib.core.answer import judge
-from featurelib.core.batch import Batch, Group, Ranges, State, Updates
 from featurelib.core.columns import Bool, Int
-from featurelib.core.dialect import Asks, Dialect, RuleRow, generation_of, load
+from featurelib.core.dialect import Dialect, RuleRow, generation_of, load
 from featurelib.core.evidence import Evidence
+from featurelib.core.fleet_batch import FleetEdge
 from featurelib.core.generations import possible_releases
-from featurelib.core.questions import Questions
-from featurelib.feature import Role, UpgradeType
+from featurelib.feature import Role
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
@@ -41,14 +40,13 @@ class OwnDialects:
     def __init__(self, evidence: Evidence, told: list[str], tables: Tables) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._tables = evidence, tables
-        self._ranges = _ranges(evidence.questions, len(evidence.answering.cluster))
-        membership = evidence.membership
-        self._zookeeper = membership.zookeeper & ~membership.kraft
+        self._edge = FleetEdge(evidence, tables)
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
 
     def dialects(self, cluster: int) -> list[str]:
-        """The names of the dialects that one cluster's controllers may speak, sorted."""
-        return sorted({name for (name, _), which in self.spoken.items() if which[cluster]})
+        """The dialects that one cluster's controllers may speak, sorted; one of those alike."""
+        names = sorted({name for (name, _), which in self.spoken.items() if which[cluster]})
+        return sorted({load(name).judges_by: name for name in names}.values())
 
     def refusals(self, level: Int) -> Iterator[Refusal]:
         """Every rule of an own dialect that refuses a question's `level`, above the current one."""
@@ -59,7 +57,7 @@ class OwnDialects:
             if len(questions) == 0:
                 continue
             dialect = load(name)
-            batch = self._batch(questions, level, self._tables.release_code(release))
+            batch = self._edge.batch(questions, level, self._tables.release_code(release))
             judged = judge(batch, dialect, self._tables)
             for row, hit in zip(dialect.rules, judged.offends, strict=True):
                 if hit.any():
@@ -73,8 +71,10 @@ class OwnDialects:
                 spoken[generation_of(release, "kraft"), release] = possible[:, code]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            others = [t and generation_of(t, "zk") != name for t in told]
-            which = self._zookeeper & ~np.array(others, dtype=bool)
+            others = np.array([not _may_be(t, name) for t in told], dtype=bool)
+            if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
+                others[self._evidence.levels.modern] = True
+            which = self._edge.zookeeper & ~others
             if which.any():
                 spoken[name, release] = which
         return spoken
@@ -83,140 +83,36 @@ class OwnDialects:
         """[clusters, releases] which releases the controllers of KRaft clusters may run."""
         evidence, tables = self._evidence, self._tables
         subjects, names = evidence.subjects, evidence.questions.names
-        shape = len(self._ranges.lists), len(tables.features)
+        shape = len(self._edge.ranges.lists), len(tables.features)
         low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
         for code, feature in enumerate(tables.features):
             if feature in names:
-                low[:, code] = self._ranges.min_version[:, names.index(feature)]
-                high[:, code] = self._ranges.max_version[:, names.index(feature)]
-        counts = evidence.answering.of_subject >= 0
-        partial = np.zeros(shape[0], dtype=bool)
-        partial[evidence.answering.of_subject[counts]] = subjects.partial[counts]
-        fits = possible_releases(low, high, partial, tables)
-        possible = np.zeros((len(evidence.clusters), len(tables.releases)), dtype=bool)
+                low[:, code] = self._edge.ranges.min_version[:, names.index(feature)]
+                high[:, code] = self._edge.ranges.max_version[:, names.index(feature)]
+        answering, counts = evidence.answering, evidence.answering.of_subject >= 0
+        partial, speaks = np.zeros(shape[0], dtype=bool), np.zeros(shape[0], dtype=bool)
+        partial[answering.of_subject[counts]] = subjects.partial[counts]
         controllers = counts & (subjects.role == Role.CONTROLLER)
+        speaks[answering.of_subject[controllers]] = True
         shown = np.zeros(len(evidence.clusters), dtype=bool)
         shown[subjects.cluster[controllers]] = True
-        speak = controllers | (counts & ~shown[subjects.cluster])
-        np.logical_or.at(
-            possible, subjects.cluster[speak], fits[evidence.answering.of_subject[speak]]
-        )
+        speaks[:-1] |= ~shown[answering.cluster]
+        fits = possible_releases(low, high, partial, tables) & speaks[:, None]
+        possible = np.zeros((len(evidence.clusters), len(tables.releases)), dtype=bool)
+        some = np.flatnonzero(answering.count)
+        if len(some):
+            possible[some] = np.logical_or.reduceat(fits[:-1], answering.first[some], axis=0)
         for i, release in enumerate(told):
             code = tables.release_code(".".join(release.split(".")[:2])) if release else -1
             if code >= 0:  # the owner's word decides between look-alikes, or is one candidate more
                 possible[i] &= ~possible[i, code]
                 possible[i, code] = True
-        return possible & ~self._zookeeper[:, None]
-
-    def _batch(self, questions: Int, level: Int, release: int) -> Batch:
-        asked = self._evidence.questions
-        clusters, request = np.unique(asked.cluster[questions], return_inverse=True)
-        rows = len(clusters)
-        finalized = _finalized(asked, clusters)
-        return Batch(
-            names=tuple(asked.names),
-            catalogued=np.array([self._tables.feature_code(name) for name in asked.names]),
-            ranges=self._ranges,
-            groups={asks: self._group(asks, clusters) for asks in Asks},
-            state=_state(finalized, release, self._evidence, clusters),
-            updates=Updates(
-                request=request,
-                feature=asked.feature[questions],
-                level=level[questions].astype(np.int32),
-                kind=np.full(len(questions), UpgradeType.UPGRADE, dtype=np.int32),
-                rank=np.arange(len(questions)),
-            ),
-            dry_run=np.zeros(rows, dtype=bool),
-        )
-
-    def _group(self, asks: Asks, clusters: Int) -> Group:
-        """Whom each of `clusters` asks. Whoever may be the active controller counts as local."""
-        evidence, subjects = self._evidence, self._evidence.subjects
-        broker, controller = subjects.role == Role.BROKER, subjects.role == Role.CONTROLLER
-        local = np.where(self._zookeeper[subjects.cluster], broker, controller)
-        members = {
-            Asks.EVERYONE: np.ones(len(broker), dtype=bool),
-            Asks.LOCAL_CONTROLLER: local,
-            Asks.REACHABLE_CONTROLLERS: controller & subjects.answers,
-            Asks.REGISTERED_CONTROLLERS: controller & subjects.registered,
-            Asks.BROKERS: broker & subjects.registered,
-            Asks.LIVE_BROKERS: broker & subjects.registered,
-            Asks.VOTERS: subjects.voter,
-            Asks.QUORUM: subjects.voter,
-        }[asks]
-        profile = evidence.answering.of_subject
-        never = (
-            subjects.voter
-            & ~subjects.registered
-            & evidence.membership.controllers_known[subjects.cluster]
-        )
-        # A node whose range nobody knows is a reason for UNKNOWN elsewhere, not for a refusal here.
-        members &= (profile >= 0) | never
-        row = np.full(len(evidence.clusters), -1)
-        row[clusters] = np.arange(len(clusters))
-        who = np.flatnonzero(members & (row[subjects.cluster] >= 0))
-        nothing = len(self._ranges.lists) - 1
-        mine = np.where(profile[who] >= 0, profile[who], nothing)
-        return _grouped(row[subjects.cluster[who]], mine, ~never[who], len(clusters), nothing)
+        return possible & ~self._edge.zookeeper[:, None]
 
 
-def _grouped(row: Int, profile: Int, registered: Bool, rows: int, nothing: int) -> Group:
-    """Pairs of nodes with one profile; which of them a message names is nobody's concern here."""
-    key = (row * (nothing + 1) + profile) << 1 | registered
-    pairs, count = np.unique(key, return_counts=True)
-    owner = (pairs >> 1) // (nothing + 1)
-    size = np.bincount(owner, minlength=rows)
-    return Group(
-        start=np.cumsum(size) - size,
-        size=size,
-        profile=(pairs >> 1) % (nothing + 1),
-        node=np.full(len(pairs), -1),
-        count=count,
-        registered=(pairs & 1).astype(bool),
-    )
-
-
-def _ranges(asked: Questions, profiles: int) -> Ranges:
-    """The answering profiles as tables [profiles + 1, features]; the last one lists nothing."""
-    shape = profiles + 1, max(len(asked.names), 1)
-    low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    lists = np.zeros(shape, dtype=bool)
-    pair = np.flatnonzero(asked.pair_listed)
-    at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
-    low[at], high[at], lists[at] = asked.pair_min[pair], asked.pair_max[pair], True
-    return Ranges(min_version=low, max_version=high, lists=lists)
-
-
-def _finalized(asked: Questions, clusters: Int) -> npt.NDArray[np.int32]:
-    """What is finalized, [clusters, features]."""
-    levels = np.zeros((len(clusters), len(asked.names)), dtype=np.int32)
-    row = np.searchsorted(clusters, asked.cluster)
-    mine = row < len(clusters)
-    mine[mine] = clusters[row[mine]] == asked.cluster[mine]
-    levels[row[mine], asked.feature[mine]] = asked.current[mine]
-    return levels
-
-
-def _state(
-    finalized: npt.NDArray[np.int32], release: int, evidence: Evidence, clusters: Int
-) -> State:
-    rows = len(clusters)
-    no, none = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
-    membership = evidence.membership
-    return State(
-        release=np.full(rows, release),
-        finalized=finalized,
-        minimum=finalized,
-        cached=finalized,
-        cached_min=finalized,
-        kraft_record=none,
-        raft_level=none,
-        raft_ready=~no,
-        migrating=(membership.kraft & membership.zookeeper)[clusters],
-        off=evidence.levels.system_off[clusters],
-        unauthorized=no,
-        elsewhere=no,
-        node_missing=no,
-        blind=no,
-        active=np.full(rows, -1),
-    )
+def _may_be(told: str, generation: str) -> bool:
+    """Whether the release the inventory names is of a generation of ZooKeeper mode, or silent."""
+    try:
+        return not told or generation_of(told, "zk") == generation
+    except KeyError:  # no release that has a ZooKeeper mode: the evidence counts
+        return True

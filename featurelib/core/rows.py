@@ -72,6 +72,10 @@ class Rule:
     sentence: str
     mask: Function
 
+    def readable(self, rows: object) -> bool:
+        """Whether `rows` have the columns of this rule."""
+        return all(hasattr(rows, name) for name in self.columns)
+
     def ask(self, rows: object) -> Mask:
         """Which of `rows` offend; `rows` has every column of the rule as an attribute."""
         return self.mask(*[getattr(rows, name) for name in self.columns])
@@ -100,6 +104,8 @@ class UpdateRows:
     unregistered_voters: Level
     needed: Level
     proposed: Level
+    metadata_version: Level
+    register_from: Level
     off: Mask
     migrating: Mask
 

@@ -16,7 +16,6 @@ from featurelib.core.columns import Bool, Int, find
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Evidence
 from featurelib.core.rows import NodeRows, UpdateRows
-from featurelib.core.scopes import controllers_register
 from featurelib.feature import METADATA_VERSION
 
 
@@ -38,6 +37,7 @@ class Judge:
         self.askable = np.bincount(evidence.subjects.cluster, minlength=len(evidence.clusters))
         self._missing_voter = evidence.subjects.voter & ~evidence.subjects.registered
         self.unregistered = self._unregistered_voters()
+        self.metadata_version = self._metadata_version()
 
     def node_rows(self, level: Int, pairs: Int, lowest: Int | None = None) -> NodeRows:
         """Rows for these pairs, asking each question's `level`."""
@@ -75,17 +75,20 @@ class Judge:
             unregistered_voters=_int32(self.unregistered[cluster]),
             needed=_int32(needed),
             proposed=_int32(proposed),
+            metadata_version=_int32(self.metadata_version[cluster]),
+            register_from=np.asarray(self.dialect.can.controllers_register_from, dtype=np.int32),
             off=self.evidence.levels.system_off[cluster],
             migrating=(membership.kraft & membership.zookeeper)[cluster],
         )
 
     def violations(self, level: Int, state: Int) -> list[tuple[str, Bool]]:
-        """For each rule about updates: its code, and which questions violate it at `level`."""
+        """For each rule about updates: its code, and which questions violate it at `level`.
+
+        Levels only go up here, so rules about directions find none of their columns.
+        """
         rows = self.update_rows(level, state)
-        said = []
-        for row in self.dialect.of_updates:
-            said.append((row.code, row.ask(rows)))
-        return said
+        asked = (row for row in self.dialect.of_updates if row.rule.readable(rows))
+        return [(row.code, row.ask(rows)) for row in asked]
 
     def dependency(self, question: int, level: int) -> str:
         """What `level` of a question's feature depends on, as `feature level`, comma separated."""
@@ -143,18 +146,20 @@ class Judge:
         return ", ".join(map(str, subjects.node_id[mine].tolist()))
 
     def _unregistered_voters(self) -> Int:
-        """Voters each cluster's log does not know, where controllers have to register."""
-        evidence, asked = self.evidence, self.asked
-        count = np.zeros(len(evidence.clusters), dtype=np.int64)
-        subjects = evidence.subjects
-        np.add.at(count, subjects.cluster[self._missing_voter], 1)
-        registering = np.zeros(len(count), dtype=bool)
+        """Voters each cluster's witnesses of registrations do not know."""
+        evidence, subjects = self.evidence, self.evidence.subjects
+        missing = subjects.cluster[self._missing_voter]
+        count = np.bincount(missing, minlength=len(evidence.clusters))
+        return np.where(evidence.membership.controllers_known, count, 0)
+
+    def _metadata_version(self) -> Int:
+        """The finalized metadata.version of each cluster; what its absence means where none is."""
+        asked = self.asked
+        level = np.full(len(self.evidence.clusters), self.dialect.can.absent_metadata_version)
         if METADATA_VERSION in asked.names:
-            mine = asked.feature == asked.names.index(METADATA_VERSION)
-            registering[asked.cluster[mine]] = controllers_register(
-                _int32(asked.current[mine]), self.dialect.can.controllers_register_from
-            )
-        return np.where(registering & evidence.membership.controllers_known, count, 0)
+            mine = (asked.feature == asked.names.index(METADATA_VERSION)) & (asked.current > 0)
+            level[asked.cluster[mine]] = asked.current[mine]
+        return level
 
 
 def search(judge: Judge, ceiling: Int) -> Int:

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from featurelib.catalogue import Tables
 from featurelib.core.answer import Judged, decide, judge
 from featurelib.core.batch import Batch
 from featurelib.core.cluster import Case, Cluster, Range
-from featurelib.core.dialect import STRICT, Absence, Dialect, Order, RuleRow, load
+from featurelib.core.dialect import STRICT, Dialect, RuleRow, load
 from featurelib.core.reply import Speaker
-from featurelib.core.rules import RULES
-from featurelib.core.scopes import SCOPES
 from featurelib.core.single import build
-from featurelib.core.words import rule_words
 from featurelib.feature import KRAFT_VERSION
 
-# What a plan must not do besides what the strict policy says: rule, and on which updates.
-_OF_PLANS = (
-    ("negative_level", ()),
-    ("downgrade_without_intent", ()),
-    ("upgrade_under_downgrade_type", ()),
-    ("change_under_downgrade_type", ("of_kraft_version",)),
-    ("raft_voters_not_ready", ("of_kraft_version",)),
-    ("lossy_safe_downgrade", ("of_metadata_version",)),
-    ("dependant_broken", ()),
-)
 NOTHING_CHANGES, OTHERS_CHANGE = "nothing_changes", "others_change"
 FAILS_AFTER_WRITING = "fails_after_writing"
 _SAYS = {
@@ -61,49 +47,10 @@ class Tried:
     after: Cluster
 
 
-@cache
-def policy(mode: str) -> Dialect:
-    """The strict policy for plans in `mode`: what leaves must not lose or break anything either.
-
-    What is stable, lossy or needed is asked of the controller's own release. Deletes ask no node in
-    ZooKeeper mode (KIP-584, Validations); where controllers do not register yet, no voter has to be
-    registered (KIP-919).
-    """
-    strict = load(STRICT)
-    rows = [_scoped(row, mode) for row in strict.rules]
-    present = {row.code for row in rows}
-    rows += [_row(name, where) for name, where in _OF_PLANS if name not in present]
-    can = replace(strict.can, catalogue="own", upgrade_type_v0="allow_downgrade")
-    return replace(strict, can=can, rules=tuple(rows))
-
-
-def _scoped(row: RuleRow, mode: str) -> RuleRow:
-    more = {"voter_not_registered": "controllers_register"}
-    if mode == "zk":
-        more["unsupported_by_node"] = "sets"
-    if row.code not in more:
-        return row
-    return replace(row, where=tuple(dict.fromkeys((*row.where, SCOPES[more[row.code]]))))
-
-
-def _row(name: str, where: tuple[str, ...]) -> RuleRow:
-    return RuleRow(
-        rule=RULES[name],
-        where=tuple(SCOPES[scope] for scope in where),
-        asks=None,
-        absence=Absence.ZERO,
-        order=Order.NONE,
-        code_number=load(STRICT).rules[0].code_number,
-        says="",
-        says_absent="",
-        words=rule_words(name),
-    )
-
-
 def try_requests(cases: Sequence[Case], own: Dialect, tables: Tables) -> list[Tried]:
     """Each request as the policy and a controller of the dialect `own` judge it, together."""
     said: list[list[Refusal]] = [[] for _ in cases]
-    strict = policy(own.mode)
+    strict = load(STRICT)
     batch = build(cases, strict, tables)
     _collect(said, batch, judge(batch, strict, tables), strict, None)
     batch = build(cases, own, tables)

@@ -16,11 +16,12 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue, Dependency
 from featurelib.core.cluster import Case, Cluster, Features, Node, Range, Request, Update
+from featurelib.core.dialect import STRICT, load
 from featurelib.core.fitting import fits
 from featurelib.core.moves import level_of, software_of
 from featurelib.core.rows import NodeRows
 from featurelib.core.rules import RULES
-from featurelib.core.tried import policy, refused_by
+from featurelib.core.tried import refused_by
 from featurelib.feature import METADATA_VERSION, Role
 
 
@@ -227,5 +228,4 @@ def _case(cluster: Cluster, moves: Moves) -> Case:
 
 def _codes(cases: Sequence[Case], catalogue: Catalogue) -> list[frozenset[str]]:
     """The rules of the policy that refuse each request."""
-    mode = "kraft" if _kraft(cases[0][0]) else "zk"
-    return refused_by(cases, policy(mode), catalogue.tables)
+    return refused_by(cases, load(STRICT), catalogue.tables)

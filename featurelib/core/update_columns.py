@@ -85,7 +85,14 @@ class UpdateColumns:
     def known_feature(self) -> Flags:
         known: Flags = (self._catalogued >= 0) & (self._release >= 0)
         newest = self._tables.newest_unstable[self._release, self._catalogued]
-        return known & (newest >= 0)
+        return known & (newest >= 0) | self._of_vendor
+
+    @cached_property
+    def _of_vendor(self) -> Flags:
+        """Features that no catalogue has, and the controller advertises all the same."""
+        if not self._batch.vendors:
+            return np.zeros(len(self.level), dtype=bool)
+        return (self._catalogued < 0) & self.local_lists
 
     @cached_property
     def known_level(self) -> Flags:
@@ -93,7 +100,7 @@ class UpdateColumns:
         inside = (level >= 0) & (level < self._tables.width)
         at = np.where(inside, level, 0)
         known: Flags = self._tables.level_known[self._release, self._catalogued, at]
-        return self.known_feature & inside & known
+        return self.known_feature & inside & known | self._of_vendor
 
     @cached_property
     def newest_known(self) -> Levels:
@@ -103,7 +110,7 @@ class UpdateColumns:
     @cached_property
     def newest_stable(self) -> Levels:
         newest = self._tables.newest_stable[self._release, self._catalogued]
-        return np.where(self.known_feature, newest, -1).astype(np.int32)
+        return np.where(self.known_feature & (self._catalogued >= 0), newest, -1).astype(np.int32)
 
     @cached_property
     def loses(self) -> Flags:

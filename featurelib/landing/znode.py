@@ -64,6 +64,21 @@ def broker_id(path: str) -> int | None:
     return node if node <= INT32_MAX else None
 
 
+class _Controller(msgspec.Struct, frozen=True, gc=False):
+    brokerid: NodeId
+
+
+_CONTROLLER = msgspec.json.Decoder(_Controller)
+
+
+def controller(data: str | None) -> int:
+    """The broker the text of `/controller` names; -1 where it names none (ControllerZNode)."""
+    try:
+        return _CONTROLLER.decode(data or "").brokerid
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return -1
+
+
 class _Range(msgspec.Struct, frozen=True, gc=False):
     min_version: Level
     max_version: Level

@@ -146,6 +146,9 @@ class Fold:
             self.state.read_twice[said.path] = (times[0], times[1])
         if said.path in ("/feature", "/features"):
             self._add_features_node(said, at, line)
+        elif said.path == "/controller":
+            leads = (at, line, znode.controller(said.data))
+            self.state.controller = max(self.state.controller, leads)
         elif said.path.startswith("/brokers/ids/"):
             self._add_registration(said, at, line)
 
@@ -203,14 +206,12 @@ class Fold:
 
     def _add_quorum(self, said: QuorumDescription, at: int, line: int) -> None:
         old = self.state.quorum
-        if not said.answered or (said.leader_epoch, at, line) <= (
-            old.leader_epoch,
-            old.at,
-            old.line,
-        ):
+        before = (old.leader_epoch, old.at, old.line)
+        if not said.answered or (said.leader_epoch, at, line) <= before:
             return
+        voters, observers = tuple(sorted(said.voters)), tuple(sorted(said.observers))
         self.state.quorum = kept.Quorum(
-            said.leader_epoch, at, line, tuple(sorted(said.voters)), tuple(sorted(said.observers))
+            said.leader_epoch, at, line, voters, observers, said.leader_id
         )
 
     def _add_tool(self, said: ToolLine, at: int) -> None:

@@ -178,6 +178,7 @@ def _scalars(state: State) -> dict[str, object]:
         "observed_at": state.observed_at,
         "quorum_at": state.quorum.at,
         "quorum_line": state.quorum.line,
+        "controller": max(state.controller[2], state.quorum.leader_id),
         "log_end": state.log.end,
         "log_at": state.log.at,
         "migration": state.log.migration,

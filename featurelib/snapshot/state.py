@@ -78,6 +78,7 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     line: int = 0
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
+    leader_id: int = -1
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
@@ -164,6 +165,7 @@ class State(msgspec.Struct, array_like=True):
     tool: dict[str, tuple[int, int, int]] = {}  # feature: (time, line number, level)
     observed_at: int = 0
     ambiguous_dumps: list[int] = []
+    controller: tuple[int, int, int] = (0, 0, -1)  # the controller znode: (time, line, broker)
 
 
 _DECODER = msgspec.msgpack.Decoder(State)

@@ -150,6 +150,7 @@ def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
         "zookeeper": F.lit(False),
         "migration": F.lit(-1),
         "features_node_version": F.lit(-1),
+        "controller": F.lit(-1),
     }
     types = {field.name: field.dataType for field in snapshots.schema.fields}
     columns = []

@@ -132,4 +132,6 @@ def test_a_night_under_spark_submit_ends_so_too(tmp_path: Path, mark: str, delay
             process.wait()
     assert (process.returncode, out) == (INTERRUPTED, "")
     progress = ("ingest: ", "refine: ")
-    assert [line for line in err.splitlines() if not line.startswith(progress)] == [MESSAGE]
+    rest = [line for line in err.splitlines() if not line.startswith(progress)]
+    # On a slow machine the JVM has not come to the job's Python yet, and goes without a word.
+    assert rest == [MESSAGE] or (mark == "starting Spark" and not rest)

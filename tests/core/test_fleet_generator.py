@@ -184,6 +184,7 @@ def test_the_core_finds_the_planted_disagreements(facts: Facts, judged: Judged) 
 
 def test_the_core_finds_nothing_that_was_not_planted(judged: Judged) -> None:
     assert set(judged.findings["code"].to_pylist()) <= {
+        "generation_ambiguous",  # 4.2 may be 4.1 with unstable features
         "incompatible_with_finalized",
         "unsupported_by_node",
         "dependency_unmet",

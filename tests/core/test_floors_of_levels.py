@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue
+from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.fitting import (
     Change,
@@ -22,12 +23,13 @@ from featurelib.core.floors import (
     Footing,
     downgrade_floor,
     floor_of_other,
+    footing_of,
     held,
     no_return_of_other,
     point_of_no_return,
 )
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
-from tests.core.made_up import CATALOGUE
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from tests.core.made_up import CATALOGUE, kraft, node
 
 TABLES = CATALOGUE.tables
 RELEASES = [release.name for release in CATALOGUE.releases]
@@ -185,24 +187,24 @@ def test_a_release_may_be_rolled_to_once_levels_are_lowered_as_far_as_it_needs(
 ) -> None:
     own, can = CATALOGUE.of(release), load(generation_of(release, "kraft")).can
     names = (METADATA_VERSION, KRAFT_VERSION, "group.version")
-    states = [(level, kraft, 1) for level in own.names for kraft in (0, 1)]
+    states = [(level, raft, 1) for level in own.names for raft in (0, 1)]
     levels = np.array(states, dtype=np.int32)
     nodes = own.oldest, own.newest_unstable
     where = footing(release, [level for level, _, _ in states], nodes)
     fixed = never_lowered(CATALOGUE, names, levels)
-    assert fixed.tolist() == [[0, kraft, 0] for _, kraft, _ in states]
+    assert fixed.tolist() == [[0, raft, 0] for _, raft, _ in states]
     ranges = advertised(CATALOGUE, names)
     found = fitting_after_lowering(TABLES, where, can, fixed, ranges)
-    for (level, kraft, _), row in zip(states, found.tolist(), strict=True):
+    for (level, raft, _), row in zip(states, found.tolist(), strict=True):
         ways = walked(own, level, can.metadata_floor, nodes)
         expected = [
             any(
-                not plain_misfits(to, {METADATA_VERSION: n, KRAFT_VERSION: kraft}, unstable=False)
+                not plain_misfits(to, {METADATA_VERSION: n, KRAFT_VERSION: raft}, unstable=False)
                 for n in ways
             )
             for to in RELEASES
         ]
-        assert row == expected, (level, kraft)
+        assert row == expected, (level, raft)
 
 
 def test_many_clusters_and_releases_at_once() -> None:
@@ -214,3 +216,21 @@ def test_many_clusters_and_releases_at_once() -> None:
     assert not hit[2].any()
     assert hit[3, :, 1].all()
     assert (never_lowered(CATALOGUE, names, levels) == 0).all()
+
+
+def test_where_a_cluster_stands_is_read_off_its_nodes_and_levels() -> None:
+    older = node(20, Role.BROKER, "", {METADATA_VERSION: (9, 25)})
+    one = kraft("4.2", {METADATA_VERSION: 25, ELR: 1, "transaction.version": 2}, older)
+    plain = kraft("4.2", {METADATA_VERSION: 25})
+    silent = kraft("9.9", {}, node(20, Role.BROKER, "", {}), supported={METADATA_VERSION: (1, 7)})
+    nobody = Cluster(release="4.2")
+    where = footing_of([one, plain, silent, nobody], CATALOGUE)
+    assert where.level.tolist() == [25, 25, 1, 1]
+    assert where.min_version.tolist() == [9, 7, 1, 0]
+    assert where.max_version.tolist() == [25, 29, 1, 0]
+    assert where.needed_by_others.tolist() == [23, 0, 0, 0]
+    assert [TABLES.releases[code] for code in where.release] == ["4.2", "4.2", "any", "4.2"]
+    assert downgrade_floor(TABLES, where, CAN).tolist() == [23, 23, 1, -1]
+    other = kraft("4.2", {METADATA_VERSION: 25, "transaction.version": 2})
+    assert footing_of([other], CATALOGUE).needed_by_others.tolist() == [4]
+    assert len(footing_of([], CATALOGUE).level) == 0

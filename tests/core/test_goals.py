@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from featurelib.catalogue.catalogue import Catalogue
 from featurelib.core.cluster import Cluster
 from featurelib.core.goals import downgrade_all, explicit, release_version, upgrade_all
 from featurelib.core.moves import Direction, Goal, losses
@@ -53,6 +52,8 @@ def test_upgrade_all_never_lowers_and_reads_unstable_ends_as_stable_ones() -> No
     unstable = software("4.2") | {METADATA_VERSION: (7, 30)}
     told = kraft("4.2", {METADATA_VERSION: 30, SHARE: 1}, supported=unstable)
     assert METADATA_VERSION not in upgrade_all(told, CATALOGUE).levels
+    below = kraft("4.2", {METADATA_VERSION: 29}, supported=unstable)
+    assert METADATA_VERSION not in upgrade_all(below, CATALOGUE).levels
     nameless = kraft("9.9", {METADATA_VERSION: 7}, supported=software("3.9"))
     assert upgrade_all(nameless, CATALOGUE).levels == {METADATA_VERSION: 21}
     assert stays(upgrade_all(nameless, CATALOGUE)) == {KRAFT_VERSION: "irreversible"}
@@ -109,6 +110,9 @@ def test_a_release_version_gives_every_feature_its_mapped_level() -> None:
     assert down.levels == {METADATA_VERSION: 22, TRANSACTION: 0, ELR: 0}
     assert stays(down)[KRAFT_VERSION] == "at_level"
     assert [loss.level for loss in down.moves[1].losses] == [23]
+    before_kraft = release_version(kraft("4.2", mapped), "3.8-IV0", DOWN, CATALOGUE)
+    assert stays(before_kraft)[KRAFT_VERSION] == "irreversible"
+    assert KRAFT_VERSION not in before_kraft.levels
 
 
 def test_every_wrong_direction_is_named() -> None:
@@ -171,7 +175,7 @@ def test_what_is_lost_is_by_the_controllers_release() -> None:
     assert [loss.level for loss in losses(CATALOGUE, "3.9.2", 23, 21)] == [22]
     assert [loss.level for loss in losses(CATALOGUE, "4.2", 30, 22)] == [23]
     assert [loss.level for loss in losses(CATALOGUE, "", 30, 22)] == [30, 23]
-    assert losses(CATALOGUE, "4.2", 21, 29) == ()
+    assert losses(CATALOGUE, "4.2", 21, 29) == losses(CATALOGUE, "4.2", 29, 23) == ()
 
 
 def shuffled(cluster: Cluster) -> Cluster:
@@ -190,4 +194,3 @@ def test_order_of_nodes_and_features_changes_no_goal() -> None:
     ]
     for ask in asks:
         assert ask(cluster) == ask(shuffled(cluster))
-    assert isinstance(CATALOGUE, Catalogue)

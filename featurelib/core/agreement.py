@@ -1,0 +1,66 @@
+"""READY needs both: the strict policy, and whatever controller answers there.
+
+The strict policy goes first; what it lets pass is put to every dialect that may be spoken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from featurelib.core.columns import Int
+from featurelib.core.dialect import load
+from featurelib.core.findings import Findings
+from featurelib.core.own_dialect import OwnDialects, Refusal
+from featurelib.core.target import Judge, search
+
+
+def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> tuple[Int, Int]:
+    """The highest levels that pass the strict policy and every own dialect, and how many findings
+    say of each question what an own dialect refused.
+
+    `told` is the release the inventory names for each cluster, "" where it names none. A refused
+    level is lowered and asked again; what depends on it falls with it.
+    """
+    asked, evidence = asking.asked, asking.evidence
+    target, refused = search(asking, ceiling), set[tuple[int, str]]()
+    wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
+    count = np.zeros(len(target), dtype=np.int64)
+    if len(wanted) == 0:
+        return target, count
+    own = OwnDialects(evidence, told, asking.catalogue.tables)
+    while found := list(own.refusals(target)):
+        for refusal in found:
+            for question in refusal.questions.tolist():
+                if (question, refusal.row.code) not in refused:
+                    refused.add((question, refusal.row.code))
+                    count[question] += 1
+                    _say(refusal, question, int(target[question]), asking, said)
+        hit = np.unique(np.concatenate([refusal.questions for refusal in found]))
+        target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
+        target = search(asking, target)
+    spoken = {int(cluster): own.dialects(int(cluster)) for cluster in wanted}
+    several = {cluster: names for cluster, names in spoken.items() if len(names) > 1}
+    said.add(
+        "generation_ambiguous",
+        np.array(list(several), dtype=np.int64),
+        at=evidence.levels.at[list(several)],
+        line=evidence.levels.line[list(several)],
+        detail=[", ".join(load(name).title for name in names) for names in several.values()],
+    )
+    return target, count
+
+
+def _say(refusal: Refusal, question: int, level: int, asking: Judge, said: Findings) -> None:
+    asked, levels = asking.asked, asking.evidence.levels
+    at = np.array([question])
+    cluster = asked.cluster[at]
+    said.add(
+        "refused_by_own_controller",
+        cluster,
+        feature=asking.evidence.features(at),
+        finalized_level=asked.current[at],
+        level=np.array([level]),
+        at=levels.at[cluster],
+        line=levels.line[cluster],
+        detail=[f"{refusal.dialect.title}: {refusal.row.rule.sentence}"],
+    )

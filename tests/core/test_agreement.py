@@ -1,0 +1,101 @@
+"""READY needs the strict policy and the cluster's own dialect, whichever it may be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions, Expected
+from tests.core.lines import AS_OF, MAX_AGE, line_of, microseconds, snapshot
+
+NAME = "zk-cluster"
+# One broker starts at 1, the other at 2: only 3.3 and later ask for the level alone.
+UNEVEN = {1: {"f": (1, 5)}, 2: {"f": (2, 5)}}
+
+
+def znode(path: str, data: dict[str, Any] | None, version: int = 0) -> bytes:
+    text = None if data is None else json.dumps(data)
+    keys = {"path": path, "version": version, "data": text, "czxid": 7}
+    return line_of("znode", NAME, 1, **keys)
+
+
+def zookeeper(
+    brokers: dict[int, dict[str, tuple[int, int]]], *, controller: int | None, schema: int = 1
+) -> list[bytes]:
+    lines = [znode("/feature", {"version": schema, "status": 1, "features": {}}, 3)]
+    for node_id, ranges in brokers.items():
+        features = {n: {"min_version": a, "max_version": b} for n, (a, b) in ranges.items()}
+        lines.append(znode(f"/brokers/ids/{node_id}", {"version": 5, "features": features}))
+    if controller is not None:
+        lines.append(znode("/controller", {"version": 1, "brokerid": controller}))
+    return lines
+
+
+def audit(lines: list[bytes], release: str = "") -> Judged:
+    conditions = Conditions(
+        as_of=microseconds(AS_OF),
+        max_age=MAX_AGE,
+        inventory={NAME: Expected(release=release)},
+    )
+    batch = snapshot({NAME: lines})
+    return judge(batch, conditions, load_catalogue(), load_dialect("strict"))
+
+
+def verdict(judged: Judged, feature: str = "f") -> tuple[str, int | None]:
+    [row] = [row for row in judged.readiness.to_pylist() if row["feature"] == feature]
+    return row["verdict"], row["target"]
+
+
+def codes(judged: Judged) -> set[str]:
+    return set(judged.findings["code"].to_pylist())
+
+
+def test_the_worst_answer_of_all_generations_that_fit_counts() -> None:
+    judged = audit(zookeeper(UNEVEN, controller=1))
+    assert verdict(judged) == ("BLOCKED", None)
+    assert codes(judged) == {"refused_by_own_controller", "generation_ambiguous"}
+    [row] = judged.readiness.to_pylist()
+    assert row["blockers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"), [("2.8", ("BLOCKED", None)), ("3.9.2", ("READY", 5))]
+)
+def test_a_release_the_owner_names_settles_it(
+    release: str, expected: tuple[str, int | None]
+) -> None:
+    judged = audit(zookeeper(UNEVEN, controller=1), release)
+    assert verdict(judged) == expected
+    assert "generation_ambiguous" not in codes(judged)
+
+
+def test_a_release_without_a_zookeeper_mode_settles_nothing() -> None:
+    assert "generation_ambiguous" in codes(audit(zookeeper(UNEVEN, controller=1), "4.1"))
+
+
+def test_only_3_3_and_later_write_schema_2() -> None:
+    judged = audit(zookeeper(UNEVEN, controller=1, schema=2))
+    assert verdict(judged) == ("READY", 5)
+    assert codes(judged) == set()
+
+
+@pytest.mark.parametrize(
+    ("controller", "expected"),
+    [(2, ("READY", 5)), (None, ("BLOCKED", None)), (9, ("BLOCKED", None))],
+)
+def test_the_active_controller_alone_is_asked_where_it_is_known(
+    controller: int | None, expected: tuple[str, int | None]
+) -> None:
+    assert verdict(audit(zookeeper(UNEVEN, controller=controller), "2.8")) == expected
+
+
+def test_an_even_cluster_is_ready_in_either_generation() -> None:
+    even = {1: {"f": (2, 5)}, 2: {"f": (2, 6)}}
+    judged = audit(zookeeper(even, controller=2))
+    assert verdict(judged) == ("READY", 5)
+    assert "refused_by_own_controller" not in codes(judged)
