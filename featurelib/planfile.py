@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 import numpy as np
@@ -71,6 +72,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     intent: str
     dialect: str
+    own_dialects: tuple[str, ...]
     catalogue: str
     steps: tuple[Step, ...]
     requirements: Requirements
@@ -127,14 +129,15 @@ def with_texts(judged: Judged, *, dialect: str, catalogue: str) -> pa.Table:
     texts: list[str | None] = [None] * plans.num_rows
     lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lengths)
-    shown = plans.select(["cluster", "steps"]).take(pa.array(rows))
-    for i, cluster, sent in zip(rows.tolist(), *shown.to_pydict().values(), strict=True):
+    shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows))
+    for i, cluster, sent, own in zip(rows.tolist(), *shown.to_pydict().values(), strict=True):
         steps = steps_of(sent)
         features = [update.feature for step in steps for update in step.updates]
         meaning = Meaning(
             cluster=cluster,
             intent="upgrade-all",
             dialect=dialect,
+            own_dialects=tuple(own),
             catalogue=catalogue,
             steps=steps,
             requirements=require(evidence, i, features),
@@ -157,20 +160,22 @@ def digest(meaning: Meaning) -> str:
 
 
 def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
-    """Steps from rows of featurelib.schema.STEP."""
+    """Steps from rows of featurelib.schema.STEP: updates of one request are one step."""
+    together = (list(some) for _, some in groupby(rows, key=lambda row: row["request"]))
     return tuple(
         Step(
-            updates=(
+            updates=tuple(
                 Update(
                     feature=str(row["feature"]),
                     from_level=int(str(row["from_level"])),
                     to_level=int(str(row["to_level"])),
                     upgrade_type=str(row["upgrade_type"]),
-                ),
+                )
+                for row in some
             ),
-            timeout_ms=int(str(row["timeout_ms"])),
+            timeout_ms=int(str(some[0]["timeout_ms"])),
         )
-        for row in rows
+        for some in together
     )
 
 

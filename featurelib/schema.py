@@ -195,8 +195,10 @@ READINESS = pa.schema(
     ]
 )
 
+# One update. Those of one `request` go out together, the first request first.
 STEP = pa.struct(
     [
+        ("request", pa.int16()),
         ("feature", pa.string()),
         ("from_level", LEVEL),
         ("to_level", LEVEL),
@@ -212,6 +214,7 @@ UPGRADE_PLAN = pa.schema(
         ("phase", pa.string()),
         ("nodes", pa.int32()),
         ("steps", pa.list_(STEP)),
+        ("dialects", pa.list_(pa.string())),  # that its controllers may speak; all were asked
         ("plan", pa.string()),  # the plan file (featurelib.planfile); null without steps
     ]
 )

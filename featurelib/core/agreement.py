@@ -5,6 +5,8 @@ The strict policy goes first; what it lets pass is put to every dialect that may
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from featurelib.core.columns import Int
@@ -14,9 +16,19 @@ from featurelib.core.own_dialect import OwnDialects, Refusal
 from featurelib.core.target import Judge, search
 
 
-def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> tuple[Int, Int]:
-    """The highest levels that pass the strict policy and every own dialect, and how many findings
-    say of each question what an own dialect refused.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What both let pass. `target` and `refusals` (findings of own dialects) are by question;
+    `dialects` are those a cluster's controllers may speak, where something was asked of them.
+    """
+
+    target: Int
+    refusals: Int
+    dialects: dict[int, list[str]]
+
+
+def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agreed:
+    """The highest levels that pass the strict policy and every own dialect; findings for the rest.
 
     `told` is the release the inventory names for each cluster, "" where it names none. A refused
     level is lowered and asked again; what depends on it falls with it.
@@ -26,7 +38,7 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> tuple
     wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
     count = np.zeros(len(target), dtype=np.int64)
     if len(wanted) == 0:
-        return target, count
+        return Agreed(target=target, refusals=count, dialects={})
     own = OwnDialects(evidence, told, asking.catalogue.tables)
     while found := list(own.refusals(target)):
         for refusal in found:
@@ -47,7 +59,7 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> tuple
         line=evidence.levels.line[list(several)],
         detail=[", ".join(load(name).title for name in names) for names in several.values()],
     )
-    return target, count
+    return Agreed(target=target, refusals=count, dialects=spoken)
 
 
 def _say(refusal: Refusal, question: int, level: int, asking: Judge, said: Findings) -> None:

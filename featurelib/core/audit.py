@@ -60,8 +60,9 @@ def judge(
     unknown = missing.report(evidence, said)
     incompatible = _incompatible(asking, said)
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
-    target, refusals = agree(asking, told, limits.ceiling, said)
-    blockers = refusals + _blockers(asking, limits.ceiling, target, said)
+    agreed = agree(asking, told, limits.ceiling, said)
+    target = agreed.target
+    blockers = agreed.refusals + _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
     unsure = unknown_feature | ~asking.asked.known
     unknown_feature |= asking.rests_on(target, unsure) & (target > asking.asked.current)
@@ -73,7 +74,7 @@ def judge(
         findings=said.table(),
         incompatible=incompatible,
         readiness=rows,
-        plans=plans(evidence, verdict, target, unknown.clusters),
+        plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects),
         evidence=evidence,
     )
 

@@ -1,16 +1,20 @@
 """Upgrade-all plans: the fewest safe requests that finalize what is READY.
 
-One feature a step, because a controller before 4.0 writes the good part of a request whose other
-part it refuses; metadata.version first, because other levels depend on it. Nothing irreversible,
-nothing UNKNOWN and nothing BLOCKED is ever in a plan.
+Where every controller that may answer is all or nothing (4.0 and later) one request carries all of
+it; else each feature has a request of its own, because an older one writes the good part of what it
+refuses in part, and metadata.version goes first, because other levels depend on it. Nothing
+irreversible, nothing UNKNOWN and nothing BLOCKED is ever in a plan.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 
 from featurelib.core.columns import Bool, Int, distinct
+from featurelib.core.dialect import load
 from featurelib.core.evidence import Evidence
 from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
 from featurelib.schema import STEP, UPGRADE_PLAN
@@ -22,8 +26,13 @@ _VERDICTS = list(Verdict)
 _PHASES = list(Phase)
 
 
-def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Table:
-    """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them."""
+def plans(
+    evidence: Evidence, verdict: Int, target: Int, unknown: Bool, dialects: dict[int, list[str]]
+) -> pa.Table:
+    """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
+
+    `dialects` are those a cluster's controllers may speak, where something may go up.
+    """
     asked, clusters = evidence.questions, len(evidence.clusters)
     worst = np.where(unknown, _VERDICTS.index(Verdict.UNKNOWN), _VERDICTS.index(Verdict.UP_TO_DATE))
     np.minimum.at(worst, asked.cluster, verdict)
@@ -32,8 +41,14 @@ def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Ta
     first = names[asked.feature[ready]] != METADATA_VERSION if len(ready) else ready
     order = ready[np.lexsort((asked.feature[ready], first, asked.cluster[ready]))]
     count = np.bincount(asked.cluster[order], minlength=clusters)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    atomic = np.zeros(clusters, dtype=bool)
+    spoken: list[list[str]] = [dialects.get(cluster, []) for cluster in range(clusters)]
+    atomic[[c for c, names in dialects.items() if _all_atomic(tuple(names))]] = True
+    request = np.where(atomic[asked.cluster[order]], 0, place) + 1
     steps = pa.StructArray.from_arrays(
         [
+            pa.array(request).cast(pa.int16()),
             pa.array(names[asked.feature[order]] if len(order) else [], pa.string()),
             pa.array(asked.current[order]).cast(pa.int16()),
             pa.array(target[order]).cast(pa.int16()),
@@ -54,10 +69,16 @@ def plans(evidence: Evidence, verdict: Int, target: Int, unknown: Bool) -> pa.Ta
             ),
             pa.array(nodes).cast(pa.int32()),
             pa.ListArray.from_arrays(offsets, steps),
+            pa.array(spoken, pa.list_(pa.string())),
             pa.nulls(clusters, pa.string()),
         ],
         schema=UPGRADE_PLAN,
     )
+
+
+@cache
+def _all_atomic(dialects: tuple[str, ...]) -> bool:
+    return bool(dialects) and all(load(name).can.atomic for name in dialects)
 
 
 def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:

@@ -65,7 +65,7 @@ def show_moves(clusters: Sequence[Cluster], limit: int) -> Iterator[RenderableTy
             moves.append(f"\n{cluster.verdict.value} beyond that, see below", style="dim")
         if people := _say_people(cluster):
             moves.append(f"\n{people}", style="dim")
-        table.add_row(Text(cluster.name, "bold"), f"{len(cluster.steps):,}", moves)
+        table.add_row(Text(cluster.name, "bold"), f"{count_requests(cluster):,}", moves)
     yield table
     yield from _left(len(clusters), limit)
 
@@ -126,12 +126,21 @@ def _details(cluster: Cluster, most: int) -> Table:
     for group in group_findings(cluster.findings):
         _add_group(grid, group, most)
     if cluster.steps:
-        steps = [f"{number}. {_say_step(step)}" for number, step in enumerate(cluster.steps, 1)]
+        firsts = {step.request: step for step in reversed(cluster.steps)}
+        steps = [
+            (f"{step.request}. " if step is firsts[step.request] else "   ") + _say_step(step)
+            for step in cluster.steps
+        ]
         plan = _lines(steps, most)
         if cluster.plan_file:
             plan.append(f"\n{cluster.plan_file}", style="bold")
         grid.add_row("plan", plan)
     return grid
+
+
+def count_requests(cluster: Cluster) -> int:
+    """How many UpdateFeatures requests the plan of a cluster has."""
+    return len({step.request for step in cluster.steps})
 
 
 def _say_levels(cluster: Cluster) -> list[str]:

@@ -174,8 +174,9 @@ class Incompatible:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One UpdateFeatures request of the plan."""
+    """One update of the plan; those of one `request`, from 1 on, go out together."""
 
+    request: int
     feature: str
     from_level: Level
     to_level: Level

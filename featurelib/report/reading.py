@@ -95,6 +95,7 @@ class Reader:
         """One of the steps of a row of featurelib.schema.UPGRADE_PLAN."""
         feature = row["feature"]
         return Step(
+            request=row["request"],
             feature=clean(feature),
             from_level=self._known_level(feature, row["from_level"]),
             to_level=self._known_level(feature, row["to_level"]),

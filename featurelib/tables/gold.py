@@ -46,6 +46,7 @@ UPGRADE_PLANS = Table(
     comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
     grain=("run", "cluster"),
     schema=with_run(UPGRADE_PLAN),
+    version=2,
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )

@@ -162,4 +162,4 @@ def test_the_help_says_how_to_record() -> None:
     said = " ".join(out.split())
     assert "featurelib conformance --json" in said
     assert "To record your vendor's controller, write one JSON object a line" in said
-    assert "0 no difference, 1 differences, 2 usage" in said
+    assert "0 done, no difference; 1 differences; 2 usage" in said

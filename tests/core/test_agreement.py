@@ -11,7 +11,9 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions, Expected
-from tests.core.lines import AS_OF, MAX_AGE, line_of, microseconds, snapshot
+from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, line_of, microseconds, snapshot
+from tests.core.oracle import METADATA, Cluster, Node
+from tests.core.random_clusters import RELEASES
 
 NAME = "zk-cluster"
 # One broker starts at 1, the other at 2: only 3.3 and later ask for the level alone.
@@ -99,3 +101,28 @@ def test_an_even_cluster_is_ready_in_either_generation() -> None:
     judged = audit(zookeeper(even, controller=2))
     assert verdict(judged) == ("READY", 5)
     assert "refused_by_own_controller" not in codes(judged)
+
+
+@pytest.mark.parametrize(
+    ("release", "dialect", "requests"), [("4.2", "kraft-4.2", [1, 1, 1]), ("3.9", "kraft-3.9", [1])]
+)
+def test_what_is_all_or_nothing_goes_in_one_request(
+    release: str, dialect: str, requests: list[int]
+) -> None:
+    ranges = RELEASES[release]
+    nodes = (
+        Node(node_id=1, ranges=ranges, levels={METADATA: 17}, epoch=900),
+        Node(node_id=11, role="controller", ranges=ranges),
+    )
+    stored = {METADATA: 17}
+    judged = judge_clusters(Cluster(name="c", nodes=nodes, voters=(11,), stored=stored))
+    [plan] = judged.plans.to_pylist()
+    assert dialect in plan["dialects"]
+    assert [step["request"] for step in plan["steps"]][: len(requests)] == requests
+
+
+def test_where_older_controllers_may_answer_each_feature_goes_alone() -> None:
+    even = {1: {"f": (1, 5), "g": (1, 3)}, 2: {"f": (1, 5), "g": (1, 3)}}
+    [plan] = audit(zookeeper(even, controller=1), "3.9").plans.to_pylist()
+    assert plan["dialects"] == ["zk-3.3"]
+    assert [step["request"] for step in plan["steps"]] == [1, 2]

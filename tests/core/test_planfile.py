@@ -33,6 +33,7 @@ MEANING = Meaning(
     cluster="c",
     intent="upgrade-all",
     dialect="strict",
+    own_dialects=("kraft-4.2",),
     catalogue="2026-11-21",
     steps=(Step(updates=(UPDATE,), timeout_ms=60_000),),
     requirements=Requirements(
@@ -61,6 +62,7 @@ def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
         msgspec.structs.replace(MEANING, cluster="d"),
         msgspec.structs.replace(MEANING, intent="downgrade-all"),
         msgspec.structs.replace(MEANING, dialect="kip"),
+        msgspec.structs.replace(MEANING, own_dialects=("kraft-4.1", "kraft-4.2")),
         msgspec.structs.replace(MEANING, catalogue="2027-01-01"),
         msgspec.structs.replace(MEANING, steps=()),
         msgspec.structs.replace(MEANING, steps=(Step(updates=(UPDATE,), timeout_ms=1),)),

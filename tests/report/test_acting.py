@@ -31,7 +31,7 @@ def section(said: Report, start: str, end: str, limit: int = 20) -> str:
 
 
 def step(feature: str = "metadata.version", start: int = 11, goal: int = 19) -> Row:
-    levels = {"from_level": start, "to_level": goal}
+    levels = {"request": 1, "from_level": start, "to_level": goal}
     return {"feature": feature, **levels, "upgrade_type": "UPGRADE", "timeout_ms": 1}
 
 
@@ -117,7 +117,7 @@ def test_hostile_people_stay_text(hostile: str) -> None:
 def test_what_can_be_finalized_is_a_section_with_levels_by_name() -> None:
     plans = [
         plan("held", "BLOCKED", steps=[step("f", 0, 1)]),
-        plan("free", "READY", steps=[step(), step("group.version", 0, 1)]),
+        plan("free", "READY", steps=[step(), {**step("group.version", 0, 1), "request": 2}]),
         plan("done", "UP_TO_DATE"),
     ]
     said = report(judged(plans, [unfit("held", 1, "g", 1, 2)]))

@@ -33,6 +33,7 @@ def rows_of(cluster: str) -> st.SearchStrategy[dict[str, list[Row]]]:
     node = st.integers(0, 5)
     step = st.fixed_dictionaries(
         {
+            "request": st.just(1),
             "feature": FEATURES,
             "from_level": level,
             "to_level": level,

@@ -72,7 +72,13 @@ def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
         finding(hostile, "node_not_answering", "unknown", role="broker", node_id=3, detail=hostile),
         finding(hostile, "witnesses_disagree", "unknown", feature=hostile, detail=hostile),
     ]
-    step = {"feature": hostile, "from_level": 0, "to_level": 1, "upgrade_type": "UPGRADE"}
+    step = {
+        "request": 1,
+        "feature": hostile,
+        "from_level": 0,
+        "to_level": 1,
+        "upgrade_type": "UPGRADE",
+    }
     tables = judged(
         [plan(hostile, "BLOCKED", steps=[step | {"timeout_ms": 1}])],
         rows,
@@ -151,7 +157,8 @@ def test_the_last_line_is_the_next_step(
 
 
 def test_a_plan_is_the_next_step_where_nothing_is_broken() -> None:
-    step = {"feature": "f", "from_level": 0, "to_level": 1, "upgrade_type": "UPGRADE"}
+    step = {"request": 1, "feature": "f", "from_level": 0, "to_level": 1}
+    step["upgrade_type"] = "UPGRADE"
     ready = plan("b", "READY", steps=[step | {"timeout_ms": 1}])
     tables = judged([plan("a", "BLOCKED"), ready], [unfit("a", 1, "f", 1, 2)])
     said = report(tables, plan_files={"b": "plans/b.json"})
@@ -160,7 +167,8 @@ def test_a_plan_is_the_next_step_where_nothing_is_broken() -> None:
 
 
 def test_a_plan_that_was_not_written_is_not_pointed_at() -> None:
-    step = {"feature": "f", "from_level": 0, "to_level": 1, "upgrade_type": "UPGRADE"}
+    step = {"request": 1, "feature": "f", "from_level": 0, "to_level": 1}
+    step["upgrade_type"] = "UPGRADE"
     tables = judged([plan("b", "READY", steps=[step | {"timeout_ms": 1}])], [])
     assert "plans/" not in render_text(report(tables))
     assert "--out FOLDER" in render_text(report(tables))
