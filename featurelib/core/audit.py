@@ -20,13 +20,12 @@ from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Conditions, Evidence, Expected
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
+from featurelib.core.incompatible import find_incompatible, listed
 from featurelib.core.plan import plans
-from featurelib.core.questions import Questions
 from featurelib.core.rules import RULES
 from featurelib.core.target import Judge
 from featurelib.core.verdicts import readiness, verdicts
-from featurelib.feature import METADATA_VERSION, Severity
-from featurelib.schema import INCOMPATIBLE_BROKER
+from featurelib.feature import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ def judge(
     said = Findings(evidence.clusters, usual | (severities or {}))
 
     unknown = missing.report(evidence, said)
-    incompatible = _incompatible(asking, said)
+    unfit = find_incompatible(asking, said)
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
     agreed = agree(asking, told, limits.ceiling, said)
     target = agreed.target
@@ -72,56 +71,11 @@ def judge(
     rows = readiness(evidence, limits, asking, verdict, target, blockers, counts)
     return Judged(
         findings=said.table(),
-        incompatible=incompatible,
+        incompatible=unfit,
         readiness=rows,
         plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects),
         evidence=evidence,
     )
-
-
-def _incompatible(asking: Judge, said: Findings) -> pa.Table:
-    """Nodes whose range does not hold what is finalized."""
-    evidence, asked = asking.evidence, asking.asked
-    rule = RULES["incompatible_with_finalized"]
-    pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
-    # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
-    lowest = np.where(asked.finalized_min > 0, asked.finalized_min, asked.current)
-    hit = rule.ask(asking.node_rows(asked.current, pairs, lowest)) & ~asked.pair_unclear[pairs]
-    pair, subject = evidence.expand(pairs[hit])
-    who = evidence.subjects
-    # A controller that replays a level it does not support ends. One that answers supports it, and
-    # its listener only leaves the unstable level out.
-    is_metadata = _is_feature(asked, METADATA_VERSION)[asked.pair_question[pair]]
-    keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
-    pair, subject = pair[keep], subject[keep]
-    question = asked.pair_question[pair]
-    said.add(
-        "incompatible_with_finalized",
-        asked.cluster[question],
-        role=who.role[subject],
-        node_id=who.node_id[subject],
-        feature=evidence.features(question),
-        finalized_level=asked.current[question],
-        min_version=_listed(asked.pair_min, asked.pair_listed, pair),
-        max_version=_listed(asked.pair_max, asked.pair_listed, pair),
-        at=who.at[subject],
-        line=who.line[subject],
-    )
-    table = said.table()
-    rows = table.filter(pa.compute.equal(table["code"], "incompatible_with_finalized"))
-    fenced = pa.array(who.fenced[subject] == 1, mask=who.fenced[subject] < 0)
-    return pa.table(
-        [fenced if name == "fenced" else rows[name] for name in INCOMPATIBLE_BROKER.names],
-        schema=INCOMPATIBLE_BROKER,
-    )
-
-
-def _is_feature(asked: Questions, name: str) -> Bool:
-    return asked.feature == (asked.names.index(name) if name in asked.names else -1)
-
-
-def _listed(values: Int, listed: Bool, pair: Int) -> Int:
-    return np.where(listed[pair], values[pair], NO_NUMBER)
 
 
 def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
@@ -157,8 +111,8 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
         feature=evidence.features(question),
         finalized_level=_current(asking, question),
         level=ceiling[question],
-        min_version=_listed(asked.pair_min, asked.pair_listed, pair),
-        max_version=_listed(asked.pair_max, asked.pair_listed, pair),
+        min_version=listed(asked.pair_min, asked, pair),
+        max_version=listed(asked.pair_max, asked, pair),
         at=who.at[subject],
         line=who.line[subject],
     )

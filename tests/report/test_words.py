@@ -91,9 +91,10 @@ def test_a_node_that_lists_nothing() -> None:
 
 def test_what_is_finalized_is_said_of_the_feature() -> None:
     row = unfit("c", 2, "Search", 1, 2) | {"code": "incompatible_with_finalized"}
+    row |= {"detail": "It stops."}
     message = one(**row, finalized_level=3).message
     # The feature's own name opens the sentence and keeps its letters.
-    assert message == "Search is finalized at 3, and broker 2 supports 1-2."
+    assert message == "Search is finalized at 3, and broker 2 supports 1-2. It stops."
     message = one(**(row | {"feature": "search"}), finalized_level=3).message
     assert message.startswith("search is")
 
