@@ -12,12 +12,20 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
+
+from benchmarks.built_rows import build_rows
+from benchmarks.facts import Shape, draw
 from benchmarks.measure import Ratio, show_ratios
+from featurelib.catalogue import load as load_catalogue
 from featurelib.core.answer import decide, judge
+from featurelib.core.audit import judge as judge_rows
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Case
-from featurelib.core.dialect import load
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.evidence import Conditions
 from featurelib.core.single import build
+from featurelib.snapshot.unpacked import unpack
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn
 from tests.core.controllers.model import answer
@@ -26,6 +34,7 @@ from tests.core.oracle_cases import TABLES, cluster_of, request_of
 DIALECT, RELEASE = "kraft-4.2", "4.2.1"
 NEW = {"metadata.version": (7, 29), "group.version": (0, 1), "transaction.version": (0, 2),
        "share.version": (0, 1), "kraft.version": (0, 1)}  # fmt: skip
+DAY = 24 * 3600 * 1_000_000
 OLD = {**NEW, "metadata.version": (7, 27)}
 WIDE = {**NEW, "metadata.version": (7, 30)}
 ASKED = {"metadata.version": 28, "transaction.version": 2, "share.version": 1, "group.version": 1}
@@ -94,13 +103,29 @@ def run(clusters: int, nodes: int) -> list[Ratio]:
     print(f"  a batch of one                   {one * 1e3:8.2f} ms  bar 1 ms")
     ratios = [
         Ratio(
-            what="core / plain oracle, one cluster",
-            of=core / clusters,
-            to=plain / len(few),
+            what="core / plain oracle, 10,000 clusters",
+            of=core / clusters * 10_000,
+            to=plain / len(few) * 10_000,
         )
     ]
-    show_ratios("core against the plain oracle", ratios)
+    ratios.append(edge())
+    show_ratios("core against the plain oracle, and its edge against the core", ratios)
     return ratios
+
+
+def edge(clusters: int = 2000) -> Ratio:
+    """Arrow rows of a fleet to columns, against judging them: verdicts, findings and plans."""
+    facts = draw(Shape(clusters=clusters))
+    table = pa.Table.from_batches(list(build_rows(facts))).combine_chunks()
+    [packed] = table.to_batches()
+    conditions = Conditions(as_of=facts.as_of, max_age=DAY * 3)
+    catalogue, dialect, rows = load_catalogue(), load(STRICT), unpack(packed)
+    return Ratio(
+        what="edge / core, a fleet's rows",
+        of=cpu(lambda: unpack(packed)),
+        to=cpu(lambda: judge_rows(rows, conditions, catalogue, dialect)),
+        bar=1.0,
+    )
 
 
 def _agree(drawn: Sequence[Drawn], batch: Batch) -> None:

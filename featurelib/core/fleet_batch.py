@@ -6,13 +6,15 @@ UNKNOWN, which is said elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from featurelib.catalogue.tables import Tables
 from featurelib.core.batch import Batch, Group, Ranges, State, Updates
 from featurelib.core.columns import Bool, Int
-from featurelib.core.dialect import Asks
+from featurelib.core.dialect import Asks, Dialect
 from featurelib.core.evidence import Evidence
 from featurelib.core.questions import Questions
 from featurelib.feature import METADATA_VERSION, Role, UpgradeType
@@ -29,21 +31,22 @@ class FleetEdge:
         membership = evidence.membership
         self.zookeeper: Bool = membership.zookeeper & ~membership.kraft
 
-    def batch(self, questions: Int, level: Int, release: int) -> Batch:
+        self._groups: dict[Asks, Group] = {}
+
+    def batch(self, questions: Int, level: Int, release: int, dialect: Dialect) -> Batch:
         """Requests that raise these questions to their `level`, one for each cluster.
 
         `release` is the controllers' own, a position in the catalogue's tables; -1 unknown.
         """
         asked = self._evidence.questions
         clusters, request = np.unique(asked.cluster[questions], return_inverse=True)
-        rows = len(clusters)
-        finalized = _finalized(asked, clusters)
+        wanted = {Asks.LOCAL_CONTROLLER, *(row.asks for row in dialect.rules if row.asks)}
         return Batch(
             names=tuple(asked.names),
             catalogued=np.array([self._tables.feature_code(name) for name in asked.names]),
             ranges=self.ranges,
-            groups={asks: self._group(asks, clusters) for asks in Asks},
-            state=_state(finalized, release, self._evidence, clusters),
+            groups={asks: _of(self._group(asks), clusters) for asks in wanted},
+            state=_state(_finalized(asked, clusters), release, self._evidence, clusters),
             updates=Updates(
                 request=request,
                 feature=asked.feature[questions],
@@ -51,70 +54,90 @@ class FleetEdge:
                 kind=np.full(len(questions), UpgradeType.UPGRADE, dtype=np.int32),
                 rank=np.arange(len(questions)),
             ),
-            dry_run=np.zeros(rows, dtype=bool),
+            dry_run=np.zeros(len(clusters), dtype=bool),
             vendors=True,
         )
 
-    def _metadata_known(self) -> Bool:
-        """Where it is known whether controllers have to register."""
-        asked = self._evidence.questions
-        known = np.ones(len(self._evidence.clusters), dtype=bool)
-        if METADATA_VERSION in asked.names:
-            unsure = (asked.feature == asked.names.index(METADATA_VERSION)) & ~asked.known
-            known[asked.cluster[unsure]] = False
-        return known
+    def _group(self, asks: Asks) -> Group:
+        """Whom every cluster of the evidence asks, worked out once."""
+        if asks not in self._groups:
+            profile = self._evidence.answering.of_subject
+            # A node whose range nobody knows is a reason for UNKNOWN, not for a refusal.
+            members = self._members(asks) & (profile >= 0)
+            never = self._never_registered() if asks is Asks.VOTERS else None
+            self._groups[asks] = self._pairs(profile[members], never)
+        return self._groups[asks]
 
-    def _group(self, asks: Asks, clusters: Int) -> Group:
-        """Whom each of `clusters` asks. Whoever may be the active controller counts as local."""
-        evidence, subjects = self._evidence, self._evidence.subjects
+    def _members(self, asks: Asks) -> Bool:
+        subjects = self._evidence.subjects
         broker, controller = subjects.role == Role.BROKER, subjects.role == Role.CONTROLLER
-        # In ZooKeeper mode a broker is the controller; else brokers stand in for unknown ones.
-        counted = controller & (evidence.answering.of_subject >= 0)
-        leads = np.bincount(subjects.cluster[counted], minlength=len(evidence.clusters)) > 0
-        leads &= ~self.zookeeper
-        local = np.where(leads[subjects.cluster], controller, broker)
-        # Where it is known who is active, it alone; else whoever may be it.
-        active = local & (subjects.node_id == evidence.controller[subjects.cluster])
-        active &= evidence.answering.of_subject >= 0
-        told = np.bincount(subjects.cluster[active], minlength=len(evidence.clusters)) > 0
-        local = np.where(told[subjects.cluster], active, local)
-        members = {
-            Asks.EVERYONE: np.ones(len(broker), dtype=bool),
-            Asks.LOCAL_CONTROLLER: local,
+        if asks is Asks.LOCAL_CONTROLLER:
+            return self._may_lead(broker, controller)
+        return {
+            Asks.EVERYONE: broker | controller,
             Asks.REACHABLE_CONTROLLERS: controller & subjects.answers,
             Asks.REGISTERED_CONTROLLERS: controller & subjects.registered,
             Asks.BROKERS: broker & subjects.registered,
             Asks.LIVE_BROKERS: broker & subjects.registered,
-            Asks.VOTERS: subjects.voter,
+            Asks.VOTERS: subjects.voter & subjects.registered,
             Asks.QUORUM: subjects.voter,
         }[asks]
-        profile = evidence.answering.of_subject
-        known = evidence.membership.controllers_known & self._metadata_known()
+
+    def _may_lead(self, broker: Bool, controller: Bool) -> Bool:
+        """The active controller where it is known, else whoever may be it.
+
+        In ZooKeeper mode that is a broker; elsewhere brokers stand in for unknown controllers.
+        """
+        evidence, cluster = self._evidence, self._evidence.subjects.cluster
+        clusters, counted = len(evidence.clusters), evidence.answering.of_subject >= 0
+        leads = np.bincount(cluster[controller & counted], minlength=clusters) > 0
+        local = np.where((leads & ~self.zookeeper)[cluster], controller, broker)
+        active = local & counted & (evidence.subjects.node_id == evidence.controller[cluster])
+        told = np.bincount(cluster[active], minlength=clusters) > 0
+        return np.where(told[cluster], active, local)
+
+    def _never_registered(self) -> Int:
+        """How many voters of each cluster never registered, where controllers have to."""
+        asked, subjects = self._evidence.questions, self._evidence.subjects
+        known = self._evidence.membership.controllers_known.copy()
+        if METADATA_VERSION in asked.names:  # else nobody knows whether they have to
+            unsure = (asked.feature == asked.names.index(METADATA_VERSION)) & ~asked.known
+            known[asked.cluster[unsure]] = False
         never = subjects.voter & ~subjects.registered & known[subjects.cluster]
-        # A node whose range nobody knows is a reason for UNKNOWN elsewhere, not for a refusal here.
-        members &= (profile >= 0) | (never & (asks is Asks.VOTERS))
-        row = np.full(len(evidence.clusters), -1)
-        row[clusters] = np.arange(len(clusters))
-        who = np.flatnonzero(members & (row[subjects.cluster] >= 0))
-        nothing = len(self.ranges.lists) - 1
-        mine = np.where(profile[who] >= 0, profile[who], nothing)
-        return _grouped(row[subjects.cluster[who]], mine, ~never[who], len(clusters), nothing)
+        return np.bincount(subjects.cluster[never], minlength=len(known))
+
+    def _pairs(self, profile: Int, never: Int | None) -> Group:
+        """Nodes by answering profile, which belongs to one cluster; those of a cluster together.
+
+        Which node a message names is nobody's concern here: an audit lists all of them.
+        """
+        answering, clusters = self._evidence.answering, len(self._evidence.clusters)
+        nodes = np.bincount(profile, minlength=len(answering.cluster))
+        found = np.flatnonzero(nodes)
+        owner, count = answering.cluster[found], nodes[found]
+        registered = np.ones(len(found), dtype=bool)
+        if never is not None and never.any():
+            missing = np.flatnonzero(never)
+            nothing = np.full(len(missing), len(self.ranges.lists) - 1)
+            order = np.argsort(np.concatenate((owner, missing)), kind="stable")
+            owner = np.concatenate((owner, missing))[order]
+            found = np.concatenate((found, nothing))[order]
+            count = np.concatenate((count, never[missing]))[order]
+            registered = np.concatenate((registered, np.zeros(len(missing), dtype=bool)))[order]
+        size = np.bincount(owner, minlength=clusters)
+        return Group(
+            start=np.cumsum(size) - size,
+            size=size,
+            profile=found,
+            node=np.full(len(found), -1),
+            count=count,
+            registered=registered,
+        )
 
 
-def _grouped(row: Int, profile: Int, registered: Bool, rows: int, nothing: int) -> Group:
-    """Pairs of nodes with one profile; which of them a message names is nobody's concern here."""
-    key = (row * (nothing + 1) + profile) << 1 | registered
-    pairs, count = np.unique(key, return_counts=True)
-    owner = (pairs >> 1) // (nothing + 1)
-    size = np.bincount(owner, minlength=rows)
-    return Group(
-        start=np.cumsum(size) - size,
-        size=size,
-        profile=(pairs >> 1) % (nothing + 1),
-        node=np.full(len(pairs), -1),
-        count=count,
-        registered=(pairs & 1).astype(bool),
-    )
+def _of(group: Group, clusters: Int) -> Group:
+    """The group as these clusters ask it; the pairs are shared."""
+    return replace(group, start=group.start[clusters], size=group.size[clusters])
 
 
 def _ranges(asked: Questions, profiles: int) -> Ranges:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +46,8 @@ class OwnDialects:
 
     def dialects(self, cluster: int) -> list[str]:
         """The dialects that one cluster's controllers may speak, sorted; one of those alike."""
-        names = sorted({name for (name, _), which in self.spoken.items() if which[cluster]})
-        return sorted({load(name).judges_by: name for name in names}.values())
+        names = {name for (name, _), which in self.spoken.items() if which[cluster]}
+        return list(_unlike(tuple(sorted(names))))
 
     def refusals(self, level: Int) -> Iterator[Refusal]:
         """Every rule of an own dialect that refuses a question's `level`, above the current one."""
@@ -57,7 +58,8 @@ class OwnDialects:
             if len(questions) == 0:
                 continue
             dialect = load(name)
-            batch = self._edge.batch(questions, level, self._tables.release_code(release))
+            code = self._tables.release_code(release)
+            batch = self._edge.batch(questions, level, code, dialect)
             judged = judge(batch, dialect, self._tables)
             for row, hit in zip(dialect.rules, judged.offends, strict=True):
                 if hit.any():
@@ -108,6 +110,11 @@ class OwnDialects:
                 possible[i] &= ~possible[i, code]
                 possible[i, code] = True
         return possible & ~self._edge.zookeeper[:, None]
+
+
+@cache
+def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 
 def _may_be(told: str, generation: str) -> bool:
