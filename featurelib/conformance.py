@@ -137,7 +137,7 @@ def _dialect(exchange: Exchange) -> Dialect:
 def _put(exchange: Exchange, cluster: Cluster, dialect: Dialect, tables: Tables) -> Answered:
     with EmbeddedCluster(IN_MEMORY, tables, mode=exchange.mode, dialect=dialect) as embedded:
         embedded.put(cluster, exchange.epoch or 0)
-        return embedded.update_features(exchange.request)
+        return embedded.update_features(exchange.request).answered
 
 
 def _compare(

@@ -1,250 +1,236 @@
 """A cluster kept in one file: it holds no rule, it asks the core.
 
-Every operation is one SQLite transaction that reads the newest state, asks, and appends the next
-one; a crash at any moment leaves the state before or the state after. States are kept, so that a
-node that lags behind answers with an older epoch, as nodes of a real cluster do.
+Every operation is one transaction that reads the newest state, asks, and appends the next one; a
+crash at any moment leaves the state before or the state after. Nodes protect themselves as real
+ones do: what an operation finalizes may end some. A node that lags behind answers with what was.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
 
 import msgspec
 
-from featurelib.catalogue.tables import Tables
-from featurelib.core.ask import Answered, answer
+from featurelib.backends.embedded_nodes import arrive, ask_again, react
+from featurelib.backends.embedded_state import NOBODY, State, end
+from featurelib.backends.embedded_state import Elected as Elected
+from featurelib.backends.embedded_state import Outcome as Outcome
+from featurelib.backends.embedded_view import EmbeddedView
+from featurelib.backends.embedded_znode import (
+    crown,
+    look_again,
+    overwritten,
+    run_with,
+    start_of,
+    written,
+)
+from featurelib.backends.state_file import IN_MEMORY as IN_MEMORY
+from featurelib.core.ask import answer
 from featurelib.core.cluster import Cluster, Node, Request
-from featurelib.core.dialect import Dialect, generation_of, load
-from featurelib.errors import InputError, UnreachableError
+from featurelib.core.joining import Entry, Joined
+from featurelib.core.protections import Stopped
+from featurelib.errors import InputError
 from featurelib.feature import Role
 
-_SCHEMA = (
-    "CREATE TABLE about (mode TEXT NOT NULL, form INTEGER NOT NULL)",
-    "CREATE TABLE state (position INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, what TEXT NOT NULL,"
-    " cluster BLOB NOT NULL)",
-    "CREATE TABLE lagging (node_id INTEGER PRIMARY KEY, position INTEGER NOT NULL)",
-)
-FORM = 1  # of the file; another one is refused
-LONGEST_WAIT_S = 30  # for another process that holds the file
-IN_MEMORY = ":memory:"
-_CLUSTER = msgspec.json.Decoder(Cluster)
 
-
-class EmbeddedCluster:
+class EmbeddedCluster(EmbeddedView):
     """One cluster in one file. A file that is empty or not there becomes one of `mode`."""
-
-    def __init__(
-        self, path: str, tables: Tables, *, mode: str = "kraft", dialect: Dialect | None = None
-    ) -> None:
-        self._tables, self._path, self._dialect = tables, path, dialect
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=LONGEST_WAIT_S)
-        except sqlite3.OperationalError as error:
-            raise self._wrong_file(str(error)) from error
-        try:
-            self._db.execute("PRAGMA synchronous = FULL")
-            with self._transaction():
-                self.mode: str = self._open(mode)
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise self._wrong_file(str(error)) from error
-        except BaseException:
-            self._db.close()
-            raise
-
-    def _open(self, mode: str) -> str:
-        """The mode of the file; makes the tables where there are none. Raises InputError."""
-        there = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
-        if not there:
-            for statement in _SCHEMA:
-                self._db.execute(statement)
-            self._db.execute("INSERT INTO about VALUES (?, ?)", (mode, FORM))
-        elif "about" not in there:
-            raise self._wrong_file(f"the tables {', '.join(sorted(there))}")
-        about = self._db.execute("SELECT mode, form FROM about").fetchone()
-        if about is None or about[1] != FORM:
-            raise InputError(
-                f"{self._path}: expected an embedded cluster of form {FORM}, found "
-                f"{'none' if about is None else about[1]}. "
-                "Open it with the release of featurelib that made it."
-            )
-        return str(about[0])
-
-    def _wrong_file(self, found: str) -> InputError:
-        return InputError(
-            f"{self._path}: expected an embedded cluster's file, found: {found}. Name another file."
-        )
-
-    def __enter__(self) -> EmbeddedCluster:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file; what was answered is on the disk already."""
-        self._db.close()
-
-    @property
-    def cluster(self) -> Cluster:
-        """The newest state. Raises InputError when nothing was put in yet."""
-        return self._read()[1]
-
-    @property
-    def epoch(self) -> int:
-        """KRaft: the log's end. ZooKeeper mode: the version of the features node."""
-        return self._read()[0]
-
-    @property
-    def dialect(self) -> Dialect:
-        """How the active controller answers: as its release does, unless one was given."""
-        return self._dialect or load(generation_of(self.cluster.release, self.mode))
 
     def put(self, cluster: Cluster, epoch: int = 0) -> None:
         """Make `cluster` the state, whatever was there: a start, or a restored capture."""
-        with self._transaction():
-            self._append(cluster, epoch, "put")
+        state = start_of(cluster, epoch, self._generation(cluster.release))
+        ids = [node.node_id for node in cluster.nodes]
+        with self._file.transaction():
+            self._file.let_go(self._file.held, held_for_good=True)
+            if cluster.blind:  # to the node that came after the one they knew
+                self._append("delete", overwritten(state, None, ()))
+                self._file.hold(ids, self._newest()[0], for_good=True)
+            self._append("put", state)
 
-    def register(self, node: Node) -> None:
-        """A node joins; it replaces an earlier registration of the same id and role."""
-        self._change(f"register {node.node_id}", lambda c: _with(c, node))
+    def register(self, node: Node, *, protocol_version: str = "") -> Joined:
+        """A node starts for the first time, or in the place of the one of its id and role: whether
+        it may join. `protocol_version`: of ZooKeeper mode's brokers; empty: their release's own."""
+        return self._arrive(f"register {node.node_id}", lambda _: [node], protocol_version)[-1]
+
+    def start(self, node_id: int, *, protocol_version: str | None = None) -> tuple[Joined, ...]:
+        """A process that ended starts again and is judged, its controller first; None = with the
+        protocol version it had. Raises InputError."""
+
+        def halves(state: State) -> list[Node]:
+            ended = [node for node in state.cluster.nodes if not node.running]
+            self._find(ended, "nodes that do not run", node_id)
+            mine = sorted((n for n in ended if n.node_id == node_id), key=lambda n: -n.role)
+            return [replace(n, fenced=False, supported=state.supported(n)) for n in mine]
+
+        return self._arrive(f"start {node_id}", halves, protocol_version)
+
+    def stop(self, node_id: int) -> None:
+        """A process ends. KRaft: it stays registered, a broker fenced. Raises InputError."""
+
+        def ended(state: State) -> Cluster:
+            self._find(state.cluster.nodes, "nodes", node_id)
+            return end(state.cluster, {node_id}, self._generation(state.cluster.release))
+
+        self._change(f"stop {node_id}", ended)
 
     def fence(self, node_id: int, *, fenced: bool = True) -> None:
-        """A broker's session ends, or comes back. Raises InputError for a node nobody knows."""
-        self._change_node(node_id, f"fence {node_id}", lambda n: replace(n, fenced=fenced))
+        """The session of a broker that runs ends, or comes back. Raises InputError."""
 
-    def stop(self, node_id: int, *, running: bool = False) -> None:
-        """A process ends, or starts again: its registration stays. Raises InputError."""
-        self._change_node(
-            node_id, f"stop {node_id}", lambda n: replace(n, running=running, fenced=not running)
-        )
+        def changed(state: State) -> Cluster:
+            brokers = [n for n in state.cluster.nodes if n.role is Role.BROKER and n.running]
+            found = self._find(brokers, "running brokers", node_id)
+            kraft = self.mode == "kraft"
+            now = replace(found, fenced=fenced) if kraft else replace(found, registered=not fenced)
+            nodes = tuple(now if node is found else node for node in state.cluster.nodes)
+            leads = kraft or not fenced or state.cluster.active != node_id
+            active = state.cluster.active if leads else NOBODY
+            return replace(state.cluster, nodes=nodes, active=active)
+
+        self._change(f"fence {node_id}", changed)
 
     def unregister(self, node_id: int) -> None:
         """A broker is taken out of the cluster (UnregisterBroker). Raises InputError."""
 
-        def without(cluster: Cluster) -> Cluster:
-            brokers = [n for n in cluster.nodes if n.role is Role.BROKER]
+        def without(state: State) -> Cluster:
+            brokers = [n for n in state.cluster.nodes if n.role is Role.BROKER]
             gone = self._find(brokers, "brokers", node_id)
-            return replace(cluster, nodes=tuple(n for n in cluster.nodes if n is not gone))
+            nodes = tuple(node for node in state.cluster.nodes if node is not gone)
+            leads = self.mode == "kraft" or state.cluster.active != node_id
+            return replace(
+                state.cluster, nodes=nodes, active=state.cluster.active if leads else NOBODY
+            )
 
         self._change(f"unregister {node_id}", without)
 
-    def elect(self, node_id: int) -> None:
-        """Another node becomes the active controller: a running controller, or a broker in
-        ZooKeeper mode. Raises InputError."""
+    def elect(self, node_id: int, *, protocol_version: str | None = None) -> Elected:
+        """Another node becomes the active controller: a running voter, or in ZooKeeper mode a live
+        broker, which then looks at the features node. Raises InputError."""
+        with self._file.transaction():
+            position, before = self._newest()
+            nodes = before.cluster.nodes
+            if self.mode == "kraft":
+                able = [n for n in nodes if n.voter and n.running]
+                leader = self._find(able, "running voters", node_id)
+                release = leader.release or before.cluster.release
+                led = replace(before.cluster, active=node_id, release=release)
+                term = before.term + 1
+                self._append(
+                    f"elect {node_id}", replace(before, cluster=led, term=term), moves=True
+                )
+                return Elected()
+            able = [n for n in nodes if n.running and n.registered]
+            leader = self._find(able, "live brokers", node_id)
+            dialect = self._generation(leader.release or before.cluster.release)
+            if protocol_version is not None:
+                before = run_with(before, leader, protocol_version, dialect)
+            version = before.protocol_version(node_id)
+            deaf = self._deaf()
+            after, election = crown(before, leader, version, dialect, deaf=node_id in deaf)
+            after, stopped = self._meet(position, before, after)
+            if after.cluster.active == node_id:
+                after = look_again(after, dialect, self._tables)
+            self._append(f"elect {node_id}", after)
+        return Elected(election=election, stopped=stopped)
 
-        def led(cluster: Cluster) -> Cluster:
-            role = Role.CONTROLLER if self.mode == "kraft" else Role.BROKER
-            able = [n for n in cluster.nodes if n.role is role and n.running]
-            leader = self._find(able, f"running {role.text}s", node_id)
-            return replace(cluster, active=node_id, release=leader.release or cluster.release)
+    def update_features(self, request: Request, *, lagging: bool = False) -> Outcome:
+        """Put a request to the active controller. With `lagging` no node has applied it yet, so
+        nobody stops before `settle`."""
+        with self._file.transaction():
+            position, before = self._newest()
+            cluster, dialect = before.cluster, self._generation(before.cluster.release)
+            asked = replace(request, to_active=False) if cluster.active == NOBODY else request
+            answered = answer(cluster, asked, dialect, self._tables)
+            after = replace(before, cluster=answered.after)
+            if answered.writes:
+                epoch = before.epoch + 1
+                after = replace(after, epoch=epoch, features_at=epoch)
+                after = written(after, dialect) if self.mode == "zk" else after
+            stopped: tuple[Stopped, ...] = ()
+            if after == before:
+                return Outcome(answered=answered)
+            if lagging:
+                self._file.hold([node.node_id for node in cluster.nodes], position)
+            else:
+                after, stopped = self._meet(position, before, after)
+            self._append("update_features", after)
+        return Outcome(answered=answered, stopped=stopped)
 
-        self._change(f"elect {node_id}", led)
+    def write_features_node(self, text: str | None) -> tuple[Stopped, ...]:
+        """ZooKeeper mode: somebody else writes `text` into the features node, or deletes it (None):
+        who stops over it. Brokers that saw it deleted see no later one. Raises InputError."""
+        if self.mode != "zk":
+            raise InputError(
+                f"{self._file.path}: expected a cluster in ZooKeeper mode, found KRaft mode, which "
+                "has no features node. Send an update."
+            )
+        with self._file.transaction():
+            position, before = self._newest()
+            after = overwritten(before, text, self._deaf())
+            after, stopped = self._meet(position, before, after)
+            self._append("write_features_node", after)
+            if text is None:
+                ids = [node.node_id for node in after.cluster.nodes if node.running]
+                self._file.hold(ids, self._newest()[0], for_good=True)
+        return stopped
 
-    def update_features(self, request: Request, *, lagging: bool = False) -> Answered:
-        """Put a request to the active controller. With `lagging` no node has applied it yet."""
-        with self._transaction():
-            epoch, cluster, position = self._read()
-            answered = answer(cluster, request, self.dialect, self._tables)
-            if answered.writes or answered.after != cluster:
-                if lagging:
-                    held = [(node.node_id, position) for node in cluster.nodes]
-                    self._db.executemany("INSERT OR IGNORE INTO lagging VALUES (?, ?)", held)
-                self._append(answered.after, epoch + answered.writes, "update_features")
-        return answered
+    def settle(self) -> tuple[Stopped, ...]:
+        """Every node applies everything, and may stop over it. What was between the state it had
+        and the newest it skips, as one that loads a snapshot does."""
+        with self._file.transaction():
+            position, before = self._newest()
+            after, stopped = self._meet(position, before, before)
+            if after != before:
+                self._append("settle", after)
+        return stopped
 
-    def settle(self) -> None:
-        """Every node applies everything."""
-        self._db.execute("DELETE FROM lagging")
+    def _arrive(
+        self, what: str, halves: Callable[[State], Sequence[Node]], protocol_version: str | None
+    ) -> tuple[Joined, ...]:
+        """The halves of a process start, one after the other, until one ends it."""
+        joined: list[Joined] = []
+        with self._file.transaction():
+            _, state = self._newest()
+            dialect = self._generation(state.cluster.release)
+            for node in halves(state):
+                had = state.protocol_version(node.node_id)
+                version = had if protocol_version is None else protocol_version
+                state, found = arrive(state, node, version, dialect, self._tables)
+                joined.append(found)
+                if found.entry is Entry.STOPS:
+                    break
+                self._file.let_go([node.node_id], held_for_good=True)
+            accepted = any(found.entry is Entry.ACCEPTED for found in joined)
+            self._append(what, state, moves=accepted)
+        return tuple(joined)
 
-    def describe(self, node_id: int, version: int = 4) -> dict[str, object]:
-        """What a node answers to ApiVersions: supported, finalized, epoch; perhaps of before.
+    def _change(self, what: str, change: Callable[[State], Cluster]) -> None:
+        with self._file.transaction():
+            _, state = self._newest()
+            self._append(what, replace(state, cluster=change(state)), moves=True)
 
-        Version 3 leaves out features whose minimum is 0, as nodes from 3.9 do (KAFKA-17011).
-        Raises UnreachableError for a node that does not run.
-        """
-        node = self._find(self.cluster.nodes, "nodes", node_id)
-        if not node.running:
-            raise UnreachableError(f"{self._path}: node {node_id} does not run. Start it first.")
-        lagging = "SELECT position FROM lagging WHERE node_id = ?"
-        held = self._db.execute(lagging, (node_id,)).fetchone()
-        epoch, cluster, _ = self._read(held[0] if held else None)
-        return {
-            "supported": {
-                name: {"min_version": low, "max_version": high}
-                for name, (low, high) in sorted(node.supported.items())
-                if version > 3 or low > 0
-            },
-            "finalized": {
-                name: {"min_version_level": low, "max_version_level": high}
-                for name, (low, high) in sorted(cluster.finalized.items())
-            },
-            "finalized_epoch": -1 if cluster.node_missing or cluster.off else epoch,
-        }
+    def _meet(
+        self, position: int, before: State, after: State
+    ) -> tuple[State, tuple[Stopped, ...]]:
+        """All nodes that can see it meet `after`: the state once they did, and who stopped."""
+        held, dialect = self._file.held, self._generation(after.cluster.release)
+        behind = [h.position for h in held.values() if not h.for_good]
+        began = self._at(min(behind)) if behind else before
+        found = react(began, after, dialect, self._tables, self._deaf())
+        ids = {node.node_id for node in after.cluster.nodes}
+        self._file.let_go(ids - found.keep)
+        self._file.hold(found.keep, position)
+        self._file.hold(found.blind, position, for_good=True)
+        cluster = end(after.cluster, {item.node.node_id for item in found.stopped}, dialect)
+        if self.mode == "kraft":
+            cluster = ask_again(began.cluster, cluster, dialect, self._tables)
+        return replace(after, cluster=cluster), found.stopped
 
-    def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
-        by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts
-        if node_id in by_id:
-            return by_id[node_id]
-        ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
-        raise InputError(
-            f"{self._path}: expected one of the {what} {ids}, found {node_id}. Register it first."
-        )
+    def _deaf(self) -> set[int]:
+        return {node_id for node_id, held in self._file.held.items() if held.for_good}
 
-    def _change_node(self, node_id: int, what: str, change: Callable[[Node], Node]) -> None:
-        def changed(cluster: Cluster) -> Cluster:
-            self._find(cluster.nodes, "nodes", node_id)
-            nodes = tuple(change(n) if n.node_id == node_id else n for n in cluster.nodes)
-            return replace(cluster, nodes=nodes)
-
-        self._change(what, changed)
-
-    def _change(self, what: str, change: Callable[[Cluster], Cluster]) -> None:
-        with self._transaction():
-            epoch, cluster, _ = self._read()
-            moved = self.mode == "kraft"  # registrations are records there
-            self._append(change(cluster), epoch + moved, what)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            raise UnreachableError(f"{self._path}: {error}. Wait for the other process.") from error
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-
-    def _read(self, position: int | None = None) -> tuple[int, Cluster, int]:
-        row = self._db.execute(
-            "SELECT epoch, cluster, position FROM state WHERE ? IS NULL OR position = ? "
-            "ORDER BY position DESC LIMIT 1",
-            (position, position),
-        ).fetchone()
-        if row is None:
-            raise InputError(f"{self._path}: no cluster is in this file yet. Put one in first.")
-        return row[0], _CLUSTER.decode(row[1]), row[2]
-
-    def _append(self, cluster: Cluster, epoch: int, what: str) -> None:
-        self._db.execute(
-            "INSERT INTO state (epoch, what, cluster) VALUES (?, ?, ?)",
-            (epoch, what, msgspec.json.encode(cluster)),
-        )
-
-
-def _with(cluster: Cluster, node: Node) -> Cluster:
-    others = [n for n in cluster.nodes if (n.node_id, n.role) != (node.node_id, node.role)]
-    return replace(cluster, nodes=(*others, node))
+    def _append(self, what: str, state: State, *, moves: bool = False) -> None:
+        """The next state. What `moves` is a record of the log in KRaft, and nothing elsewhere."""
+        if moves and self.mode == "kraft":
+            state = replace(state, epoch=state.epoch + 1)
+        self._file.append(what, msgspec.json.encode(state))

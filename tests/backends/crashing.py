@@ -21,8 +21,8 @@ def main() -> None:
             kind = UpgradeType.UPGRADE if level == 1 else UpgradeType.SAFE_DOWNGRADE
             level = 3 - level
             updates = tuple(Update(feature=name, level=level, kind=kind) for name in "fg")
-            answered = cluster.update_features(Request(updates=updates))
-            print(cluster.epoch, len(answered.violations), flush=True)
+            outcome = cluster.update_features(Request(updates=updates))
+            print(cluster.epoch, len(outcome.answered.violations), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,101 +1,55 @@
-"""How the embedded cluster behaves: as a cluster does, and as a file that survives a crash."""
+"""How an embedded cluster behaves, in KRaft mode and in both: as a real cluster does."""
 
 from __future__ import annotations
 
-import signal
-import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from featurelib.backends import embedded
-from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
-from featurelib.catalogue import load
-from featurelib.core.answer import judge
-from featurelib.core.batch import NOT_HERE
-from featurelib.core.cluster import Cluster, Node, Request, Update
-from featurelib.core.dialect import GENERATIONS, generation_of
-from featurelib.core.dialect import load as load_dialect
-from featurelib.core.single import build
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.core.cluster import Cluster, Range
+from featurelib.core.joining import Entry
+from featurelib.core.protections import Effect
 from featurelib.errors import InputError, UnreachableError
-from featurelib.exchanges import Exchange
-from featurelib.feature import KRAFT_VERSION, Role, UpgradeType
-from tests.core import recordings
-
-ROOT = Path(__file__).parents[2]
-TABLES = load().tables
-NEW = {"metadata.version": (7, 29), "kraft.version": (0, 1), "group.version": (0, 1)}
-UP, DOWN = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
-
-
-def controller(node_id: int, **change: Any) -> Node:
-    node = Node(node_id=node_id, role=Role.CONTROLLER, supported=NEW, release="4.2.1", voter=True)
-    return replace(node, **change)
-
-
-def broker(node_id: int, **change: Any) -> Node:
-    return replace(
-        Node(node_id=node_id, role=Role.BROKER, supported=NEW, release="4.2.1"), **change
-    )
-
-
-KRAFT = Cluster(
-    release="4.2.1",
-    nodes=(controller(1), controller(2), broker(3), broker(4)),
-    active=1,
-    finalized={"metadata.version": (25, 25)},
-)
-ZK = Cluster(
-    release="3.9.2",
-    nodes=(broker(1, supported={"f": (1, 5), "g": (1, 5)}, release="3.9.2"),),
-    active=1,
-    finalized={"f": (1, 1), "g": (1, 1)},
+from featurelib.feature import Role
+from tests.backends.clusters import (
+    DOWN,
+    KRAFT,
+    ZK,
+    broker,
+    controller,
+    finalized,
+    node_of,
+    opened,
+    to,
+    zk_broker,
 )
 
-
-def to(level: int, kind: int = UP, feature: str = "metadata.version") -> Request:
-    return Request(updates=(Update(feature=feature, level=level, kind=kind),))
+OLD: dict[str, Range] = {"metadata.version": (7, 25), "group.version": (0, 1)}
 
 
 @pytest.fixture
 def kraft() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(IN_MEMORY, TABLES) as cluster:
-        cluster.put(KRAFT, 100)
+    with opened(KRAFT, 100) as cluster:
         yield cluster
 
 
-def finalized(cluster: EmbeddedCluster, node_id: int = 3) -> tuple[dict[str, int], int]:
-    """Levels and epoch as a node shows them."""
-    said: dict[str, Any] = cluster.describe(node_id)
-    return {n: v["max_version_level"] for n, v in said["finalized"].items()}, said[
-        "finalized_epoch"
-    ]
-
-
 def test_an_update_moves_level_and_epoch(kraft: EmbeddedCluster) -> None:
-    answered = kraft.update_features(to(26))
-    assert answered.reply.code == 0
+    outcome = kraft.update_features(to(26))
+    assert (outcome.answered.reply.code, outcome.stopped) == (0, ())
     assert finalized(kraft) == ({"metadata.version": 26}, 101)
 
 
 def test_a_refused_update_and_a_dry_run_move_nothing(kraft: EmbeddedCluster) -> None:
-    assert kraft.update_features(to(24)).reply.code == 95
-    assert kraft.update_features(replace(to(26), validate_only=True)).reply.code == 0
+    assert kraft.update_features(to(24)).answered.reply.code == 95
+    assert kraft.update_features(replace(to(26), validate_only=True)).answered.reply.code == 0
     assert finalized(kraft) == ({"metadata.version": 25}, 100)
 
 
 def test_a_dry_run_is_applied_in_zookeeper_mode() -> None:
-    with EmbeddedCluster(IN_MEMORY, TABLES, mode="zk") as cluster:
-        cluster.put(ZK, 7)
+    with opened(ZK, 7, "zk") as cluster:
         cluster.update_features(replace(to(2, feature="f"), validate_only=True))
         assert finalized(cluster, 1) == ({"f": 2, "g": 1}, 8)
 
@@ -105,52 +59,186 @@ def test_a_node_that_lags_shows_the_state_before_until_it_settles(kraft: Embedde
     kraft.update_features(to(27), lagging=True)
     assert finalized(kraft) == ({"metadata.version": 25}, 100)
     assert kraft.epoch == 102
-    kraft.settle()
+    assert kraft.settle() == ()
     assert finalized(kraft) == ({"metadata.version": 27}, 102)
 
 
-def test_version_3_leaves_out_features_whose_minimum_is_0(kraft: EmbeddedCluster) -> None:
-    newest: dict[str, Any] = kraft.describe(3)
-    older: dict[str, Any] = kraft.describe(3, version=3)
-    assert set(newest["supported"]) == set(NEW)
-    assert older["supported"] == {"metadata.version": {"min_version": 7, "max_version": 29}}
-    assert older["finalized"] == newest["finalized"]
+def test_a_node_that_starts_while_others_lag_has_everything(kraft: EmbeddedCluster) -> None:
+    kraft.update_features(to(26), lagging=True)
+    kraft.stop(4)
+    kraft.start(4)
+    assert finalized(kraft, 4) == ({"metadata.version": 26}, kraft.epoch)
+    assert finalized(kraft, 3) == ({"metadata.version": 25}, 100)
+
+
+# --- Who joins ------------------------------------------------------------------------------------
 
 
 def test_who_is_registered_is_asked_fenced_or_not(kraft: EmbeddedCluster) -> None:
-    kraft.register(broker(5, supported={"metadata.version": (7, 25)}))
+    assert kraft.register(broker(5, supported=OLD)).entry is Entry.ACCEPTED
     kraft.fence(5)
-    refused = kraft.update_features(to(26)).reply
+    refused = kraft.update_features(to(26)).answered.reply
     assert "Broker 5 only supports versions 7-25" in str(refused.message)
     kraft.stop(5)
-    assert kraft.update_features(to(26)).reply.code == 95
+    assert kraft.update_features(to(26)).answered.reply.code == 95
     kraft.unregister(5)
-    assert kraft.update_features(to(26)).reply.code == 0
+    assert kraft.update_features(to(26)).answered.reply.code == 0
     assert kraft.epoch == 105  # every registration is a record
 
 
+def test_an_unfit_broker_is_refused_in_words_and_does_not_join(kraft: EmbeddedCluster) -> None:
+    kraft.update_features(to(27))
+    refused = kraft.register(broker(5, release="4.0.1", supported=OLD))
+    assert (refused.entry, refused.code) == (Entry.REFUSED, 35)
+    assert refused.message == (
+        "Unable to register because the broker does not support finalized version 27 of "
+        "metadata.version. The broker wants a version between 7 and 25, inclusive."
+    )
+    assert node_of(kraft, 5) is None
+    assert kraft.epoch == 101
+
+
+def test_a_broker_that_comes_back_unfit_leaves_a_fenced_registration(
+    kraft: EmbeddedCluster,
+) -> None:
+    kraft.update_features(to(27))
+    kraft.register(broker(4, release="4.0.1", supported=OLD))
+    old = node_of(kraft, 4)
+    assert old == broker(4, running=False, fenced=True)
+
+
 def test_a_node_that_registers_again_replaces_itself(kraft: EmbeddedCluster) -> None:
-    kraft.register(broker(4, supported={"metadata.version": (7, 25)}))
+    kraft.register(broker(4, supported=OLD))
     kraft.register(broker(4))
     assert [n.node_id for n in kraft.cluster.nodes] == [1, 2, 3, 4]
-    assert kraft.cluster.nodes[3] == broker(4)
+    assert node_of(kraft, 4) == broker(4)
+
+
+def test_the_leader_that_is_replaced_leads_no_longer(kraft: EmbeddedCluster) -> None:
+    kraft.register(controller(1))
+    assert kraft.cluster.active == -1
+    kraft.register(controller(2))
+    kraft.elect(2)
+    assert kraft.cluster.active == 2
+
+
+def test_an_unfit_controller_ends_before_it_registers(kraft: EmbeddedCluster) -> None:
+    kraft.update_features(to(27))
+    ended = kraft.register(controller(5, release="4.0.1", supported=OLD))
+    assert ended.entry is Entry.STOPS
+    assert "but this controller only supports versions 7-25" in str(ended.message)
+    assert node_of(kraft, 5, Role.CONTROLLER) is None
+
+
+def test_a_controller_that_comes_too_early_registers_once_the_level_allows() -> None:
+    """Controllers register from metadata.version 15 on (KIP-919)."""
+    own = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
+    one = controller(1, release="3.9.2", supported=own, registered=False)
+    start = Cluster(
+        release="3.9.2", nodes=(one,), active=1, finalized={"metadata.version": (14, 14)}
+    )
+    with opened(start) as cluster:
+        early = cluster.register(replace(one, node_id=2))
+        assert (early.entry, early.code) == (Entry.REFUSED, 35)
+        assert [n.registered for n in cluster.cluster.nodes] == [False, False]
+        assert [n.running for n in cluster.cluster.nodes] == [True, True]
+        assert cluster.update_features(to(16)).answered.reply.code == 0
+        assert [n.registered for n in cluster.cluster.nodes] == [True, True]
 
 
 def test_registrations_do_not_move_the_features_node() -> None:
-    with EmbeddedCluster(IN_MEMORY, TABLES, mode="zk") as cluster:
-        cluster.put(ZK, 7)
-        cluster.register(broker(2, supported={"f": (1, 9)}))
+    with opened(ZK, 7, "zk") as cluster:
+        assert cluster.register(zk_broker(2, f=(1, 9), g=(1, 1))).entry is Entry.ACCEPTED
         assert cluster.epoch == 7
+
+
+# --- Who stops, and starts ------------------------------------------------------------------------
 
 
 def test_a_stopped_node_does_not_answer_and_comes_back(kraft: EmbeddedCluster) -> None:
     kraft.stop(3)
-    assert kraft.cluster.nodes[2].fenced
+    assert node_of(kraft, 3) == broker(3, running=False, fenced=True)
     with pytest.raises(UnreachableError, match="node 3 does not run"):
         kraft.describe(3)
-    kraft.stop(3, running=True)
+    (joined,) = kraft.start(3)
+    assert joined.entry is Entry.ACCEPTED
     assert finalized(kraft)[0] == {"metadata.version": 25}
-    assert not kraft.cluster.nodes[2].fenced
+    assert node_of(kraft, 3) == broker(3)
+
+
+def test_without_a_leader_nothing_is_updated_until_one_is_elected(kraft: EmbeddedCluster) -> None:
+    kraft.stop(1)
+    assert kraft.cluster.active == -1
+    assert kraft.update_features(to(26)).answered.reply.code == 41
+    kraft.elect(2)
+    assert kraft.update_features(to(26)).answered.reply.code == 0
+
+
+def below_15(**change: Any) -> Cluster:
+    """3.9 controllers, of which the second knows no metadata.version above 14."""
+    one = controller(1, release="3.9.2", supported={"metadata.version": (1, 21)})
+    two = replace(one, node_id=2, release="3.6.2", supported={"metadata.version": (1, 14)})
+    levels = {"metadata.version": (11, 11)}
+    start = Cluster(release="3.9.2", nodes=(one, two), active=1, finalized=levels)
+    return replace(start, **change)
+
+
+def test_an_update_ends_the_controllers_that_nobody_asked() -> None:
+    """Below metadata.version 15 other controllers are not registered, so they are not asked."""
+    with opened(below_15(), 50) as cluster:
+        outcome = cluster.update_features(to(17))
+        assert outcome.answered.reply.code == 0
+        (stopped,) = outcome.stopped
+        assert (stopped.node.node_id, stopped.effect) == (2, Effect.EXITS)
+        assert "only supports versions 1-14" in stopped.unfit[0].text
+        ended = node_of(cluster, 2, Role.CONTROLLER)
+        assert ended is not None
+        assert (ended.running, ended.registered) == (False, True)
+        with pytest.raises(InputError, match="one of the running voters 1, found 2"):
+            cluster.elect(2)
+        (again,) = cluster.start(2)
+        assert again.entry is Entry.STOPS
+        assert cluster.cluster.active == 1
+
+
+def test_who_lags_stops_once_it_applies_the_update() -> None:
+    with opened(below_15(), 50) as cluster:
+        assert cluster.update_features(to(17), lagging=True).stopped == ()
+        assert finalized(cluster, 2)[0] == {"metadata.version": 11}
+        assert [item.node.node_id for item in cluster.settle()] == [2]
+        assert cluster.settle() == ()
+
+
+def test_a_broker_that_cannot_read_a_record_goes_on_blind() -> None:
+    """Restored with a broker of 3.6 in it: nobody refused it, and it follows no longer."""
+    blind = broker(3, release="3.6.2", supported={"metadata.version": (1, 21)})
+    one = controller(1, release="3.9.2", supported={"metadata.version": (1, 21)})
+    levels = {"metadata.version": (14, 14)}
+    start = Cluster(release="3.9.2", nodes=(one, blind), active=1, finalized=levels)
+    with opened(start, 5) as cluster:
+        assert cluster.update_features(to(17)).stopped == ()
+        assert finalized(cluster, 3) == ({"metadata.version": 14}, 5)
+        assert cluster.settle() == ()
+        assert cluster.update_features(to(18)).answered.reply.code == 0
+        assert finalized(cluster, 3) == ({"metadata.version": 14}, 5)
+        cluster.stop(3)
+        (refused,) = cluster.start(3)
+        assert (refused.entry, refused.code) == (Entry.REFUSED, 119)
+        assert cluster.register(replace(blind, release="3.9.2")).entry is Entry.ACCEPTED
+        assert finalized(cluster, 3) == ({"metadata.version": 18}, cluster.epoch)
+
+
+def test_a_process_of_two_halves_stops_and_starts_as_one(kraft: EmbeddedCluster) -> None:
+    kraft.register(broker(2))
+    kraft.stop(2)
+    assert [n.running for n in kraft.cluster.nodes if n.node_id == 2] == [False, False]
+    assert [joined.entry for joined in kraft.start(2)] == [Entry.ACCEPTED, Entry.ACCEPTED]
+    kraft.stop(2)
+    kraft.put(replace(kraft.cluster, finalized={"metadata.version": (30, 30)}), 200)
+    assert [joined.entry for joined in kraft.start(2)] == [Entry.STOPS]
+
+
+# --- Who leads, and what is not there -------------------------------------------------------------
 
 
 def test_the_elected_controller_answers_as_its_release_does(kraft: EmbeddedCluster) -> None:
@@ -158,21 +246,25 @@ def test_the_elected_controller_answers_as_its_release_does(kraft: EmbeddedClust
     kraft.register(old)
     kraft.elect(5)
     assert kraft.dialect.name == "kraft-3.9"
-    reply = kraft.update_features(to(26)).reply
+    reply = kraft.update_features(to(26)).answered.reply
     assert (reply.code, [r.code for r in reply.results or ()]) == (0, [95])  # not all or nothing
 
 
 @pytest.mark.parametrize(
     ("act", "says"),
     [
-        (lambda c: c.fence(9), "one of the nodes 1, 2, 3, 4, found 9"),
+        (lambda c: c.fence(9), "one of the running brokers 3, 4, found 9"),
         (lambda c: c.stop(9), "one of the nodes 1, 2, 3, 4, found 9"),
+        (lambda c: c.start(3), "one of the nodes that do not run none, found 3"),
         (lambda c: c.describe(9), "one of the nodes 1, 2, 3, 4, found 9"),
+        (lambda c: c.describe(1, role=Role.BROKER), "one of the brokers 3, 4, found 1"),
         (lambda c: c.unregister(1), "one of the brokers 3, 4, found 1"),
-        (lambda c: c.elect(3), "one of the running controllers 1, 2, found 3"),
+        (lambda c: c.elect(3), "one of the running voters 1, 2, found 3"),
+        (lambda c: c.write_features_node(""), "in ZooKeeper mode, found KRaft mode"),
+        (lambda c: c.put(replace(KRAFT, release="9.9")), "no dialect for release 9.9"),
     ],
 )
-def test_a_node_nobody_knows_is_named_and_nothing_moves(
+def test_what_is_not_there_is_named_and_nothing_moves(
     kraft: EmbeddedCluster, act: Any, says: str
 ) -> None:
     with pytest.raises(InputError, match=says):
@@ -182,180 +274,17 @@ def test_a_node_nobody_knows_is_named_and_nothing_moves(
 
 def test_a_stopped_controller_is_not_elected(kraft: EmbeddedCluster) -> None:
     kraft.stop(2)
-    with pytest.raises(InputError, match="one of the running controllers 1, found 2"):
+    with pytest.raises(InputError, match="one of the running voters 1, found 2"):
         kraft.elect(2)
 
 
-@pytest.mark.parametrize("unseen", [{"node_missing": True}, {"off": True}])
-def test_who_sees_no_features_node_says_minus_one(unseen: dict[str, bool]) -> None:
-    with EmbeddedCluster(IN_MEMORY, TABLES, mode="zk") as cluster:
-        cluster.put(replace(ZK, finalized={}, **unseen), 7)
-        assert finalized(cluster, 1) == ({}, -1)
-
-
-# --- The file -------------------------------------------------------------------------------------
-
-
-def test_a_cluster_is_there_again_when_its_file_is_opened_again(tmp_path: Path) -> None:
-    path = str(tmp_path / "cluster")
-    with EmbeddedCluster(path, TABLES, mode="zk") as cluster:
-        cluster.put(ZK, 7)
-        cluster.update_features(to(2, feature="f"), lagging=True)
-        left = cluster.cluster
-    with EmbeddedCluster(path, TABLES) as again:
-        assert (again.mode, again.cluster, again.epoch) == ("zk", left, 8)
-        assert finalized(again, 1) == ({"f": 1, "g": 1}, 7)  # still lagging
-
-
-def test_a_new_file_holds_no_cluster(tmp_path: Path) -> None:
-    with EmbeddedCluster(str(tmp_path / "new"), TABLES) as cluster:
-        for read in (lambda: cluster.cluster, lambda: cluster.describe(1)):
-            with pytest.raises(InputError, match=r"new: no cluster is in this file yet"):
-                read()
-
-
-def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    text, other = tmp_path / "notes.txt", tmp_path / "other.db"
-    text.write_text("no database at all, and longer than a header of one " * 10)
-    with sqlite3.connect(other) as db:
-        db.execute("CREATE TABLE bills (amount INTEGER)")
-    db.close()
-    for path, found in ((text, "not a database"), (other, "the tables bills")):
-        before = path.read_bytes()
-        with pytest.raises(InputError, match=found) as error:
-            EmbeddedCluster(str(path), TABLES)
-        assert str(error.value).startswith(f"{path}: expected an embedded cluster's file")
-        assert path.read_bytes() == before
-    with pytest.raises(InputError, match="unable to open"):
-        EmbeddedCluster(str(tmp_path / "nowhere" / "cluster"), TABLES)
-
-
-def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "cluster"
-    EmbeddedCluster(str(path), TABLES).close()
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE about SET form = 2")
-    db.close()
-    with pytest.raises(InputError, match="expected an embedded cluster of form 1, found 2"):
-        EmbeddedCluster(str(path), TABLES)
-
-
-def test_a_file_that_another_process_holds_is_waited_for_and_then_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "LONGEST_WAIT_S", 0.05)
-    path = str(tmp_path / "cluster")
-    with EmbeddedCluster(path, TABLES) as cluster:
-        cluster.put(KRAFT)
-        holder = sqlite3.connect(path, isolation_level=None)
-        holder.execute("BEGIN IMMEDIATE")
-        with pytest.raises(UnreachableError, match="database is locked"):
-            cluster.update_features(to(26))
-        holder.close()
-        assert cluster.update_features(to(26)).reply.code == 0
-
-
-def test_a_change_that_fails_half_way_leaves_the_state_before(kraft: EmbeddedCluster) -> None:
-    def fail(cluster: Cluster) -> Cluster:
-        raise RuntimeError("a fault")
-
-    with pytest.raises(RuntimeError):
-        kraft._change("fail", fail)
-    assert (kraft.cluster, kraft.epoch) == (KRAFT, 100)
-    kraft.fence(3)
-
-
-def test_killed_at_any_moment_the_state_is_before_or_after(tmp_path: Path) -> None:
-    path = str(tmp_path / "cluster")
-    with EmbeddedCluster(path, TABLES, mode="zk") as cluster:
-        cluster.put(ZK, 0)
-    for wait in (0.0, 0.003, 0.007, 0.011, 0.019, 0.031, 0.053):
-        answered = _run_and_kill(path, wait)
-        with EmbeddedCluster(path, TABLES, mode="zk") as cluster:
-            levels, epoch = cluster.cluster.finalized, cluster.epoch
-        assert epoch in (answered, answered + 1), "an answer was lost"
-        assert levels in ({"f": (1, 1), "g": (1, 1)}, {"f": (2, 2), "g": (2, 2)})
-        assert levels["f"][1] == 1 + epoch % 2, "levels and epoch are of two states"
-
-
-def _run_and_kill(path: str, wait: float) -> int:
-    """Let a child update the cluster for a while, kill it, and say the last epoch it answered."""
-    command = [sys.executable, "-m", "tests.backends.crashing", path]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        answered = [child.stdout.readline()]
-        time.sleep(wait)
-        child.send_signal(signal.SIGKILL)
-        answered += child.stdout.readlines()
-    whole = [line.split() for line in answered if line.endswith("\n")]
-    assert whole, "the child never answered"
-    assert {violations for _, violations in whole} == {"0"}
-    return int(whole[-1][0])
-
-
-# --- The law --------------------------------------------------------------------------------------
-
-
-@cache
-def recorded(generation: str) -> tuple[Exchange, ...]:
-    """The recorded exchanges of one generation: clusters as they really were."""
-    return tuple(
-        exchange
-        for exchange in recordings.every()
-        if generation_of(exchange.cluster.release, exchange.mode) == generation
-    )
-
-
-UPDATES = st.lists(
-    st.builds(
-        lambda feature, level, kind: Update(feature=feature, level=level, kind=kind),
-        st.sampled_from(["metadata.version", "kraft.version", "group.version", "f", "g", "none"]),
-        st.sampled_from([-1, 0, 1, 2, 3, 4, 8, 14, 15, 20, 21, 25, 29, 99]),
-        st.sampled_from([1, 1, 2, 3, 4]),
-    ),
-    max_size=4,
-    unique_by=lambda update: update.feature,  # of a name that stands twice one result is told
-)
-
-
-@pytest.mark.parametrize("generation", GENERATIONS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_it_accepts_exactly_what_the_core_passes(generation: str, data: st.DataObject) -> None:
-    """What no rule of the dialect refuses is answered as good and applied; nothing else is."""
-    exchange = data.draw(st.sampled_from(recorded(generation)))
-    dialect, before = load_dialect(generation), exchange.cluster
-    request = Request(
-        updates=tuple(data.draw(UPDATES)),
-        validate_only=data.draw(st.booleans()),
-        version=min(1, max(dialect.can.wire_versions)),
-    )
-    batch = build([(before, request)], dialect, TABLES)
-    judged = judge(batch, dialect, TABLES)
-    offending = {
-        batch.names[feature]
-        for feature, bad in zip(batch.updates.feature, judged.offends.any(axis=0), strict=True)
-        if bad
-    }
-    with EmbeddedCluster(IN_MEMORY, TABLES, mode=exchange.mode) as cluster:
-        cluster.put(before, 5)
-        answered = cluster.update_features(request)
-        after, epoch = cluster.cluster.finalized, cluster.epoch
-    reply, told = answered.reply, {violation.feature for violation in answered.violations}
-    assert told == offending
-    if judged.door[0] != NOT_HERE or (dialect.can.atomic and offending):
-        assert reply.code != 0
-        assert (after == before.finalized and epoch == 5) or answered.unsure
-        return
-    waited = dialect.can.after_failed_wait
-    refused = {r.feature for r in reply.results or () if r.code not in (0, waited)}
-    assert (reply.code, refused) == (0, offending)
-    good = [u for u in request.updates if u.feature not in offending]
-    dry = request.validate_only and dialect.can.validate_only == "honoured"
-    if dry or not good:
-        assert (after, epoch) == (before.finalized, 5)
-    elif not before.node_missing:
-        plain = [u for u in good if u.feature != KRAFT_VERSION]
-        assert {u.feature: max(u.level, 0) for u in plain} == {
-            u.feature: after.get(u.feature, (0, 0))[1] for u in plain
-        }
+def test_who_lags_meets_the_record_of_a_level_that_is_gone_again() -> None:
+    """A controller that does not support 0 ends over the record that takes a feature away."""
+    one, two = below_15().nodes
+    one = replace(one, supported={"metadata.version": (1, 21), "f": (0, 3)})
+    two = replace(two, supported={"metadata.version": (1, 14), "f": (1, 3)})
+    levels = {"metadata.version": (11, 11), "f": (1, 1)}
+    with opened(below_15(nodes=(one, two), finalized=levels)) as cluster:
+        outcome = cluster.update_features(to(0, DOWN, "f"), lagging=True)
+        assert "f" not in outcome.answered.after.finalized
+        assert [item.node.node_id for item in cluster.settle()] == [2]
