@@ -26,7 +26,8 @@ from benchmarks.yardstick import ORDERS, Yardstick, order_by_arrival, started
 from featurelib.core.evidence import Conditions
 from featurelib.fleet import Fleet
 from featurelib.settings import Settings
-from featurelib.spark.audit import CORE_COLUMNS, audit, judge_snapshots
+from featurelib.spark.audit import audit
+from featurelib.spark.judging import CORE_COLUMNS, judge_snapshots
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store, spark_schema
 from featurelib.tables import Table
@@ -56,7 +57,7 @@ class Side:
 
         def judge() -> None:
             snapshots = self.store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-            judged = judge_snapshots(snapshots, conditions, {})
+            judged = judge_snapshots(snapshots, conditions, {}, self.run)
             judged.write.format("noop").mode("overwrite").save()
 
         return clock(judge)

@@ -88,6 +88,7 @@ def order_by_arrival(folder: Path) -> None:
     path = folder / "advertisement.parquet"
     mixed = path.with_suffix(".mixed")
     with duckdb.connect() as connection:
+        connection.execute("set enable_progress_bar = false")
         connection.execute(f"copy ({_ARRIVAL.format(path=path)}) to '{mixed}' (format parquet)")
     mixed.replace(path)
 
@@ -104,6 +105,7 @@ def started(folder: Path, threads: int) -> Iterator[Yardstick]:
 
 def _serve(pipe: Connection, threads: int) -> None:
     connection = duckdb.connect(config={"threads": threads})
+    connection.execute("set enable_progress_bar = false")
     while (query := pipe.recv()) is not None:
         begin = time.perf_counter()
         try:

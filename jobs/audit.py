@@ -13,6 +13,7 @@ from featurelib.cli.night import (
     FleetFile,
     Limit,
     Out,
+    Overlay,
     RunNumber,
     choose_places,
 )
@@ -25,12 +26,13 @@ def main(
     fleet: FleetFile = None,
     config: Config = None,
     as_of: AsOf = None,
+    overlay: Overlay = None,
     fail_on: FailOn = None,
     limit: Limit = 20,
     run: RunNumber = None,
 ) -> int:
     """Judge what refine knows; then write and print the report."""
-    places = choose_places("", tables, out, fleet, config, as_of)
+    places = choose_places("", tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
     say(f"audit: run {number}, tables {places.tables}; starting Spark …")
     from featurelib.spark.session import open_session

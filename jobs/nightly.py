@@ -15,6 +15,7 @@ from featurelib.cli.night import (
     LandingOrSamples,
     Limit,
     Out,
+    Overlay,
     RunNumber,
     TablesOrSamples,
     choose_places,
@@ -30,6 +31,7 @@ def main(
     fleet: FleetFile = None,
     config: Config = None,
     as_of: AsOf = None,
+    overlay: Overlay = None,
     fail_on: FailOn = None,
     limit: Limit = 20,
     run: RunNumber = None,
@@ -38,7 +40,7 @@ def main(
 
     Without --landing it runs on the samples that come with featurelib.
     """
-    places = choose_places(landing, tables, out, fleet, config, as_of)
+    places = choose_places(landing, tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
     say(f"nightly: run {number}, landing {places.landing}; starting Spark …")
     from featurelib.spark.ingest import ingest

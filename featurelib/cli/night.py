@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.fleet import Fleet, parse_fleet
@@ -25,6 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
 NEWEST = "newest"
+OVERLAY = "catalogue-overlay.toml"
 
 LandingOrSamples = Annotated[
     str | None,
@@ -45,6 +47,13 @@ FleetFile = Annotated[
 Config = Annotated[
     str | None,
     typer.Option("--config", help="How to judge. Default: conf/audit.toml."),
+]
+Overlay = Annotated[
+    str | None,
+    typer.Option(
+        "--overlay",
+        help="Rows of vendor builds over the catalogue. Default: conf/catalogue-overlay.toml.",
+    ),
 ]
 AsOf = Annotated[
     str | None,
@@ -77,6 +86,7 @@ class Places:
     fleet: Fleet
     settings: Settings
     as_of: int | None
+    catalogue: Catalogue
 
 
 def choose_places(
@@ -86,6 +96,7 @@ def choose_places(
     fleet: str | None,
     config: str | None,
     as_of: str | None,
+    overlay: str | None,
 ) -> Places:
     """Options and their defaults made one. Raises ConfigError for what cannot be used."""
     samples = landing is None
@@ -110,6 +121,7 @@ def choose_places(
         fleet=parse_fleet(*_read(fleet, inventory)),
         settings=parse_settings(*_read(config, rules)),
         as_of=_time(NEWEST if samples and as_of is None else as_of),
+        catalogue=with_overlay(load(), *_read(overlay, REPOSITORY / "conf" / OVERLAY)),
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from featurelib.catalogue import load as load_catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.night import Places
 from featurelib.core.audit import Judged
@@ -52,6 +51,7 @@ def judge_and_publish(
         max_age=places.settings.max_age,
         severities=places.settings.severities,
         say=say,
+        catalogue=places.catalogue,
     )
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
     plans = plan_files(audited.judged)
@@ -67,7 +67,7 @@ def judge_and_publish(
             max_age=places.settings.max_age,
             tables=places.tables,
         ),
-        load_catalogue(),
+        places.catalogue,
         load_dialect(STRICT),
         inventory=places.fleet,
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},

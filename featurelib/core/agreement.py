@@ -39,7 +39,7 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agree
     count = np.zeros(len(target), dtype=np.int64)
     if len(wanted) == 0:
         return Agreed(target=target, refusals=count, dialects={})
-    own = OwnDialects(evidence, told, asking.catalogue.tables)
+    own = OwnDialects(evidence, told, asking.catalogue)
     while found := list(own.refusals(target)):
         for refusal in found:
             for question in refusal.questions.tolist():

@@ -47,12 +47,6 @@ class Group:
     count: Ints  # [pairs] how many nodes
     registered: Flags  # [pairs]
 
-    def nodes(self) -> Ints:
-        """How many nodes each request asks, [R]."""
-        total = np.concatenate(([0], np.cumsum(self.count)))
-        counted: Ints = total[self.start + self.size] - total[self.start]
-        return counted
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:

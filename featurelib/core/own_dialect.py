@@ -13,10 +13,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Catalogue
 from featurelib.core.answer import judge
 from featurelib.core.columns import Bool, Int
-from featurelib.core.dialect import Dialect, RuleRow, generation_of, load
+from featurelib.core.dialect import GENERATIONS, Dialect, RuleRow, generation_of, load
 from featurelib.core.evidence import Evidence
 from featurelib.core.fleet_batch import FleetEdge
 from featurelib.core.generations import possible_releases
@@ -38,10 +38,10 @@ class Refusal:
 class OwnDialects:
     """The dialects the clusters of a batch may speak, and their answers."""
 
-    def __init__(self, evidence: Evidence, told: list[str], tables: Tables) -> None:
+    def __init__(self, evidence: Evidence, told: list[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
-        self._evidence, self._tables = evidence, tables
-        self._edge = FleetEdge(evidence, tables)
+        self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
+        self._edge = FleetEdge(evidence, catalogue.tables)
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
 
     def dialects(self, cluster: int) -> list[str]:
@@ -70,7 +70,9 @@ class OwnDialects:
         spoken: dict[tuple[str, str], Bool] = {}
         for code, release in enumerate(self._tables.releases):
             if possible[:, code].any():
-                spoken[generation_of(release, "kraft"), release] = possible[:, code]
+                spoken[_generation(self._catalogue.of(release).based_on), release] = possible[
+                    :, code
+                ]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
             others = np.array([not _may_be(t, name) for t in told], dtype=bool)
@@ -102,14 +104,22 @@ class OwnDialects:
         fits = possible_releases(low, high, partial, tables) & speaks[:, None]
         possible = np.zeros((len(evidence.clusters), len(tables.releases)), dtype=bool)
         some = np.flatnonzero(answering.count)
-        if len(some):
-            possible[some] = np.logical_or.reduceat(fits[:-1], answering.first[some], axis=0)
+        possible[some] = np.logical_or.reduceat(fits[:-1], answering.first[some], axis=0)
         for i, release in enumerate(told):
-            code = tables.release_code(".".join(release.split(".")[:2])) if release else -1
+            code = tables.release_code(self._catalogue.release_named(release) or "")
             if code >= 0:  # the owner's word decides between look-alikes, or is one candidate more
                 possible[i] &= ~possible[i, code]
                 possible[i, code] = True
         return possible & ~self._edge.zookeeper[:, None]
+
+
+@cache
+def _generation(release: str) -> str:
+    """The dialect of KRaft controllers of a release; of one newer than all, the newest there is."""
+    try:
+        return generation_of(release, "kraft")
+    except KeyError:
+        return GENERATIONS[-1]
 
 
 @cache

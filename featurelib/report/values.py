@@ -108,7 +108,7 @@ def _run(run: RunInfo, catalogue: Catalogue, dialect: Dialect) -> Run:
         number=run.number,
         as_of=EPOCH + timedelta(microseconds=run.as_of),
         release=clean(run.release) if run.release else "",
-        catalogue=catalogue.dated,
+        catalogue=catalogue.label,
         dialect=dialect.name,
         ingest=run.ingest,
         newest_line=EPOCH + timedelta(microseconds=run.newest) if run.newest else None,

@@ -114,7 +114,7 @@ class Words:
             # An empty detail has nothing to add; a missing one should have been there.
             "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
             "observed_at": show_time(columns["observed_at"]) or "an unknown day",
-            "dated": self._catalogue.dated,
+            "dated": self._catalogue.label,
         }
 
     def _add_name(self, found: re.Match[str]) -> str:

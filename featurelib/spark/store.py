@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.spark.lock import hold_folder
+from featurelib.spark.log import Log
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
-LOOK_BACK = 20  # commits among which one of ours is looked for
 RETENTION_DAYS = 90  # longer than any approved plan lives
 
 
@@ -86,25 +88,27 @@ class Store:
         """Put one run's rows in place of all others, as one commit; returns its version."""
         return self._write(table, df, run, mode="overwrite")
 
+    def add(self, table: Table, files: Sequence[bytes], run: int) -> int:
+        """Add one run's rows, packed by featurelib.spark.parquet, in one commit, as append does."""
+        self.create(table)
+        log = self._log(table)
+        added = [log.put(file, table.skip_by or ()) for file in files]
+        version = log.append(added, _application(table), run, _note(run))
+        if version is None:
+            raise ConfigError(self._say_old_run(table, run, self.newest_run(table)))
+        return version
+
     def version(self, table: Table) -> int:
         """Of the newest commit: what a later reader names to see the same rows."""
         self.check(table)
-        return int(self._newest_commit(table).version)
+        return self._log(table).version()
 
     def newest_run(self, table: Table) -> int | None:
         """The greatest run that wrote the table; None when none did, or it is not there."""
         if not self.exists(table):
             return None
         self.check(table)
-        # Commits of OPTIMIZE or maintain lie between ours; runs only grow, so the newest is it.
-        commits = self._delta(table).history(LOOK_BACK).select("version", "userMetadata").collect()
-        for commit in commits:
-            if commit.userMetadata:
-                return int(json.loads(commit.userMetadata)["run"])
-        if commits[-1].version == 0:
-            return None
-        run = self.read(table).agg(F.max("run").alias("run")).collect()[0].run
-        return None if run is None else int(run)
+        return self._log(table).newest_run(_application(table))
 
     def expect_newer(self, run: int, *tables: Table) -> None:
         """ConfigError unless `run` is greater than every run in `tables`."""
@@ -127,12 +131,13 @@ class Store:
     ) -> None:
         """Set how long old versions stay readable; drop the files of older ones if asked."""
         self.check(table)
-        found, wanted = self._properties(table), _retention(retention_days)
-        if any(found.get(key) != value for key, value in wanted.items()):
+        log, wanted = self._log(table), _retention(retention_days)
+        if any(log.property(key) != value for key, value in wanted.items()):
             pairs = ", ".join(f"'{key}' = '{value}'" for key, value in wanted.items())
-            self.session.sql(f"ALTER TABLE {self._sql_name(table)} SET TBLPROPERTIES ({pairs})")
+            name = self.path(table).replace("`", "``")
+            self.session.sql(f"ALTER TABLE delta.`{name}` SET TBLPROPERTIES ({pairs})")
         if vacuum:  # never with RETAIN: that would override the table's own retention
-            self._delta(table).vacuum()
+            DeltaTable.forPath(self.session, self.path(table)).vacuum()
 
     def _create(self, table: Table) -> None:
         builder = DeltaTable.createIfNotExists(self.session).location(self.path(table))
@@ -151,18 +156,17 @@ class Store:
     def _write(self, table: Table, df: DataFrame, run: int, mode: str) -> int:
         """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
         self.create(table)
-        metadata = json.dumps({"run": run, "commit": uuid4().hex})
+        log, note = self._log(table), _note(run)
+        named = {"txnAppId": _application(table), "userMetadata": note}
         writer = fit(table, df).write.format("delta").mode(mode)
-        writer = writer.option("txnAppId", f"featurelib/{table.full_name}")
-        writer = writer.option("txnVersion", run).option("userMetadata", metadata)
-        writer.save(self.path(table))
-        commit = self._newest_commit(table)
-        if commit.userMetadata != metadata:
+        writer.options(txnVersion=run, **named).save(self.path(table))
+        version = log.version()
+        if log.note(version) != note:
             raise ConfigError(self._say_old_run(table, run, self.newest_run(table)))
-        return int(commit.version)
+        return version
 
     def _check_version(self, table: Table) -> None:
-        found = self._properties(table).get(VERSION_PROPERTY, "none")
+        found = self._log(table).property(VERSION_PROPERTY) or "none"
         if found == str(table.version):
             return
         newer = found.isdecimal() and int(found) > table.version
@@ -178,7 +182,7 @@ class Store:
 
     def _check_schema(self, table: Table) -> None:
         expected = _columns(spark_schema(table))
-        found = _columns(self.session.read.format("delta").load(self.path(table)).schema)
+        found = _columns(self._log(table).columns())
         if expected == found:
             return
         differ = sorted(set(expected) ^ set(found)) or ["the order of columns"]
@@ -188,19 +192,9 @@ class Store:
             "nothing was written. Restore that table, or name other tables with --tables."
         )
 
-    def _properties(self, table: Table) -> dict[str, str]:
-        rows = self.session.sql(f"SHOW TBLPROPERTIES {self._sql_name(table)}").collect()
-        return {row.key: row.value for row in rows}
-
-    def _newest_commit(self, table: Table) -> Row:
-        history = self._delta(table).history(1).select("version", "userMetadata")
-        return history.collect()[0]
-
-    def _delta(self, table: Table) -> DeltaTable:
-        return DeltaTable.forPath(self.session, self.path(table))
-
-    def _sql_name(self, table: Table) -> str:
-        return "delta.`{}`".format(self.path(table).replace("`", "``"))
+    def _log(self, table: Table) -> Log:
+        jvm: Any = self.session._jvm
+        return Log(self.session, jvm.org.apache.spark.sql.delta, self.path(table))
 
     def _say_old_run(self, table: Table, run: int, newest: int | None) -> str:
         return (
@@ -240,6 +234,15 @@ def fit(table: Table, df: DataFrame) -> DataFrame:
 def _columns(schema: T.StructType) -> list[str]:
     # Not nullability: Delta holds the required columns by itself.
     return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
+
+
+def _application(table: Table) -> str:
+    return f"featurelib/{table.full_name}"
+
+
+def _note(run: int) -> str:
+    """What a commit says of itself, unlike any other's."""
+    return json.dumps({"run": run, "commit": uuid4().hex})
 
 
 def _retention(days: int) -> dict[str, str]:

@@ -50,10 +50,10 @@ def test_a_folder_that_is_there_or_can_be_made_is_a_place(tmp_path: Path, form: 
 def test_a_night_refuses_both(file: Path, tmp_path: Path) -> None:
     tables, out = str(tmp_path / "tables"), str(tmp_path / "out")
     with pytest.raises(ConfigError, match="--tables"):
-        choose_places(None, str(file), out, None, None, None)
+        choose_places(None, str(file), out, None, None, None, None)
     with pytest.raises(ConfigError, match="--out"):
-        choose_places(None, tables, str(file), None, None, None)
-    assert choose_places(None, tables, out, None, None, None).tables == tables
+        choose_places(None, tables, str(file), None, None, None, None)
+    assert choose_places(None, tables, out, None, None, None, None).tables == tables
 
 
 @pytest.mark.parametrize("job", JOBS)

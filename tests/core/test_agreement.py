@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load as load_catalogue
+from featurelib.catalogue import with_overlay
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions, Expected
-from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, line_of, microseconds, snapshot
+from tests.core.lines import (
+    AS_OF,
+    MAX_AGE,
+    judge_clusters,
+    line_of,
+    lines_of,
+    microseconds,
+    snapshot,
+)
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES
 
@@ -126,3 +135,53 @@ def test_where_older_controllers_may_answer_each_feature_goes_alone() -> None:
     [plan] = audit(zookeeper(even, controller=1), "3.9").plans.to_pylist()
     assert plan["dialects"] == ["zk-3.3"]
     assert [step["request"] for step in plan["steps"]] == [1, 2]
+
+
+ACME = """
+[[release]]
+release = "4.1-acme"
+based_on = "4.1"
+oldest_metadata_version = 7
+oldest_bootstrap = 7
+newest_stable = 27
+newest_unstable = 29
+[[feature_level]]
+feature = "acme.version"
+level = 0
+default_from = "3.3-IV3"
+stable_since = "4.1-acme"
+[[feature_level]]
+feature = "acme.version"
+level = 1
+default_from = "4.1-IV1"
+dependency = "metadata.version=26"
+stable_since = "4.1-acme"
+[[release_feature]]
+release = "4.1-acme"
+feature = "acme.version"
+newest_stable = 1
+newest_unstable = 1
+"""
+
+
+def test_a_vendor_s_build_answers_as_the_release_it_is_made_from() -> None:
+    catalogue = with_overlay(load_catalogue(), ACME, "acme.toml")
+    ranges = {METADATA: (7, 27), "acme.version": (0, 1)}
+    nodes = (
+        Node(node_id=1, ranges=ranges, levels={METADATA: 25}, epoch=900),
+        Node(node_id=11, role="controller", ranges=ranges),
+    )
+    cluster = Cluster(name="c", nodes=nodes, voters=(11,), stored={METADATA: 25})
+    conditions = Conditions(
+        as_of=microseconds(AS_OF),
+        max_age=MAX_AGE,
+        inventory={"c": Expected(release="4.1-acme")},
+    )
+    batch = snapshot({"c": lines_of(cluster)})
+    judged = judge(batch, conditions, catalogue, load_dialect("strict"))
+    [plan] = judged.plans.to_pylist()
+    assert "kraft-4.1" in plan["dialects"]
+    assert {(s["request"], s["feature"], s["to_level"]) for s in plan["steps"]} == {
+        (1, METADATA, 27),
+        (1, "acme.version", 1),
+    }

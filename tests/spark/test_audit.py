@@ -23,17 +23,16 @@ from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
 from featurelib.fleet import Cluster, Fleet
 from featurelib.snapshot.unpacked import unpack
-from featurelib.spark.audit import (
+from featurelib.spark.audit import Audited, audit, locate_lines
+from featurelib.spark.judging import (
     CORE_COLUMNS,
     PARTS,
-    Audited,
-    audit,
-    collect,
+    files_of,
     judge_snapshots,
-    locate_lines,
     newest_line,
     with_expected,
 )
+from featurelib.spark.judging import rows_of as rows_in
 from featurelib.spark.store import Store
 from featurelib.tables import Table, gold
 from featurelib.tables.bronze import LANDING_LINE
@@ -99,9 +98,9 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
     frame = session.createDataFrame(samples).select(*CORE_COLUMNS)
-    judged = judge_snapshots(frame, conditions, severities)
-    assert judged.count() >= samples.num_rows // batch_size
-    found, expected = collect(judged), core_says(samples, conditions, severities)
+    files = judge_snapshots(frame, conditions, severities, RUN).toArrow()
+    assert pc.max(files["newest"]).as_py() == newest(samples)
+    found, expected = rows_in(files), core_says(samples, conditions, severities)
     for part, (_, schema) in PARTS.items():
         assert getattr(found, part).schema == schema
     assert tables_of(found) == tables_of(expected)
@@ -111,8 +110,22 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
 def test_no_cluster_gives_four_empty_tables(session: SparkSession, samples: pa.Table) -> None:
     nobody = session.createDataFrame(samples.slice(0, 0)).select(*CORE_COLUMNS)
     assert newest_line(nobody) == 0
-    found = collect(judge_snapshots(nobody, Conditions(as_of=0, max_age=MAX_AGE), {}))
-    assert tables_of(found) == {part: [] for part in PARTS}
+    files = judge_snapshots(nobody, Conditions(as_of=0, max_age=MAX_AGE), {}, RUN).toArrow()
+    assert tables_of(rows_in(files)) == {part: [] for part in PARTS}
+    assert [files_of(files, part) for part in PARTS] == [[]] * len(PARTS)
+    assert pc.max(files["newest"]).as_py() is None
+
+
+def test_what_outgrows_one_file_is_handed_over_in_several(
+    session: SparkSession, samples: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("featurelib.spark.judging.MOST_BYTES", 0)
+    monkeypatch.setattr("featurelib.spark.judging.BATCH_CLUSTERS", 5)
+    conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE)
+    frame = session.createDataFrame(samples).select(*CORE_COLUMNS).coalesce(1)
+    files = judge_snapshots(frame, conditions, {}, RUN).toArrow()
+    assert len(files_of(files, "plans")) == -(-samples.num_rows // 5)
+    assert tables_of(rows_in(files)) == tables_of(core_says(samples, conditions))
 
 
 def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
@@ -128,7 +141,7 @@ def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
     assert expected.schema.simpleString() == frame.schema.simpleString()
     assert expected.count() == 3
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
-    found = collect(judge_snapshots(expected, conditions, {}))
+    found = rows_in(judge_snapshots(expected, conditions, {}, RUN).toArrow())
     said = [row for row in found.findings.to_pylist() if row["cluster"] == "lost"]
     assert [(row["code"], row["node_id"]) for row in said] == [
         ("cluster_not_landed", None),
@@ -145,7 +158,8 @@ def test_an_expected_node_that_is_missing_makes_its_cluster_unknown(
     frame = session.createDataFrame(one).select(*CORE_COLUMNS)
     fleet = Fleet(cluster=(Cluster(id=GHOST, brokers=(1, 2, 4), controllers=(9,)),))
     conditions = Conditions(as_of=newest(one), max_age=MAX_AGE, inventory=fleet.inventory)
-    found = collect(judge_snapshots(with_expected(frame, fleet), conditions, {}))
+    files = judge_snapshots(with_expected(frame, fleet), conditions, {}, RUN).toArrow()
+    found = rows_in(files)
     missing = [row for row in found.findings.to_pylist() if row["severity"] == "unknown"]
     assert {(row["role"], row["node_id"]) for row in missing} == {("broker", 4), ("controller", 9)}
     assert "READY" not in found.readiness["verdict"].to_pylist()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
+from delta.exceptions import ConcurrentTransactionException
 from deltalake import DeltaTable
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
+from featurelib.spark.log import Log
+from featurelib.spark.parquet import pack
 from featurelib.spark.store import Store, fit, resolve_uri, spark_schema
 from featurelib.tables import ALL, Table
 from featurelib.tables.gold import FINDINGS
@@ -103,6 +106,82 @@ def test_a_run_that_is_not_greater_than_the_newest_is_refused(store: Store) -> N
         with pytest.raises(ConfigError, match="nothing was written"):
             store.append(THING, things(store.session, run, 2), run)
     assert store.version(THING) == version
+
+
+NUMBERED = replace(THING, name="numbered", skip_by=("run", "note"))
+
+
+def numbered(run: int, *notes: str | None) -> list[bytes]:
+    rows = {"run": [run] * len(notes), "level": range(len(notes)), "note": notes}
+    return pack(NUMBERED, pa.table(rows, schema=NUMBERED.schema))
+
+
+def test_added_files_are_a_commit_like_any_other(store: Store) -> None:
+    store.append(NUMBERED, things(store.session, RUN, 1), RUN)
+    before = store.version(NUMBERED)
+    assert store.add(NUMBERED, numbered(RUN + 1, "ö", None, "ä"), RUN + 1) == before + 1
+    assert store.add(NUMBERED, numbered(RUN + 2), RUN + 2) == before + 2  # of no row
+    assert store.newest_run(NUMBERED) == RUN + 2
+    rows = [tuple(row) for row in store.read(NUMBERED).orderBy("run", "level").collect()]
+    expected = [(RUN, 1, None), (RUN + 1, 0, "ö"), (RUN + 1, 1, None), (RUN + 1, 2, "ä")]
+    assert rows == expected
+    assert store.read(NUMBERED).filter(F.col("note") == "ä").count() == 1
+    outside = DeltaTable(store.path(NUMBERED).removeprefix("file:"))
+    assert sorted(row["level"] for row in outside.to_pyarrow_table().to_pylist()) == [0, 1, 1, 2]
+    assert json.loads(outside.history(2)[1]["userMetadata"])["run"] == RUN + 1
+    noted = pa.table(outside.get_add_actions(flatten=True)).sort_by("min.run").to_pylist()[-1]
+    assert (noted["num_records"], noted["min.note"], noted["max.note"]) == (3, "ä", "ö")
+    assert (noted["null_count.note"], noted["max.run"]) == (1, RUN + 1)
+
+
+def test_files_of_a_run_that_is_not_greater_than_the_newest_are_refused(store: Store) -> None:
+    store.add(NUMBERED, numbered(RUN, "a"), RUN)
+    version = store.version(NUMBERED)
+    for run in (RUN, RUN - 1):
+        with pytest.raises(ConfigError, match=f"run {run}: not greater than run {RUN}"):
+            store.add(NUMBERED, numbered(run, "b"), run)
+    assert store.version(NUMBERED) == version
+    assert [row.note for row in store.read(NUMBERED).collect()] == ["a"]
+
+
+def test_no_file_holds_null_where_the_table_has_none() -> None:
+    rows = pa.table({"run": [RUN], "level": [None], "note": ["a"]}, schema=THING.schema)
+    with pytest.raises(ValueError, match="null"):
+        pack(THING, rows)
+
+
+def test_the_newest_run_is_known_after_checkpoints_and_without_checksums(store: Store) -> None:
+    for run in range(RUN, RUN + 11):
+        store.add(NUMBERED, numbered(run, "a"), run)
+    log = Path(store.path(NUMBERED).removeprefix("file:")) / "_delta_log"
+    assert list(log.glob("*.checkpoint.parquet"))
+    for path in log.glob("*.crc"):
+        path.unlink()
+    store.session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # py4j
+    fresh = Store(store.session, store.root)
+    assert fresh.newest_run(NUMBERED) == RUN + 10
+    assert fresh.read(NUMBERED).count() == 11
+    with pytest.raises(ConfigError, match="not greater than"):
+        fresh.add(NUMBERED, numbered(RUN + 10, "b"), RUN + 10)
+
+
+def test_two_commits_of_one_run_at_once_are_a_conflict(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one comes while ours has looked and not yet written."""
+    store.create(NUMBERED)
+    look = Log._run_in
+
+    def look_and_be_overtaken(log: Log, snapshot: object, application: str) -> int | None:
+        seen = look(log, snapshot, application)
+        monkeypatch.setattr(Log, "_run_in", look)
+        store.add(NUMBERED, numbered(RUN, "theirs"), RUN)
+        return seen
+
+    monkeypatch.setattr(Log, "_run_in", look_and_be_overtaken)
+    with pytest.raises(ConcurrentTransactionException):
+        store.add(NUMBERED, numbered(RUN, "ours"), RUN)
+    assert [row.note for row in store.read(NUMBERED).collect()] == ["theirs"]
 
 
 def test_a_value_that_does_not_fit_its_column_is_an_error(session: SparkSession) -> None:

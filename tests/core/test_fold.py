@@ -1,0 +1,162 @@
+"""What the fold keeps of each line, and what a snapshot row and the histories then say."""
+
+from __future__ import annotations
+
+import pytest
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.landing import Landing
+from featurelib.landing.znode import controller
+from featurelib.snapshot import State, begin, fold_lines
+from featurelib.snapshot.history import History
+from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from tests.core.lines import landings, line_of, snapshot
+from tests.core.test_replay import dump, fold_nights, levels, log
+
+
+def znode(path: str, age: int, data: str | None, version: int = 1, **keys: object) -> bytes:
+    return line_of("znode", "c", age, path=path, version=version, data=data, **keys)
+
+
+def fold(lines: list[bytes]) -> State:
+    return fold_lines(landings(lines), load_catalogue())
+
+
+def oddities(lines: list[bytes]) -> list[str]:
+    found: list[str] = snapshot({"c": lines}).column("oddities")[0].as_py()
+    return found
+
+
+NODE = '{"version":1,"status":1,"features":{}}'
+REGISTERED = '{"version":5,"features":{"f":{"min_version":1,"max_version":2}}}'
+
+
+@pytest.mark.parametrize(
+    ("data", "profile", "exists"),
+    [(REGISTERED, 0, True), ('{"version":4}', NOTHING, True), ("{", DAMAGED, True),
+     (None, NOTHING, False)],
+)  # fmt: skip
+def test_a_registration_is_a_profile_or_nothing_or_damaged(
+    data: str | None, profile: int, exists: bool
+) -> None:
+    [entry] = fold([znode("/brokers/ids/1", 1, data)]).registrations
+    assert (entry.profile, entry.exists) == (profile, exists)
+
+
+def test_of_a_registration_the_newest_reading_counts() -> None:
+    lines = [znode("/brokers/ids/1", 2, REGISTERED), znode("/brokers/ids/1", 1, None)]
+    for some in (lines, lines[::-1]):
+        [entry] = fold(some).registrations
+        assert not entry.exists
+
+
+def test_that_the_kips_path_is_empty_says_nothing() -> None:
+    assert fold([znode("/features", 1, None)]).node.absent_at == 0
+    assert fold([znode("/feature", 1, None)]).node.absent_at > 0
+
+
+def test_a_features_node_made_anew_is_told_by_its_creation_alone() -> None:
+    first, second = (znode("/feature", age, NODE, czxid=czxid) for age, czxid in ((2, 5), (1, 6)))
+    assert oddities([first, second]) == ["features_node_recreated:"]
+    assert oddities([first, znode("/feature", 1, NODE, version=2, czxid=5)]) == []
+    # A collector that does not say when it was made proves nothing of the kind.
+    unsaid = znode("/feature", 1, NODE, version=2)
+    assert oddities([first, unsaid]) == []
+    assert fold([unsaid]).node.incarnations == {}
+    assert fold([unsaid]).node.data == NODE
+
+
+@pytest.mark.parametrize(
+    ("data", "node_id"),
+    [('{"version":1,"brokerid":7}', 7), (None, -1), ("", -1), ("{", -1), ("[]", -1),
+     ('{"brokerid":"7"}', -1), ("\ud800", -1), ("[" * 9999, -1)],
+)  # fmt: skip
+def test_who_is_the_controller_by_its_znode(data: str | None, node_id: int) -> None:
+    assert controller(data) == node_id
+
+
+def test_a_hole_in_the_log_is_told_with_its_offsets() -> None:
+    whole, beyond = dump(2, log(0, "MV25", "B1")), dump(1, log(5, "B2"))
+    [said] = oddities([*whole, *beyond])
+    assert said == "metadata_log_gap:offsets 2 to 4 were not dumped"
+    assert oddities([*whole, *beyond, *dump(0, log(2, "IDLE", "IDLE", "IDLE"))]) == []
+
+
+def test_a_piece_that_waits_is_dated_by_its_newest_dump() -> None:
+    newer, older = dump(1, log(5, "B2")), dump(9, log(5, "B2"))
+    for nights in ((newer, older), (older, newer)):
+        state, _ = fold_nights(*nights)
+        [waiting] = state.log.pending
+        assert waiting.at == state.observed_at
+
+
+def test_lines_of_a_run_that_was_folded_before_teach_nothing_but_make_their_dump_whole() -> None:
+    lines = dump(1, log(0, "MV25", "B1"))
+    fold = begin(None, load_catalogue())
+    for landing, line_id in landings(lines[:3]):
+        fold.add(landing, line_id)
+    assert [change.level for change in fold.close_run()] == [("metadata.version", 25)]
+    again = begin(freeze(fold.finish()), load_catalogue())
+    for landing, line_id in landings(lines[:3]):
+        again.add(landing, line_id)
+    again.forget_run()
+    for landing, line_id in landings(lines[3:]):
+        again.add(landing, line_id)
+    assert [change.node for change in again.close_run()] == [(0, 1)]
+    state = again.finish()
+    assert (state.log.end, levels(state)) == (2, {"metadata.version": 25})
+
+
+def test_a_run_that_was_folded_before_is_not_replayed_again() -> None:
+    fold = begin(None, load_catalogue())
+    for landing, line_id in landings(dump(1, log(0, "MV25"))):
+        fold.add(landing, line_id)
+    fold.forget_run()
+    assert fold.close_run() == []
+    assert fold.finish().log.end == 0
+
+
+def test_content_and_records_of_a_kind_nobody_knows_yet_change_nothing() -> None:
+    fold = begin(None, load_catalogue())
+    unknown = Landing("weather", "c", 5, None)  # type: ignore[arg-type]  # it is wrong on purpose
+    fold.add(unknown, 1)
+    event = Event(0, "weather", 7, "f", line=1, at=5)
+    fold.state.log.pending.append(Segment(0, 1, 5, [event], False))
+    for landing, line_id in landings(dump(1, log(1, "MV25"))):
+        fold.add(landing, line_id)
+    assert [change.level for change in fold.close_run()] == [("metadata.version", 25)]
+    state = fold.finish()
+    assert (state.log.end, levels(state), state.log.nodes) == (2, {"metadata.version": 25}, [])
+
+
+def told(finalized: str) -> list[tuple[int, int]]:
+    line = f"Feature: f\tSupportedMinVersion: 1\tSupportedMaxVersion: 9\t{finalized}\tEpoch: 8"
+    history = History(True, load_catalogue())
+    for landing, line_id in landings(
+        [line_of("features_describe", "c", 1, line_number=2, line=line)]
+    ):
+        history.add(1, landing, line_id)
+    return [(row["min_level"], row["level"]) for row in history.take().to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("finalized", "kept"),
+    [
+        ("FinalizedVersionLevel: 4", [(4, 4)]),
+        ("FinalizedVersionLevel: -", [(0, 0)]),
+        ("FinalizedVersionLevel: 3.3-IV3", [(7, 7)]),
+        ("FinalizedVersionLevel: words", []),
+        ("FinalizedMinVersionLevel: 3\tFinalizedMaxVersionLevel: 4", [(3, 4)]),
+        ("FinalizedMinVersionLevel: -\tFinalizedMaxVersionLevel: -", [(0, 0)]),
+        ("FinalizedMinVersionLevel: words\tFinalizedMaxVersionLevel: 4", [(4, 4)]),
+        ("nothing of the kind", []),
+    ],
+)
+def test_the_history_of_a_tools_line(finalized: str, kept: list[tuple[int, int]]) -> None:
+    assert told(finalized) == kept
+
+
+def test_where_a_table_lies_and_how_it_is_called() -> None:
+    table = CLUSTER_SNAPSHOT
+    assert (table.path, table.full_name) == ("silver/cluster_snapshot", "silver.cluster_snapshot")

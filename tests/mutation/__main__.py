@@ -1,0 +1,149 @@
+"""Mutation tests of the core: one change at a time, and does a test notice?
+
+`make mutants` works in a copy of the tree, so that nobody imports mutated code. Cosmic Ray says
+what to change; each mutant is tested in a child of a process that has imported the packages
+already, so that most cost a second or less. docs/mutation.md says why survivors are no faults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import hypothesis  # noqa: F401  (for the children)
+import msgspec  # noqa: F401
+import numpy  # noqa: F401
+import pyarrow.compute  # noqa: F401
+import pytest
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+ROOT = Path(__file__).parents[2]
+MODULES = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())
+COPIED = ("featurelib", "tests", "data", "conf", "docs", "pyproject.toml", "README.md")
+TIMEOUT_S = 120
+
+
+class Mutant(NamedTuple):
+    line: int
+    before: str
+    after: str
+    source: str
+
+
+class _Unannotated(ast.NodeTransformer):
+    """Drops annotations: nothing evaluates them."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+
+def meaning(source: str) -> str:
+    """What Python makes of a source; "" where it makes nothing of it."""
+    try:
+        return ast.dump(_Unannotated().visit(ast.parse(source)))
+    except SyntaxError:
+        return ""
+
+
+def mutants(source: str) -> Iterator[Mutant]:
+    """Every module that differs from `source` in one token and not in annotations alone."""
+    seen = {meaning(source), ""}
+    for name in sorted(operator_names()):
+        kind = get_operator(name)
+        if not kind.arguments():  # those that want some replace a variable somebody names
+            yield from _of_operator(source, kind(), seen)
+
+
+def _of_operator(source: str, operator: object, seen: set[str]) -> Iterator[Mutant]:
+    lines, occurrence = source.splitlines(), 0
+    while (changed := mutate_code(source, operator, occurrence)) is not None:
+        occurrence += 1
+        if meaning(changed) in seen:
+            continue
+        seen.add(meaning(changed))
+        new = changed.splitlines()
+        at = next(i for i, line in enumerate(lines) if [line] != new[i : i + 1])
+        yield Mutant(at + 1, lines[at].strip(), "".join(new[at : at + 1]).strip(), changed)
+
+
+def passes(tests: list[str]) -> bool:
+    """Whether the tests pass in a child of this process; one that hangs or dies does not."""
+    child = os.fork()
+    if child == 0:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        signal.alarm(TIMEOUT_S)
+        code = 1
+        try:
+            code = int(
+                pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *tests])
+            )
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def survivors(module: str, tests: list[str]) -> tuple[int, list[Mutant]]:
+    """How many mutants a module has, and those that no test notices."""
+    path = Path(module)
+    source = path.read_text()
+    if not passes(tests):
+        sys.exit(f"{module}: its tests fail without a mutant already")
+    count, left = 0, []
+    for mutant in mutants(source):
+        path.write_text(mutant.source)
+        count += 1
+        if passes(tests):
+            left.append(mutant)
+            print(f"{module}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}", flush=True)
+    path.write_text(source)
+    return count, left
+
+
+def main() -> None:
+    """Try the modules named on the command line, or all of them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("modules", nargs="*", default=list(MODULES))
+    chosen = parser.parse_args().modules
+    sys.dont_write_bytecode = True
+    with tempfile.TemporaryDirectory() as folder:
+        for name in COPIED:
+            place = Path(folder, name)
+            if (ROOT / name).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(ROOT / name, place, ignore=ignored)
+            elif (ROOT / name).exists():
+                shutil.copy(ROOT / name, place)
+        os.chdir(folder)
+        sys.path[:] = [folder, *(p for p in sys.path if p not in ("", str(ROOT)))]
+        for name in [n for n in sys.modules if n.split(".")[0] in ("featurelib", "tests")]:
+            del sys.modules[name]
+        os.environ["FEATURELIB_CASES"] = "600"
+        for module in chosen:
+            count, left = survivors(module, MODULES[module]["tests"])
+            killed = count - len(left)
+            print(f"{module}: {killed} of {count} killed, {killed / count:.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
