@@ -158,7 +158,7 @@ if [[ -n $local_run ]]; then
   unset SPARK_HOME
 fi
 if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then
-  flags+=(-XX:TieredStopAtLevel=1)
+  flags+=(-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m)
   [[ " ${command[*]} " == *" -XX:+Use"*"GC "* ]] || flags+=(-XX:+UseSerialGC)
   # A class archive fits one Java and one set of jars; Java ignores one that does not fit. It also finds no class in
   # it where the path of the jars holds a blank, so none is made there.

@@ -26,7 +26,6 @@ class Log:
     def __init__(self, session: SparkSession, package: Any, uri: str) -> None:
         self._jvm: Any = session._jvm
         self._package = package
-        self._session: Any = session
         self._log = package.DeltaLog.forTable(session._jsparkSession, uri)
 
     def version(self) -> int:

@@ -331,3 +331,13 @@ def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None
     assert targets(judge, levels(judge, c__f=5))["c", "f"] == 3 - 1
     judge.bounds.newest_known[question(judge, "c", "f")] = -1
     assert targets(judge, levels(judge, c__f=5))["c", "f"] == 1
+
+
+def test_a_level_lowered_for_the_clusters_sake_is_put_to_the_nodes_again() -> None:
+    dependencies = (Dependency(feature="f", level=5, other=METADATA, least=30),)
+    catalogue = replace(load_catalogue(), dependencies=dependencies)
+    for lowest, target in ((1, 4), (4, 4), (5, 1)):
+        nodes = node(1, {**NEW, "f": (1, 9)}), node(2, {**NEW, "f": (lowest, 9)})
+        judge = judging(kraft("c", *nodes, voters=(), metadata=20, f=1), OFF, catalogue=catalogue)
+        judge.bounds.newest_known[question(judge, "c", "f")] = 5
+        assert targets(judge, levels(judge, c__f=5))["c", "f"] == target
