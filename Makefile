@@ -6,7 +6,7 @@ BIN := .venv/bin
 QUICK_TESTS := $(wildcard tests/core tests/landing tests/spec tests/test_floors.py)
 FLOORS_0_TO_2 := featurelib/feature.py,featurelib/schema.py,featurelib/errors.py,featurelib/snapshot/*,featurelib/fleet.py,featurelib/settings.py,featurelib/planfile.py,featurelib/exchanges.py,featurelib/rulebook.py,featurelib/catalogue/*,featurelib/core/*,featurelib/landing/*,featurelib/tables/*
 # Per cent of their lines and branches that the tests have to reach.
-COVERAGE ?= 100
+COVERAGE ?= 99
 # A tool for developers on demand: it is in no lock, and `make setup` does not install it.
 COSMIC_RAY := 8.7.0
 

@@ -12,7 +12,7 @@ import numpy as np
 from featurelib.core.columns import Int
 from featurelib.core.dialect import load
 from featurelib.core.findings import Findings
-from featurelib.core.own_dialect import OwnDialects, Refusal
+from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.target import Judge, search
 
 
@@ -42,11 +42,15 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agree
     own = OwnDialects(evidence, told, asking.catalogue)
     while found := list(own.refusals(target)):
         for refusal in found:
-            for question in refusal.questions.tolist():
+            for question, profile in zip(
+                refusal.questions.tolist(), refusal.profiles.tolist(), strict=True
+            ):
                 if (question, refusal.row.code) not in refused:
                     refused.add((question, refusal.row.code))
                     count[question] += 1
-                    _say(refusal, question, int(target[question]), asking, said)
+                    why = f"{refusal.row.code} of {refusal.dialect.title}"
+                    why += _who(asking, question, profile)
+                    _say(why, question, int(target[question]), asking, said)
         hit = np.unique(np.concatenate([refusal.questions for refusal in found]))
         target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
         target = search(asking, target)
@@ -62,7 +66,20 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agree
     return Agreed(target=target, refusals=count, dialects=spoken)
 
 
-def _say(refusal: Refusal, question: int, level: int, asking: Judge, said: Findings) -> None:
+def _who(asking: Judge, question: int, profile: int) -> str:
+    """The nodes behind an answering profile and their range, as the end of a sentence."""
+    evidence, asked = asking.evidence, asking.asked
+    if not 0 <= profile < len(evidence.answering.cluster):
+        return ""
+    begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
+    who = evidence.answering.subject_order[begin:end]
+    ids = ", ".join(map(str, sorted(set(evidence.subjects.node_id[who].tolist()))))
+    cluster = int(asked.cluster[question])
+    pair = int(asked.pair_first[question]) + profile - int(evidence.answering.first[cluster])
+    return f": node {ids} supports {asked.pair_min[pair]}-{asked.pair_max[pair]}"
+
+
+def _say(why: str, question: int, level: int, asking: Judge, said: Findings) -> None:
     asked, levels = asking.asked, asking.evidence.levels
     at = np.array([question])
     cluster = asked.cluster[at]
@@ -74,5 +91,5 @@ def _say(refusal: Refusal, question: int, level: int, asking: Judge, said: Findi
         level=np.array([level]),
         at=levels.at[cluster],
         line=levels.line[cluster],
-        detail=[f"{refusal.dialect.title}: {refusal.row.rule.sentence}"],
+        detail=[why],
     )

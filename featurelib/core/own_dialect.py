@@ -33,6 +33,7 @@ class Refusal:
     dialect: Dialect
     row: RuleRow
     questions: Int
+    profiles: Int  # of each question the first answering profile that offends; -1 = no node does
 
 
 class OwnDialects:
@@ -61,9 +62,14 @@ class OwnDialects:
             code = self._tables.release_code(release)
             batch = self._edge.batch(questions, level, code, dialect)
             judged = judge(batch, dialect, self._tables)
-            for row, hit in zip(dialect.rules, judged.offends, strict=True):
+            for row, hit, pair in zip(dialect.rules, judged.offends, judged.named, strict=True):
                 if hit.any():
-                    yield Refusal(dialect=dialect, row=row, questions=questions[hit])
+                    found = pair[hit]
+                    if row.asks is not None:
+                        found = np.where(found >= 0, batch.groups[row.asks].profile[found], -1)
+                    yield Refusal(
+                        dialect=dialect, row=row, questions=questions[hit], profiles=found
+                    )
 
     def _spoken(self, told: list[str]) -> dict[tuple[str, str], Bool]:
         possible = self._possible(told)

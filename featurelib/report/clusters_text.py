@@ -135,6 +135,8 @@ def _details(cluster: Cluster, most: int) -> Table:
         if cluster.plan_file:
             plan.append(f"\n{cluster.plan_file}", style="bold")
         grid.add_row("plan", plan)
+    if cluster.commands:
+        grid.add_row("run", _lines(list(cluster.commands), most))
     return grid
 
 

@@ -191,7 +191,8 @@ class Cluster:
     `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
     made safe to show. `name` is the inventory's, or the id. `owner`, `contact` and `managed_by`
     (who finalizes there, if not we) are the inventory's too, null where it does not say.
-    `summary`: what to know in one line.
+    `summary`: what to know in one line. `commands`: one for each request of the plan, in order;
+    none where no tool of these releases names single features, or a name is not safe to type.
     """
 
     key: str
@@ -209,6 +210,7 @@ class Cluster:
     findings: tuple[Finding, ...]
     incompatible: tuple[Incompatible, ...]
     steps: tuple[Step, ...]
+    commands: tuple[str, ...]
     plan_file: str | None
 
 

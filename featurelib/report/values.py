@@ -19,6 +19,7 @@ from featurelib.fleet import Cluster as Entry
 from featurelib.fleet import Fleet as Inventory
 from featurelib.report.causes import rank_causes
 from featurelib.report.clean import LENGTH, clean
+from featurelib.report.commands import commands_of
 from featurelib.report.counts import count_fleet
 from featurelib.report.model import (
     SEVERITY_RANK,
@@ -148,6 +149,7 @@ def _cluster(
             sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
         ),
         steps=steps,
+        commands=() if entry.managed_by else commands_of(steps, row["dialects"] or ()),
         plan_file=_shown(plan_file, LONGEST_PATH),
     )
 

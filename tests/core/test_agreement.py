@@ -185,3 +185,41 @@ def test_a_vendor_s_build_answers_as_the_release_it_is_made_from() -> None:
         (1, METADATA, 27),
         (1, "acme.version", 1),
     }
+
+
+def test_the_finding_names_the_rule_and_the_nodes_behind_it() -> None:
+    uneven = {1: {"f": (1, 5)}, 2: {"f": (2, 5)}, 3: {"f": (2, 5)}}
+    judged = audit(zookeeper(uneven, controller=1), "2.8")
+    [row] = [r for r in judged.findings.to_pylist() if r["code"] == "refused_by_own_controller"][:1]
+    title = load_dialect("zk-2.7").title
+    assert row["detail"] == f"range_unsupported_by_node of {title}: node 2, 3 supports 2-5"
+
+
+NEWER = """
+[[metadata_version]]
+level = 35
+name = "4.5-IV1"
+release = "4.5"
+loses_metadata_below = false
+[[release]]
+release = "4.5"
+oldest_metadata_version = 7
+oldest_bootstrap = 7
+newest_stable = 35
+newest_unstable = 35
+"""
+
+
+def test_a_release_newer_than_every_table_is_asked_as_the_newest() -> None:
+    catalogue = with_overlay(load_catalogue(), NEWER, "newer.toml")
+    ranges = {METADATA: (7, 35)}
+    nodes = (
+        Node(node_id=1, ranges=ranges, levels={METADATA: 33}, epoch=900),
+        Node(node_id=11, role="controller", ranges=ranges),
+    )
+    cluster = Cluster(name="c", nodes=nodes, voters=(11,), stored={METADATA: 33})
+    conditions = Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE)
+    batch = snapshot({"c": lines_of(cluster)})
+    [plan] = judge(batch, conditions, catalogue, load_dialect("strict")).plans.to_pylist()
+    assert plan["dialects"] == ["kraft-4.2"]
+    assert [step["to_level"] for step in plan["steps"]] == [35]

@@ -147,6 +147,8 @@ CHAIN = (
     Dependency(feature="f", level=5, other=METADATA, least=30),
     Dependency(feature="f", level=4, other=METADATA, least=21),
     Dependency(feature="f", level=4, other=GROUP, least=1),
+    Dependency(feature="f", level=1, other=METADATA, least=21),
+    Dependency(feature="f", level=1, other=GROUP, least=3),
     Dependency(feature="absent", level=1, other=METADATA, least=9),
     Dependency(feature="f", level=3, other="absent", least=2),
     Dependency(feature=GROUP, level=1, other=METADATA, least=22),
@@ -158,7 +160,7 @@ def chained(*clusters: Cluster) -> Judge:
 
 
 @pytest.mark.parametrize(
-    ("level", "needed", "proposed"), [(2, 0, 0), (3, 2, 0), (4, 21, 20), (5, 30, 20)]
+    ("level", "needed", "proposed"), [(1, 3, 0), (2, 0, 0), (3, 2, 0), (4, 21, 20), (5, 30, 20)]
 )
 def test_of_several_dependencies_the_one_most_is_missing_of_is_asked(
     level: int, needed: int, proposed: int
@@ -174,7 +176,7 @@ def test_of_several_dependencies_the_one_most_is_missing_of_is_asked(
 
 def test_a_dependency_is_looked_up_in_the_proposed_state_of_the_same_cluster() -> None:
     judge = chained(FRESH, ROLL, UNREGISTERED)
-    wanted = levels(judge, roll__f=4, unregistered__f=4, fresh__f=1)
+    wanted = levels(judge, roll__f=4, unregistered__f=4, fresh__f=2)
     state = levels(judge, roll__mv=21, fresh__mv=25, **{"fresh__group.version": 1})
     rows = judge.update_rows(wanted, state)
     said = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import hypothesis  # noqa: F401  (for the children)
 import msgspec  # noqa: F401
 import numpy  # noqa: F401
+import pandas  # noqa: F401  (pyarrow looks for it, and it takes longest)
 import pyarrow.compute  # noqa: F401
 import pytest
 from cosmic_ray.mutating import mutate_code
@@ -31,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())
 COPIED = ("featurelib", "tests", "data", "conf", "docs", "pyproject.toml", "README.md")
 TIMEOUT_S = 120
+QUICKLY = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:unraisableexception")
 # Between masks numpy defines these as the same; numbers are joined here of bits that stand apart.
 SYNONYMS = {
     "core/ReplaceBinaryOperator_BitAnd_Mul",
@@ -101,9 +104,7 @@ def passes(tests: list[str]) -> bool:
         signal.alarm(TIMEOUT_S)
         code = 1
         try:
-            code = int(
-                pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *tests])
-            )
+            code = int(pytest.main([*QUICKLY, *tests]))
         finally:
             os._exit(code)
     return os.waitpid(child, 0)[1] == 0
@@ -147,6 +148,7 @@ def main() -> None:
         for name in [n for n in sys.modules if n.split(".")[0] in ("featurelib", "tests")]:
             del sys.modules[name]
         os.environ["FEATURELIB_CASES"] = "600"
+        gc.freeze()  # children share what stands here
         for place in chosen:
             module, _, numbers = place.partition(":")
             lines = {int(number) for number in numbers.split(",") if number}

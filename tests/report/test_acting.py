@@ -141,7 +141,24 @@ def test_a_ready_cluster_without_a_finding_has_its_steps_in_its_block() -> None:
     block = section(said, BLOCKS, "\nNext")
     assert block.split() == words(
         "READY a rolling, 3 nodes plan 1. metadata.version 11 (3.5-IV2) → 19 (3.7-IV4) plans/a.json"
+        " run kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature metadata.version=19"
     ).split(" ")
+
+
+def test_each_request_is_a_command_to_type_where_that_is_safe() -> None:
+    two = [step(), step("group.version", 0, 1), {**step("f", 0, 2), "request": 2}]
+    plain = report(judged([plan("a", "READY", steps=two)])).clusters[0]
+    assert [command.partition("upgrade ")[2] for command in plain.commands] == [
+        "--feature metadata.version=19 --feature group.version=1",
+        "--feature f=2",
+    ]
+    hostile = report(judged([plan("a", "READY", steps=[step("f; rm -rf /", 0, 2)])])).clusters[0]
+    assert hostile.commands == ()
+    old = plan("a", "READY", steps=[step("f", 0, 2)]) | {"dialects": ["zk-2.7"]}
+    assert report(judged([old])).clusters[0].commands == ()
+    entry = Cluster(id="a", managed_by="strimzi")
+    mine = judged([plan("a", "READY", steps=two)])
+    assert report(mine, inventory=Fleet(cluster=(entry,))).clusters[0].commands == ()
 
 
 # What did not land.
