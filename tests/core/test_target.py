@@ -100,9 +100,10 @@ def test_a_metadata_version_that_is_not_finalized_reads_as_the_dialect_says(
     dialect: str, absent: int
 ) -> None:
     lowest = kraft("lowest", node(1, NEW), voters=(), metadata=1)
-    some = judging(OFF, lowest, ROLL, FRESH)
+    vendors = kraft("vendors", node(1, NEW), voters=(), f=3)
+    some = judging(OFF, lowest, ROLL, FRESH, vendors)
     judge = Judge(some.evidence, some.bounds, load_dialect(dialect), some.catalogue)
-    assert judge.metadata_version.tolist() == [absent, 1, 20, absent]
+    assert judge.metadata_version.tolist() == [absent, 1, 20, absent, absent]
 
 
 def test_whom_a_level_offends() -> None:
@@ -147,8 +148,8 @@ CHAIN = (
     Dependency(feature="f", level=5, other=METADATA, least=30),
     Dependency(feature="f", level=4, other=METADATA, least=21),
     Dependency(feature="f", level=4, other=GROUP, least=1),
-    Dependency(feature="f", level=1, other=METADATA, least=21),
-    Dependency(feature="f", level=1, other=GROUP, least=3),
+    Dependency(feature="f", level=1, other=METADATA, least=24),
+    Dependency(feature="f", level=1, other=GROUP, least=5),
     Dependency(feature="absent", level=1, other=METADATA, least=9),
     Dependency(feature="f", level=3, other="absent", least=2),
     Dependency(feature=GROUP, level=1, other=METADATA, least=22),
@@ -160,7 +161,7 @@ def chained(*clusters: Cluster) -> Judge:
 
 
 @pytest.mark.parametrize(
-    ("level", "needed", "proposed"), [(1, 3, 0), (2, 0, 0), (3, 2, 0), (4, 21, 20), (5, 30, 20)]
+    ("level", "needed", "proposed"), [(1, 5, 0), (2, 0, 0), (3, 2, 0), (4, 21, 20), (5, 30, 20)]
 )
 def test_of_several_dependencies_the_one_most_is_missing_of_is_asked(
     level: int, needed: int, proposed: int
@@ -242,10 +243,12 @@ def test_a_dependency_is_found_whatever_else_clusters_mention() -> None:
         for name, ranges in (("one", every), ("two", {"b": (1, 5), "f": (1, 5)}), ("three", every))
     ]
     judge = judging(*some, catalogue=replace(load_catalogue(), dependencies=dependencies))
-    wanted = levels(judge, one__f=4, two__f=4, three__f=4)
+    # Other features at the level that depends do not depend for it.
+    wanted = levels(judge, one__f=4, one__a=4, one__g=4, two__f=4, three__f=4, three__c=4)
     rows = judge.update_rows(wanted, wanted)
     mine = [question(judge, name, "f") for name in ("one", "two", "three")]
     assert rows.needed[mine].tolist() == [3, 3, 3]
+    assert rows.needed.sum() == 9
     assert rows.proposed[mine].tolist() == [2, 2, 2]
     on_b = judge.asked.feature == judge.asked.names.index("b")
     assert np.flatnonzero(judge.rests_on(wanted, on_b)).tolist() == mine
