@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from featurelib.core.audit import Judged
 from featurelib.core.evidence import Evidence
+from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.feature import Role, Witness
 
 FORMAT = "featurelib.plan"
@@ -28,54 +29,6 @@ _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_NAME}}}(?<![.])")
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|cluster-.*-[0-9a-f]{16}", re.IGNORECASE
 )
-
-
-class Update(msgspec.Struct, frozen=True, kw_only=True):
-    """One feature of one request."""
-
-    feature: str
-    from_level: int
-    to_level: int
-    upgrade_type: str
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One UpdateFeatures request; `timeout_ms` is above 0."""
-
-    updates: tuple[Update, ...]
-    timeout_ms: int
-
-
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that advertise the same ranges of the plan's features: feature → [min, max]."""
-
-    brokers: tuple[int, ...]
-    controllers: tuple[int, ...]
-    ranges: dict[str, tuple[int, int]]
-
-
-class Requirements(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be found again before anything is sent.
-
-    `levels` are all finalized levels; a features node's version is required in ZooKeeper mode
-    only, because a KRaft broker's epoch moves twice a second on an idle cluster.
-    """
-
-    levels: dict[str, int]
-    nodes: tuple[Group, ...]
-    features_node_version: int | None
-
-
-class Meaning(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a plan its digest covers."""
-
-    cluster: str
-    intent: str
-    dialect: str
-    own_dialects: tuple[str, ...]
-    catalogue: str
-    steps: tuple[Step, ...]
-    requirements: Requirements
 
 
 class PlanFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,7 +75,7 @@ jars_ready() { # a jar gets its name only after its checksum was right; the size
 
 install_packages() { # $1: spark or dev
   local log=$root/.cache/setup.log extras=(--extra spark)
-  [[ $1 == spark ]] || extras+=(--extra dev)
+  [[ $1 == spark ]] || extras+=(--extra dev --extra kafka --extra zookeeper)
   say "installing Python packages into .venv …"
   if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear "$venv" >"$log" 2>&1 || die 2 "$python could not make $venv: $(tail -n 1 "$log")"

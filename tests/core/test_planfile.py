@@ -11,12 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.planfile import (
-    Group,
-    Meaning,
-    Requirements,
-    Step,
-    Update,
     digest,
     file_name,
     file_names,
@@ -27,7 +23,6 @@ from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES
 
-# Found by these tests and reported; the mark goes with the bug.
 UPDATE = Update(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
 MEANING = Meaning(
     cluster="c",
@@ -45,8 +40,8 @@ MEANING = Meaning(
 
 
 def required(**changes: object) -> Meaning:
-    whole = msgspec.structs.replace(MEANING.requirements, **changes)
-    return msgspec.structs.replace(MEANING, requirements=whole)
+    whole = replace(MEANING.requirements, **changes)
+    return replace(MEANING, requirements=whole)
 
 
 def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
@@ -59,13 +54,13 @@ def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        msgspec.structs.replace(MEANING, cluster="d"),
-        msgspec.structs.replace(MEANING, intent="downgrade-all"),
-        msgspec.structs.replace(MEANING, dialect="kip"),
-        msgspec.structs.replace(MEANING, own_dialects=("kraft-4.1", "kraft-4.2")),
-        msgspec.structs.replace(MEANING, catalogue="2027-01-01"),
-        msgspec.structs.replace(MEANING, steps=()),
-        msgspec.structs.replace(MEANING, steps=(Step(updates=(UPDATE,), timeout_ms=1),)),
+        replace(MEANING, cluster="d"),
+        replace(MEANING, intent="downgrade-all"),
+        replace(MEANING, dialect="kip"),
+        replace(MEANING, own_dialects=("kraft-4.1", "kraft-4.2")),
+        replace(MEANING, catalogue="2027-01-01"),
+        replace(MEANING, steps=()),
+        replace(MEANING, steps=(Step(updates=(UPDATE,), timeout_ms=1),)),
         required(levels={"f": 1, "g": 3}),
         required(levels={"f": 1}),
         required(nodes=()),

@@ -1,0 +1,68 @@
+"""A plan as values: what would be sent, and what must still hold when it is.
+
+Steps say what to send; requirements say in which world. featurelib.planfile makes bytes of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One feature of one request; `upgrade_type` is the name of a featurelib.feature.UpgradeType.
+
+    A `to_level` of 0 takes the feature out of what is finalized (KIP-584, deletion).
+    """
+
+    feature: str
+    from_level: int
+    to_level: int
+    upgrade_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One UpdateFeatures request; `timeout_ms` is above 0."""
+
+    updates: tuple[Update, ...]
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Nodes that advertise the same ranges of the plan's features: feature → (min, max)."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    ranges: dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What must be found again before anything is sent.
+
+    `levels` are all finalized levels; a features node's version is required in ZooKeeper mode
+    only, because a KRaft broker's epoch moves twice a second on an idle cluster.
+    """
+
+    levels: dict[str, int]
+    nodes: tuple[Group, ...]
+    features_node_version: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """The part of a plan its digest covers.
+
+    `dialect` is the policy it was judged by, `own_dialects` those the cluster's controllers may
+    speak; `catalogue` is the label of the catalogue, its overlay included.
+    """
+
+    cluster: str
+    intent: str
+    dialect: str
+    own_dialects: tuple[str, ...]
+    catalogue: str
+    steps: tuple[Step, ...]
+    requirements: Requirements
