@@ -3,6 +3,7 @@
     FeatureLibError
     ├── InputError           LandingError · PlanError · ConfigError · TableError
     ├── RefusedError         StalePlanError · ApprovalError · RejectedError · BusyError
+    │                        JournalError
     ├── OutcomeUnknownError
     └── BackendError         UnreachableError · ProtocolError · NoEvidenceError
 
@@ -60,7 +61,11 @@ class RejectedError(RefusedError):
 
 
 class BusyError(RefusedError):
-    """Another run holds these tables."""
+    """Another run holds these tables, or this cluster."""
+
+
+class JournalError(RefusedError):
+    """What is about to be sent cannot be written down, so it is not sent."""
 
 
 class OutcomeUnknownError(FeatureLibError):

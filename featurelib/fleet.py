@@ -1,22 +1,32 @@
-"""The inventory, `conf/fleet.toml`: which clusters and nodes are expected, and whose they are.
+"""The inventory, `conf/fleet.toml`: which clusters and nodes are expected, whose they are, and how
+they are reached.
 
 A cluster or node that is expected and did not land is UNKNOWN, not absent. Unknown keys are
-refused: a misspelt `brokers` must not pass for an empty one.
+refused: a misspelt `brokers` must not pass for an empty one. A secret stands elsewhere: the
+inventory says where, and nothing that is said of it shows more.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import msgspec
 
+from featurelib.catalogue import Catalogue
+from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.evidence import Expected
 from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
+from featurelib.security import Security as Security
+from featurelib.security import anchored, security_faults
 
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s,/:\[\]]+):(\d{1,5})", re.ASCII)
+_CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,11 +38,27 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     brokers: tuple[NodeId, ...] = ()  # node ids that must be there
     controllers: tuple[NodeId, ...] = ()
     registrations_complete: bool = False  # the owner vouches that no fenced broker is hidden
-    bootstrap: tuple[str, ...] = ()
+    controllers_complete: bool = False  # … that controllers nobody can ask fit what is asked
+    bootstrap: tuple[str, ...] = ()  # host:port of brokers
+    controller_bootstrap: tuple[str, ...] = ()  # host:port of controllers' listeners
+    zookeeper: str = ""  # host:port,host:port/chroot
+    file: str = ""  # an embedded cluster
+    security: Security = Security()
+    controller_security: Security | None = None  # of controllers' listeners, where it differs
     owner: str = ""
     contact: str = ""
     managed_by: str = ""  # who finalizes there, if not we: strimzi, msk, …
     labels: dict[str, str] = {}
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name or self.id
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the inventory says any way to it."""
+        return bool(self.bootstrap or self.controller_bootstrap or self.zookeeper or self.file)
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +69,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def names(self) -> dict[str, str]:
         """Cluster id → the name people use."""
-        return {entry.id: entry.name or entry.id for entry in self.cluster}
+        return {entry.id: entry.title for entry in self.cluster}
 
     @property
     def inventory(self) -> dict[str, Expected]:
@@ -53,15 +79,37 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 brokers=entry.brokers,
                 controllers=entry.controllers,
                 vouched=entry.registrations_complete,
+                controllers_vouched=entry.controllers_complete,
                 generation=zookeeper_generation(entry.release),
                 release=entry.release,
             )
             for entry in self.cluster
         }
 
+    def find(self, text: str, where: str) -> Cluster:
+        """The cluster of that id or else name; ConfigError for none, or a name of several."""
+        found = [entry for entry in self.cluster if entry.id == text]
+        found = found or [entry for entry in self.cluster if entry.name == text]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(entry.id for entry in found)
+            raise ConfigError(
+                f"{where}: {text!r} is the name of {len(found)} clusters: {ids}. Give the id."
+            )
+        known = ", ".join(entry.title for entry in self.cluster) or "none"
+        raise ConfigError(
+            f"{where}: expected a cluster with the id or name {text!r}, found these: {known}. "
+            "Name one of them, add it, or say how it is reached with --bootstrap HOST:PORT."
+        )
 
-def parse_fleet(text: str, where: str) -> Fleet:
-    """The inventory in `text`; ConfigError names `where`, the key, and what was expected."""
+
+def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fleet:
+    """The inventory in `text`, its relative paths from the folder of `where`.
+
+    With a `catalogue`, releases it does not know are refused. ConfigError names `where`, the
+    cluster and the key, what was expected and found; never a secret.
+    """
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
@@ -71,10 +119,58 @@ def parse_fleet(text: str, where: str) -> Fleet:
     for entry in fleet.cluster:
         if not entry.id:
             raise ConfigError(f"{where}: a [[cluster]] has an empty id; give its cluster id.")
+        fault = next(faults(entry, catalogue), None)
+        if fault is not None:
+            raise ConfigError(f"{where}: cluster {entry.title!r}: {fault}")
     twice = _repeated(entry.id for entry in fleet.cluster)
     if twice is not None:
         raise ConfigError(f"{where}: cluster {twice!r} stands there twice; keep one.")
-    return fleet
+    folder = posixpath.dirname(where)
+    return Fleet(cluster=tuple(_anchored(entry, folder) for entry in fleet.cluster))
+
+
+def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
+    """What is wrong with one entry, as sentences that begin with the key."""
+    if catalogue is not None and entry.release and not is_known(entry.release, catalogue):
+        known = ", ".join(known_releases(catalogue))
+        yield (
+            f"release: expected one the catalogue of {catalogue.label} knows ({known}; 4.1.2 reads "
+            f"as 4.1), found {entry.release!r}. A vendor's is added by an overlay (--overlay "
+            "FILE); without the key it is read from what the nodes say."
+        )
+    for key in ("bootstrap", "controller_bootstrap"):
+        for address in getattr(entry, key):
+            if not is_address(address):
+                yield f"{key}: expected HOST:PORT, as kafka-1.example:9092, found {address!r}."
+    hosts, slash, chroot = entry.zookeeper.partition("/")
+    if entry.zookeeper and not (
+        all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot)
+    ):
+        expected = "HOST:PORT[,HOST:PORT …][/CHROOT], as zk-1:2181,zk-2:2181/kafka"
+        yield f"zookeeper: expected {expected}, found {entry.zookeeper!r}."
+    if entry.file and (entry.bootstrap or entry.controller_bootstrap or entry.zookeeper):
+        yield "file: expected alone, found other ways to reach the cluster beside it. Keep one."
+    for key in ("security", "controller_security"):
+        security: Security | None = getattr(entry, key)
+        yield from () if security is None else security_faults(security, key)
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is HOST:PORT; an IPv6 address stands in brackets."""
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and 0 < int(found[1]) < 2**16
+
+
+def is_known(release: str, catalogue: Catalogue) -> bool:
+    """Whether a release, with or without its patch version, is one that can be judged."""
+    short = ".".join(release.split(".")[:2])
+    return catalogue.release_named(release) is not None or short in known_releases(catalogue)
+
+
+def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
+    """Releases of both modes: those of the catalogue with its overlay, and ZooKeeper mode's."""
+    of_dialects = (name for generation in GENERATIONS for name in load(generation).releases)
+    return tuple(dict.fromkeys((*of_dialects, *(r.name for r in catalogue.releases))))
 
 
 def zookeeper_generation(release: str) -> Generation | None:
@@ -87,6 +183,18 @@ def zookeeper_generation(release: str) -> Generation | None:
         return Generation.ZK_2_7
     # KAFKA-14887, from 3.4.1 on: a wrong type no longer stops a running broker.
     return Generation.ZK_3_3 if version < (3, 4, 1) else Generation.ZK_3_9
+
+
+def _anchored(entry: Cluster, folder: str) -> Cluster:
+    """`entry` with its relative paths from `folder`."""
+    changes: dict[str, object] = {}
+    if entry.file:
+        changes["file"] = posixpath.join(folder, entry.file)
+    for key in ("security", "controller_security"):
+        security: Security | None = getattr(entry, key)
+        if security is not None:
+            changes[key] = anchored(security, folder)
+    return msgspec.structs.replace(entry, **changes)
 
 
 def _repeated(names: Iterable[str]) -> str | None:

@@ -1,28 +1,28 @@
-"""A plan as bytes: what would be sent, and what must still hold when it is.
+"""A plan as bytes and back: what would be sent, and what must still hold when it is.
 
-The digest is taken over the meaning (cluster, steps, requirements, what it was judged by), in one
-canonical form; the fields for people, and the time it was written, are not part of it.
+The digest is taken over the meaning (cluster, steps, requirements, what it was judged by) in one
+canonical form. Whitespace, the order of keys and the part `for_people` mean nothing; everything
+else that is not as this release would write it is refused, and so is a meaning that is no plan.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 
-from featurelib.core.audit import Judged
-from featurelib.core.evidence import Evidence
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
-from featurelib.feature import Role, Witness
+from featurelib.core.planned import Meaning
+from featurelib.errors import PlanError
+from featurelib.plan_checks import faults
+from featurelib.plan_requirements import require as require
 
 FORMAT = "featurelib.plan"
 VERSION = 1
+AGAIN = "Use it as it was written, or make it again with `featurelib plan`."
 _LONGEST_NAME = 120
 _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_NAME}}}(?<![.])")
 # Device names of Windows, and what looks like a name made here.
@@ -31,105 +31,134 @@ _RESERVED = re.compile(
 )
 
 
-class PlanFile(msgspec.Struct, frozen=True, kw_only=True):
+class ForPeople(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What helps a person who opens the file. The digest does not cover it; apply never reads it.
+
+    `level_names` maps a feature to the names of its levels, by number.
+    """
+
+    name: str = ""  # what people call the cluster
+    written_at: str = ""
+    made_from: str = ""  # a live look, files, tables
+    seen_at: str = ""  # when the newest evidence was read
+    level_names: dict[str, dict[str, str]] = {}
+    left_out: tuple[str, ...] = ()  # what could not be planned, and what holds it
+    stays: tuple[str, ...] = ()  # what was not asked to move, and why
+    warnings: tuple[str, ...] = ()
+
+
+class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A plan file."""
 
     format: str
     version: int
     digest: str
     meaning: Meaning
+    for_people: ForPeople = ForPeople()
 
 
-def require(evidence: Evidence, cluster: int, features: Sequence[str]) -> Requirements:
-    """What the evidence of the batch's cluster at position `cluster` makes a plan depend on."""
-    asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
-    begin, end = np.searchsorted(asked.cluster, (cluster, cluster + 1)).tolist()
-    names = [asked.names[code] for code in asked.feature[begin:end].tolist()]
-    levels = dict(zip(names, asked.current[begin:end].tolist(), strict=True))
-    pairs = asked.pair_first[begin:end].tolist()
-    wanted = [entry for entry in zip(pairs, names, strict=True) if entry[1] in features]
-    groups = []
-    first, count = int(answering.first[cluster]), int(answering.count[cluster])
-    for profile in range(first, first + count):
-        start, stop = answering.subject_first[profile : profile + 2]
-        subjects = answering.subject_order[start:stop]
-        ids, brokers = who.node_id[subjects], who.role[subjects] == int(Role.BROKER)
-        groups.append(
-            Group(
-                brokers=tuple(sorted(ids[brokers].tolist())),
-                controllers=tuple(sorted(ids[~brokers].tolist())),
-                ranges={
-                    name: (
-                        int(asked.pair_min[pair + profile - first]),
-                        int(asked.pair_max[pair + profile - first]),
-                    )
-                    for pair, name in wanted
-                },
-            )
-        )
-    in_zookeeper = int(evidence.levels.kind[cluster]) == int(Witness.FEATURES_NODE)
-    return Requirements(
-        levels=levels,
-        nodes=tuple(sorted(groups, key=lambda group: (group.controllers, group.brokers))),
-        features_node_version=int(evidence.levels.epoch[cluster]) if in_zookeeper else None,
+def write(meaning: Meaning, for_people: ForPeople | None = None) -> str:
+    """The plan file's text: readable, and equal for equal arguments."""
+    plan = PlanFile(
+        format=FORMAT,
+        version=VERSION,
+        digest=digest(meaning),
+        meaning=meaning,
+        for_people=for_people or ForPeople(),
     )
-
-
-def with_texts(judged: Judged, *, dialect: str, catalogue: str) -> pa.Table:
-    """The plans of a judged batch with the `plan` column filled where there are steps."""
-    evidence, plans = judged.evidence, judged.plans
-    assert evidence is not None
-    texts: list[str | None] = [None] * plans.num_rows
-    lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(lengths)
-    shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows))
-    for i, cluster, sent, own in zip(rows.tolist(), *shown.to_pydict().values(), strict=True):
-        steps = steps_of(sent)
-        features = [update.feature for step in steps for update in step.updates]
-        meaning = Meaning(
-            cluster=cluster,
-            intent="upgrade-all",
-            dialect=dialect,
-            own_dialects=tuple(own),
-            catalogue=catalogue,
-            steps=steps,
-            requirements=require(evidence, i, features),
-        )
-        texts[i] = write(meaning)
-    at = plans.schema.get_field_index("plan")
-    return plans.set_column(at, plans.schema.field(at), pa.array(texts, pa.string()))
-
-
-def write(meaning: Meaning) -> str:
-    """The plan file's text: readable, and equal for equal meanings."""
-    plan = PlanFile(format=FORMAT, version=VERSION, digest=digest(meaning), meaning=meaning)
     text = msgspec.json.format(msgspec.json.encode(plan, order="sorted"), indent=2)
     return text.decode() + "\n"
 
 
 def digest(meaning: Meaning) -> str:
     """SHA-256 of the canonical form: JSON, keys sorted, no space between."""
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()
+    return "sha256:" + hashlib.sha256(_canonical(meaning)).hexdigest()
 
 
-def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
-    """Steps from rows of featurelib.schema.STEP: updates of one request are one step."""
-    together = (list(some) for _, some in groupby(rows, key=lambda row: row["request"]))
-    return tuple(
-        Step(
-            updates=tuple(
-                Update(
-                    feature=str(row["feature"]),
-                    from_level=int(str(row["from_level"])),
-                    to_level=int(str(row["to_level"])),
-                    upgrade_type=str(row["upgrade_type"]),
-                )
-                for row in some
-            ),
-            timeout_ms=int(str(some[0]["timeout_ms"])),
+def read(text: str | bytes, where: str) -> PlanFile:
+    """The plan in `text`; `where` is what a message calls it.
+
+    Raises PlanError for anything but a plan exactly as `write` gives it: another format or version,
+    a key that is unknown or repeated, a value in another form, a meaning that is no plan, a digest
+    that is not the meaning's.
+    """
+    given = _parse(text, where)
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        raise PlanError(
+            f'{where}: expected a plan, a JSON object with "format": "{FORMAT}". {AGAIN}'
         )
-        for some in together
-    )
+    version = given.get("version")
+    if type(version) is not int or version != VERSION:
+        raise PlanError(
+            f"{where}: expected a plan of version {VERSION}, found {_short(version)}. Use the "
+            "featurelib that wrote it, or make the plan again with `featurelib plan`."
+        )
+    try:
+        plan = msgspec.convert(given, PlanFile)
+        meant = json.loads(_canonical(plan.meaning))
+    except (msgspec.ValidationError, ValueError) as error:
+        raise PlanError(f"{where}: {error}. {AGAIN}") from error
+    if strange := _difference(given["meaning"], meant, "meaning"):
+        raise PlanError(f"{where}: {strange}. {AGAIN}")
+    if fault := next(faults(plan.meaning), None):
+        raise PlanError(f"{where}: {fault}. {AGAIN}")
+    if plan.digest != (found := digest(plan.meaning)):
+        raise PlanError(
+            f"{where}: digest: expected {found}, that of what the plan says, found "
+            f"{_short(plan.digest)}. The plan was changed after it was made. {AGAIN}"
+        )
+    return plan
+
+
+def _canonical(meaning: Meaning) -> bytes:
+    return msgspec.json.encode(meaning, order="sorted")
+
+
+def _parse(text: str | bytes, where: str) -> object:
+    try:
+        found: object = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_no_number
+        )
+    except RecursionError as error:
+        raise PlanError(f"{where}: expected a plan, found lists in lists. {AGAIN}") from error
+    except ValueError as error:
+        raise PlanError(f"{where}: expected JSON of a plan, found: {error}. {AGAIN}") from error
+    return found
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    repeated = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+    if repeated:
+        raise ValueError(f"the key {_short(repeated[0])} stands twice in one object")
+    return dict(pairs)
+
+
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text}, where a plan has whole numbers only")
+
+
+def _difference(given: object, meant: object, at: str) -> str:
+    """Where and how what is given is not what was read from it; empty if it is the same."""
+    if isinstance(given, dict) and isinstance(meant, dict):
+        if strange := sorted(set(given) - set(meant)):
+            return f"{at}: a plan has no key {_short(strange[0])}"
+        if lacking := sorted(set(meant) - set(given)):
+            return f"{at}: expected the key {_short(lacking[0])}, found none"
+        pairs = [(given[key], meant[key], f"{at}.{key}") for key in meant]
+    elif isinstance(given, list) and isinstance(meant, list) and len(given) == len(meant):
+        pairs = [(*two, f"{at}[{i}]") for i, two in enumerate(zip(given, meant, strict=True))]
+    elif type(given) is type(meant) and given == meant:
+        return ""
+    else:
+        return f"{at}: expected {_short(meant)}, found {_short(given)}"
+    return next((found for pair in pairs if (found := _difference(*pair))), "")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
 
 
 def file_name(cluster: str, *, plain: bool = True) -> str:

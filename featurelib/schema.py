@@ -163,6 +163,8 @@ FINDING = pa.schema(
         ("observed_at", TIME),
         ("line_id", pa.int64()),
         ("detail", pa.string()),
+        ("muted", pa.string()),  # why conf/audit.toml sets it aside; null = it does not
+        ("muted_until", pa.date32()),  # the last day on which it does, in UTC
     ]
 )
 
@@ -192,6 +194,14 @@ READINESS = pa.schema(
         ("available", LEVEL),  # supported by every node, beyond the ceiling; null = nothing is
         ("blockers", pa.int32()),  # findings that stand between the finalized level and the ceiling
         ("unknowns", pa.int32()),
+        # The lowest level (0 = not finalized) that can be had again without losing metadata, and
+        # the first level on the way to the target from which the present one cannot be had again.
+        # READY rows of catalogued features only; null = nobody can tell, or there is none.
+        ("downgrade_floor", LEVEL),
+        ("point_of_no_return", LEVEL),
+        # When it was READY first, by the times nights were judged as of; UNKNOWN rows keep it,
+        # all others lose it.
+        ("ready_since", TIME),
     ]
 )
 
@@ -216,5 +226,9 @@ UPGRADE_PLAN = pa.schema(
         ("steps", pa.list_(STEP)),
         ("dialects", pa.list_(pa.string())),  # that its controllers may speak; all were asked
         ("plan", pa.string()),  # the plan file (featurelib.planfile); null without steps
+        # Releases whose production software supports what is finalized, now and after the steps;
+        # null = not known (ZooKeeper mode, or some level is not), or without steps.
+        ("may_join", pa.list_(pa.string())),
+        ("may_join_after", pa.list_(pa.string())),
     ]
 )

@@ -1,6 +1,13 @@
-"""How the audit judges, `conf/audit.toml`: ages, severities, what is kept. All have defaults."""
+"""How the audit judges, `conf/audit.toml`: ages, severities, mutes, what is kept.
+
+All keys have defaults. Unknown keys are refused: a misspelt one must not pass for a default.
+"""
 
 from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -8,8 +15,10 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
+from featurelib.muting import MuteEntry, mute_faults, nearest
 
 LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages
+LONGEST_WAIT_NIGHTS = 366 * 100
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
@@ -19,16 +28,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_age_hours: float = 72.0  # older evidence decides nothing; a long weekend is 72 hours
     retention_days: int = 90  # how long old versions of bronze stay readable
     vacuum: bool = False  # whether files older than that are deleted
+    require_signature: bool = False  # whether an approval has to be signed
+    allowed_signers: str = "allowed_signers"  # whose signatures count; beside the settings' file
+    longest_approval_hours: float = 168.0  # how long an approval may last; a week is 168 hours
+    forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
     severities: dict[str, Severity] = {}  # finding code → severity
+    mute: tuple[MuteEntry, ...] = ()
 
     @property
     def max_age(self) -> int:
         """The oldest age that still counts, in microseconds."""
         return int(self.max_age_hours * MICROSECONDS_AN_HOUR)
 
+    @property
+    def forgotten(self) -> int:
+        """How long a feature is READY until its finalization is forgotten, in microseconds."""
+        return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
+
 
 def parse_settings(text: str, where: str) -> Settings:
     """The settings in `text`; ConfigError names `where`, the key, and what was expected."""
+    for fault in _unknown_keys(text):
+        raise ConfigError(f"{where}: {fault} All are explained in conf/audit.toml.")
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
@@ -40,10 +61,40 @@ def parse_settings(text: str, where: str) -> Settings:
             f"{where}: expected max_age_hours above 0 and retention_days of 7 or more, found "
             f"{settings.max_age_hours} and {settings.retention_days}."
         )
-    unknown = sorted(set(settings.severities) - set(wordings(load(STRICT))))
+    if not 0 < settings.longest_approval_hours <= LONGEST_AGE_HOURS or not settings.allowed_signers:
+        raise ConfigError(
+            f"{where}: expected longest_approval_hours above 0 and a file in allowed_signers, "
+            f"found {settings.longest_approval_hours} and {settings.allowed_signers!r}."
+        )
+    if not 0 <= settings.forgotten_nights <= LONGEST_WAIT_NIGHTS:
+        raise ConfigError(
+            f"{where}: expected forgotten_nights of 0 (never) to {LONGEST_WAIT_NIGHTS}, found "
+            f"{settings.forgotten_nights}."
+        )
+    codes = set(wordings(load(STRICT)))
+    for fault in mute_faults(settings.mute, codes):
+        raise ConfigError(f"{where}: {fault}")
+    unknown = sorted(set(settings.severities) - codes)
     if unknown:
         raise ConfigError(
             f"{where}: [severities] names {', '.join(unknown)}, which no finding is called. "
             "The codes are in featurelib/core/findings.toml and core/dialects/strict.toml."
         )
     return settings
+
+
+def _unknown_keys(text: str) -> Iterator[str]:
+    """Keys that nobody reads, with the nearest that somebody does."""
+    try:
+        table: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return  # whoever reads it for its values says where it breaks
+    parts: list[tuple[str, dict[str, Any], type[msgspec.Struct]]] = [("", table, Settings)]
+    mutes = table.get("mute")
+    if isinstance(mutes, list):
+        parts += [("in [[mute]], ", row, MuteEntry) for row in mutes if isinstance(row, dict)]
+    for place, row, form in parts:
+        known = form.__struct_fields__
+        for key in row:
+            if key not in known:
+                yield f"{place}no key is called {key!r}. {nearest(key, known)}"

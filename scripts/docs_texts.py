@@ -80,3 +80,46 @@ the finalized minimum · `{local_min}` the controller's own · `{node}` the offe
 `{dependency}` `{dependency_level}` what is missing · `{oldest_known}` `{newest_known}` levels of
 metadata.version the controller's release knows.
 """
+
+COMMANDS_INTRO = """
+What `featurelib --help` and `./spark-submit.sh JOB --help` say. The base install is enough for the
+commands; what a command needs beside it stands in its text: `featurelib[kafka]` to ask a live
+cluster, `featurelib[zookeeper]` for ZooKeeper mode, `featurelib[lake]` to read tables.
+
+Every command has `--json`: one object. Progress goes to stderr. No command
+asks a question where there is no terminal; it says which option to give. How they end:
+[exit codes](exit-codes.md).
+"""
+JOBS_INTRO = """
+Jobs need Java and Spark; `./spark-submit.sh` brings both. Its own options:
+`./spark-submit.sh --help`.
+"""
+EXIT_CODES_INTRO = """
+The same for every command and job. If several would hold, 4 comes before 3, 3 before 5, 5 before 1.
+The class of the [error](errors.md) carries its code.
+"""
+ENDS = {
+    0: "done",
+    1: "done, and there is something to look at: findings at or above `--fail-on`, differences, a "
+    "plan that stopped part of the way",
+    2: "usage: an option, a file or the environment is not as needed; nothing was done",
+    3: "refused, nothing was written",
+    4: "the outcome is not known: something may have been written. Run `featurelib resume`",
+    5: "could not look: nothing reachable, no evidence, or no network at the first start",
+    70: "a fault in featurelib itself; its stack trace is shown",
+    130: "interrupted (Ctrl-C): at once, with one line; run it again",
+    141: "whoever read the output went away, as `head` does",
+}
+ERRORS_INTRO = """
+Everything featurelib raises for a caller is of one tree. A message says what, where (cluster, node,
+feature, file and line), what was expected and what was found, and the next command. What is not of
+this tree is a fault of ours: exit code 70.
+"""
+TABLES_INTRO = """
+Delta tables below the folder of `--tables`. Any Delta reader reads them. *Grain*: the columns that
+tell two rows apart. *Version* grows when older releases of featurelib could not read it any more.
+Types are Arrow's; `int16` is a version or a level, as on Kafka's wire.
+"""
+SCHEMAS_INTRO = """
+Files that are read by programs, or kept. A schema that changes gets another `version`.
+"""

@@ -74,8 +74,9 @@ jars_ready() { # a jar gets its name only after its checksum was right; the size
 }
 
 install_packages() { # $1: spark or dev
-  local log=$root/.cache/setup.log extras=(--extra spark)
-  [[ $1 == spark ]] || extras+=(--extra dev --extra kafka --extra zookeeper)
+  # The commands that the README goes on with read tables and ask live clusters.
+  local log=$root/.cache/setup.log extras=(--extra spark --extra lake --extra kafka --extra zookeeper)
+  [[ $1 == spark ]] || extras+=(--extra dev)
   say "installing Python packages into .venv …"
   if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear "$venv" >"$log" 2>&1 || die 2 "$python could not make $venv: $(tail -n 1 "$log")"

@@ -1,4 +1,4 @@
-"""Writes docs/rules.md, docs/dialects.md and docs/vocabulary.md from what the code itself says.
+"""Writes the generated pages of docs/ from what the code itself says.
 
 .venv/bin/python -m scripts.write_docs
 """
@@ -31,6 +31,8 @@ from scripts.docs_texts import (
     RULES_INTRO,
 )
 from scripts.markdown import code, comments_of, page, table
+from scripts.write_commands import commands_page, errors_page, exit_codes_page
+from scripts.write_schemas import schemas_page, tables_page
 from scripts.write_vocabulary import vocabulary_page
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -209,6 +211,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
     "dialects.md": dialects_page,
     "vocabulary.md": vocabulary_page,
+    "reference/commands.md": commands_page,
+    "reference/errors.md": errors_page,
+    "reference/exit-codes.md": exit_codes_page,
+    "reference/schemas.md": schemas_page,
+    "reference/tables.md": tables_page,
 }
 
 

@@ -13,9 +13,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "featurelib"
 JOBS = Path(__file__).parents[1] / "jobs"
 
-# A part of the package → its floor. The longest name that fits counts.
+# A part of the package → its floor. The longest name that fits counts. The package itself only
+# hands on what its API has.
 FLOORS = {
-    "featurelib": 0,
+    "featurelib": 5,
     "featurelib.feature": 0,
     "featurelib.schema": 0,
     "featurelib.errors": 0,
@@ -24,31 +25,64 @@ FLOORS = {
     "featurelib.landing": 2,
     "featurelib.snapshot": 2,
     "featurelib.planfile": 2,
+    "featurelib.plan_checks": 2,
+    "featurelib.plan_requirements": 2,
+    "featurelib.night_plans": 2,
+    "featurelib.approval": 2,
     "featurelib.fleet": 2,
+    "featurelib.znode_outputs": 2,
+    "featurelib.tool_outputs": 2,
+    "featurelib.security": 2,
     "featurelib.settings": 2,
+    "featurelib.muting": 2,
     "featurelib.tables": 2,
+    "featurelib.level_history": 2,
+    "featurelib.sight": 2,
     "featurelib.exchanges": 2,
     "featurelib.rulebook": 2,
     "featurelib.spark": 3,
     "featurelib.backends": 3,
     "featurelib.lake": 3,
+    "featurelib.landing_files": 3,
+    "featurelib.settings_file": 3,
     "featurelib.journal": 3,
+    "featurelib.holder": 3,
+    "featurelib.requests": 3,
+    "featurelib.signing": 3,
     "featurelib.controller": 4,
+    "featurelib.carrying": 4,
+    "featurelib.sending": 4,
+    "featurelib.resuming": 4,
+    "featurelib.looking": 4,
+    "featurelib.owners": 4,
+    "featurelib.ending_words": 4,
+    "featurelib.planning": 4,
+    "featurelib.making": 4,
+    "featurelib.reaching": 4,
+    "featurelib.source": 4,
+    "featurelib.updates": 4,
+    "featurelib.updating": 4,
+    "featurelib.reasons": 4,
+    "featurelib.outlook": 4,
     "featurelib.collect": 4,
+    "featurelib.description": 4,
+    "featurelib.describing": 4,
     "featurelib.questions": 4,
     "featurelib.report": 4,
     "featurelib.conformance": 4,
+    "featurelib.api": 5,
     "featurelib.cli": 5,
     "featurelib.__main__": 5,
     "jobs": 5,
 }
 # Third-party packages a floor may use beside those of the floors below it.
+# markupsafe is jinja2's own part: what a template need not escape again.
 PACKAGES = {
     0: {"numpy", "pyarrow"},
     1: set(),
     2: {"msgspec"},
     3: set(),
-    4: {"jinja2"},
+    4: {"jinja2", "markupsafe"},
     5: {"typer", "rich"},
 }
 # The edges: packages that only one part may use.

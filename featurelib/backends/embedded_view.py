@@ -53,6 +53,11 @@ class EmbeddedView:
         self._file.close()
 
     @property
+    def path(self) -> str:
+        """The file it is kept in."""
+        return self._file.path
+
+    @property
     def cluster(self) -> Cluster:
         """The newest state. Raises InputError when nothing was put in yet."""
         return self._newest()[1].cluster

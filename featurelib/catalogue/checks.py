@@ -44,11 +44,21 @@ class Known:
         self.levels: dict[str, set[int]] = {
             METADATA_VERSION: {row.level for row in rows.metadata_version}
         }
+        self.cells: dict[tuple[str, str, int, str], str] = {}  # release, feature, level, column
         for level in rows.feature_level:
             self.levels.setdefault(level.feature, set()).add(level.level)
+            for what in ("default_from", "dependency"):
+                self.cells["", level.feature, level.level, what] = getattr(level, what)
+        for other in rows.release_difference:
+            self.cells[other.release, other.feature, other.level, other.what] = other.value
 
     def has(self, feature: str, level: int) -> bool:
         return level in self.levels.get(feature, ())
+
+    def says(self, release: str, feature: str, level: int, what: str) -> str:
+        """A cell of a level as a release has it; release "" = the level's own row."""
+        common = self.cells.get(("", feature, level, what), "")
+        return self.cells.get((release, feature, level, what), common)
 
 
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
@@ -95,7 +105,8 @@ def _level(row: LevelRow, known: Known) -> Iterator[Fault]:
         yield "level", f"a row for level 0 of {row.feature} too", row.level
     yield from _version_name("default_from", row.default_from, known)
     yield from _release_name("stable_since", row.stable_since, known)
-    yield from _dependency("dependency", row.dependency, known)
+    yield from _dependency("dependency", row.feature, row.dependency, known)
+    yield from _too_early("default_from", "", row.feature, row.level, known)
 
 
 def _release(row: ReleaseRow, known: Known) -> Iterator[Fault]:
@@ -112,6 +123,8 @@ def _release(row: ReleaseRow, known: Known) -> Iterator[Fault]:
             f"from {row.oldest_metadata_version} to {row.newest_unstable}",
             levels[1],
         )
+    if row.oldest_bootstrap > row.newest_unstable:
+        yield "oldest_bootstrap", f"at most {row.newest_unstable}", row.oldest_bootstrap
 
 
 def _release_feature(row: ReleaseFeatureRow, known: Known) -> Iterator[Fault]:
@@ -131,8 +144,10 @@ def _difference(row: DifferenceRow, known: Known) -> Iterator[Fault]:
         yield "what", f"{' or '.join(allowed)} for {row.feature}", repr(row.what)
     elif row.what == "default_from":
         yield from _version_name("value", row.value, known)
+        yield from _too_early("value", row.release, row.feature, row.level, known)
     elif row.what == "dependency":
-        yield from _dependency("value", row.value, known)
+        yield from _dependency("value", row.feature, row.value, known)
+        yield from _too_early("value", row.release, row.feature, row.level, known)
     elif row.value not in ("true", "false"):
         yield "value", '"true" or "false"', repr(row.value)
 
@@ -154,7 +169,26 @@ def _release_name(column: str, name: str, known: Known) -> Iterator[Fault]:
         yield column, f"one of {', '.join(known.releases)}", repr(name)
 
 
-def _dependency(column: str, text: str, known: Known) -> Iterator[Fault]:
+def _too_early(
+    column: str, release: str, feature: str, level: int, known: Known
+) -> Iterator[Fault]:
+    """A new cluster cannot get a level by default before the level's own dependency is met."""
+    name = known.says(release, feature, level, "default_from")
+    try:
+        needed = dict(pairs(known.says(release, feature, level, "dependency")))
+    except ValueError:
+        return  # told of the cell itself
+    least = needed.get(METADATA_VERSION, 0)
+    default = known.names.get(name, least)
+    if default < least:
+        yield (
+            column,
+            f"a default_from at or above what the level needs, {METADATA_VERSION}={least}",
+            f"default_from {name} ({default})",
+        )
+
+
+def _dependency(column: str, feature: str, text: str, known: Known) -> Iterator[Fault]:
     try:
         needed = pairs(text)
     except ValueError:
@@ -163,3 +197,5 @@ def _dependency(column: str, text: str, known: Known) -> Iterator[Fault]:
     for other, least in needed:
         if not known.has(other, least):
             yield column, "a feature and level the catalogue has", f"{other}={least}"
+        elif other == feature:
+            yield column, f"another feature than {feature} itself", f"{other}={least}"

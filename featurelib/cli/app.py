@@ -1,43 +1,84 @@
 """The command `featurelib`: one table of commands, entered and left as the jobs are.
 
-None of these commands imports Spark: the base install is enough for them.
+None of these commands imports Spark: the base install is enough for them. Only the command that is
+called is imported: an operator in a hurry does not wait for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from typing import Any
 
 import typer
 
-from featurelib.cli.conformance import conformance
 from featurelib.cli.entrance import guard
-from featurelib.cli.levels import feature_dependencies, initial_levels_command, version_mapping
-from featurelib.cli.rules import rules
+from featurelib.cli.usage import Group
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "version-mapping": version_mapping,
-    "feature-dependencies": feature_dependencies,
-    "initial-levels": initial_levels_command,
-    "rules": rules,
-    "conformance": conformance,
+# Where each command's function stands.
+COMMANDS = {
+    "version-mapping": "featurelib.cli.levels:version_mapping",
+    "feature-dependencies": "featurelib.cli.levels:feature_dependencies",
+    "initial-levels": "featurelib.cli.levels:initial_levels_command",
+    "rules": "featurelib.cli.rules:rules",
+    "conformance": "featurelib.cli.conformance:conformance",
+    "collect": "featurelib.cli.collect:collect",
+    "describe": "featurelib.cli.describe:describe_command",
+    "why-not": "featurelib.cli.why_not:why_not_command",
+    "what-if": "featurelib.cli.what_if:what_if_command",
+    "roll": "featurelib.cli.roll:roll_command",
+    "timeline": "featurelib.cli.timeline:timeline_command",
+    "diff": "featurelib.cli.diff:diff_command",
+    "show": "featurelib.cli.show:show",
+    "approve": "featurelib.cli.approve:approve",
+    "apply": "featurelib.cli.apply:apply_command",
+    "journal": "featurelib.cli.journal:journal",
+    "resume": "featurelib.cli.resume:resume_command",
+    "embedded": "featurelib.cli.embedded:embedded",
 }
+# Commands that have commands of their own.
+GROUPS = {"plan": "featurelib.cli.plan:plan_app"}
 
 
-def make_app() -> typer.Typer:
-    """The commands as a Typer application."""
+def make_app(only: str | None = None) -> typer.Typer:
+    """The commands as a Typer application; with `only` that one, if it is one."""
     app = typer.Typer(
         name="featurelib",
+        cls=Group,
         help="Feature levels of Apache Kafka clusters: what maps to what, what may be finalized.",
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    for name, command in COMMANDS.items():
+    app.callback()(lambda: None)  # one command alone would lose its name
+    chosen = {only} & {*COMMANDS, *GROUPS} or {*COMMANDS, *GROUPS}
+    for name in [name for name in COMMANDS if name in chosen]:
+        command = load(COMMANDS[name])
         app.command(name, help=command.__doc__)(guard(command))
+    for name in [name for name in GROUPS if name in chosen]:
+        app.add_typer(load(GROUPS[name]), name=name)
     return app
+
+
+def load(place: str) -> Any:
+    """What stands at `module:name`."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas with its first array where it is installed: half a second, for nothing
+    that any command uses."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("no command needs pandas", name=fullname)
 
 
 def main() -> None:
     """The console script's entrance."""
-    make_app()(prog_name="featurelib")
+    sys.meta_path.insert(0, _WithoutPandas())
+    first = sys.argv[1] if len(sys.argv) > 1 else None
+    make_app(first)(prog_name="featurelib")

@@ -51,11 +51,25 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
     release = catalogue.release_named(text)
     if release is None:
         known = ", ".join(name.name for name in catalogue.releases)
+        advice = "Name one of them, or add it with --overlay FILE."
+        oldest = catalogue.releases[0].name
+        if _is_older(text, oldest):
+            advice = (
+                f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "
+                "formatted then, name the software it runs now: "
+                "featurelib initial-levels --software RELEASE --preview"
+            )
         raise ConfigError(
             f"--software {text}: expected a release of the catalogue of {catalogue.label} "
-            f"({known}), found none such. Name one of them, or add it with --overlay FILE."
+            f"({known}), found none such. {advice}"
         )
     return catalogue.of(release)
+
+
+def _is_older(text: str, release: str) -> bool:
+    """Whether a version as 2.8 or 3.2.1 comes before a release as 3.3."""
+    parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
+    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
 
 
 def parse_features(texts: list[str]) -> dict[str, int]:

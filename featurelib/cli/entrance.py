@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from typing import Annotated
 import typer
 
 from featurelib.cli.interrupt import say_interrupted
+from featurelib.cli.usage import Command
 from featurelib.errors import ConfigError, FeatureLibError
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
+READER_GONE = 141  # as a shell shows what SIGPIPE ended
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
 
 Landing = Annotated[str, typer.Option("--landing", help="Folder or URI of the landing files.")]
@@ -34,7 +37,7 @@ Run = Annotated[
 def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=main.__doc__)(guard(main))
+    app.command(help=main.__doc__, cls=Command)(guard(main))
     app(prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}")  # what a person types
 
 
@@ -79,6 +82,9 @@ def _end(main: Callable[..., int], options: dict[str, object]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return say_interrupted()
+    except BrokenPipeError:  # the reader went, as `head` does: what is left has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
     except Exception:  # a programming error must not leave with the code of a finding
         traceback.print_exc()
         return INTERNAL_ERROR

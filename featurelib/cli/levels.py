@@ -4,6 +4,7 @@ cluster starts with. A command parses, makes one call, and prints; text is what 
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import Annotated
 
@@ -21,6 +22,8 @@ from featurelib.cli.entrance import say
 from featurelib.core.initial import Initial, Request, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
+
+FORM = 1  # of the JSON objects
 
 Software = Annotated[
     str,
@@ -173,7 +176,7 @@ def _print_initial(
 
 
 def _print_json(catalogue: Catalogue, own: ReleaseCatalogue, **said: object) -> None:
-    document = {"catalogue": catalogue.label, "software": own.release, **said}
+    document = {"version": FORM, "catalogue": catalogue.label, "software": own.release, **said}
     print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
@@ -184,10 +187,13 @@ def _shown(own: ReleaseCatalogue, name: str, level: int) -> str:
 
 
 def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
+    names = list(own.names.values())
+    near = difflib.get_close_matches(text.upper(), names, n=3, cutoff=0.6)
+    hint = f"; near it: {', '.join(near)}" if near else ""
     return ConfigError(
-        f"--release-version {text}: expected a metadata.version of Kafka {own.release} or a "
-        f"release up to it ({', '.join(own.names.values())}), found none such. Name one of them, "
-        "or newer software with --software RELEASE."
+        f"--release-version {text}: expected a release up to {own.release} or one of the "
+        f"{len(names)} metadata.versions Kafka {own.release} knows, {names[0]} to {names[-1]}; "
+        f"found none such{hint}. Name one of them, or newer software with --software RELEASE."
     )
 
 

@@ -6,17 +6,19 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.fleet import Fleet, parse_fleet
+from featurelib.muting import mutes_of
 from featurelib.settings import Settings, parse_settings
+from featurelib.source import NEWEST, parse_as_of
 from featurelib.tables import ALL, Table
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
-NEWEST = "newest"
 OVERLAY = "catalogue-overlay.toml"
 
 LandingOrSamples = Annotated[
@@ -38,7 +39,7 @@ TablesOrSamples = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option("--out", help="Folder or URI for report.txt, report.json and plans/."),
+    typer.Option("--out", help="Folder or URI for the reports, pages and plans/."),
 ]
 FleetFile = Annotated[
     str | None,
@@ -85,6 +86,7 @@ class Places:
     out: str | None
     fleet: Fleet
     settings: Settings
+    mutes: tuple[Mute, ...]
     as_of: int | None
     catalogue: Catalogue
 
@@ -114,14 +116,19 @@ def choose_places(
         expect_folder("--out", out)
     inventory = SAMPLES / "fleet.toml" if samples else REPOSITORY / "conf" / "fleet.toml"
     rules = REPOSITORY / "conf" / "audit.toml"
+    catalogue = with_overlay(load(), *_read("--overlay", overlay, REPOSITORY / "conf" / OVERLAY))
+    expected = parse_fleet(*_read("--fleet", fleet, inventory), catalogue)
+    text, where = _read("--config", config, rules)
+    settings = parse_settings(text, where)
     return Places(
         landing=str(SAMPLES) if landing is None else landing,
         tables=tables,
         out=out,
-        fleet=parse_fleet(*_read(fleet, inventory)),
-        settings=parse_settings(*_read(config, rules)),
-        as_of=_time(NEWEST if samples and as_of is None else as_of),
-        catalogue=with_overlay(load(), *_read(overlay, REPOSITORY / "conf" / OVERLAY)),
+        fleet=expected,
+        settings=settings,
+        mutes=mutes_of(settings.mute, expected, where),
+        as_of=parse_as_of(NEWEST if samples and as_of is None else as_of),
+        catalogue=catalogue,
     )
 
 
@@ -182,7 +189,7 @@ def expect_tables(store: Store) -> None:
         list(pool.map(check, ALL))
 
 
-def _read(named: str | None, usual: Path) -> tuple[str, str]:
+def _read(option: str, named: str | None, usual: Path) -> tuple[str, str]:
     """Text and name of a configuration file; one that nobody named may be missing."""
     path = Path(named) if named is not None else usual
     if named is None and not path.exists():
@@ -190,19 +197,8 @@ def _read(named: str | None, usual: Path) -> tuple[str, str]:
     try:
         return path.read_text(encoding="utf-8"), str(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}). Name another file.") from error
-
-
-def _time(text: str | None) -> int | None:
-    if text == NEWEST:
-        return None
-    if text is None:
-        return int(datetime.now(UTC).timestamp() * 1_000_000)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise ConfigError(
-            f"--as-of {text}: expected a time as 2026-11-21T06:00:00Z, or {NEWEST!r}."
+            f"{option} {path}: expected a file, and it cannot be read ({reason}). Name another "
+            f"with {option} FILE."
         ) from error
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000_000)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from featurelib.cli.entrance import say
 from featurelib.cli.night import Places
+from featurelib.cli.pages import pages_of
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
 from featurelib.planfile import file_names
-from featurelib.report import (
-    Ingest,
-    Report,
-    RunInfo,
-    render_json,
-    render_text,
-    summarize,
-    write_text,
-)
+from featurelib.report import phrases
+from featurelib.report.as_json import render_json
+from featurelib.report.html import FOLDER as PAGES
+from featurelib.report.model import Ingest, Quarantine, QuarantinedLine, Report
+from featurelib.report.text import render_text, write_text
+from featurelib.report.values import RunInfo, summarize
 from featurelib.tables.bronze import LANDING_LINE
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from featurelib.spark.store import Store
 
 HOUR = 3_600_000_000  # microseconds
+QUARANTINED = 3  # lines that are named
 
 
 def judge_and_publish(
@@ -41,7 +43,7 @@ def judge_and_publish(
     counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import audit, locate_lines
+    from featurelib.spark.audit import audit, locate_lines, read_quarantine
 
     audited = audit(
         store,
@@ -52,10 +54,14 @@ def judge_and_publish(
         severities=places.settings.severities,
         say=say,
         catalogue=places.catalogue,
+        mutes=places.mutes,
+        forgotten=places.settings.forgotten,
     )
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
     plans = plan_files(audited.judged)
-    lines = locate_lines(store, audited.judged.findings)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        quarantine = pool.submit(read_quarantine, store, QUARANTINED)
+        lines = locate_lines(store, audited.judged.findings)
     report = summarize(
         audited.judged,
         RunInfo(
@@ -66,6 +72,8 @@ def judge_and_publish(
             newest=audited.newest,
             max_age=places.settings.max_age,
             tables=places.tables,
+            quarantine=_quarantine(*quarantine.result()),
+            mutes=places.mutes,
         ),
         places.catalogue,
         load_dialect(STRICT),
@@ -74,11 +82,17 @@ def judge_and_publish(
         find_line=lines.get,
     )
     if places.out is not None:
-        publish(store, places.out, report, dict(plans.values()))
+        conditions = Conditions(
+            as_of=audited.as_of,
+            max_age=places.settings.max_age,
+            inventory=places.fleet.inventory,
+        )
+        pages = pages_of(store, report, places.fleet, conditions)
+        publish(store, places.out, report, dict(plans.values()), pages)
     write_text(report, sys.stdout, limit=limit)
     if audited.newest > audited.as_of + HOUR:
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
-    if fail_on is None or not _is_reached(fail_on, audited.judged):
+    if fail_on is None or not is_reached(fail_on, audited.judged):
         return 0
     say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return 1
@@ -91,17 +105,34 @@ def plan_files(judged: Judged) -> dict[str, tuple[str, str]]:
     return {c: (name, named[c]) for c, name in zip(named, file_names(list(named)), strict=True)}
 
 
-def publish(store: Store, out: str, report: Report, plans: dict[str, str]) -> None:
-    """Write the reports and the plan files; plans of other nights go."""
+def publish(
+    store: Store,
+    out: str,
+    report: Report,
+    plans: dict[str, str],
+    pages: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Write the reports, the plan files and the pages; plans and pages of other nights go."""
     from featurelib.spark.files import Folder
 
     folder = Folder(store.session, out)
     for name, text in plans.items():
         folder.write(f"plans/{name}", text)
-    folder.keep_only("plans", set(plans))
+    folder.keep_only("plans", set(plans), "json")
     folder.write("report.json", render_json(report).decode())
     folder.write("report.txt", render_text(report, limit=0))
-    say(f"report: {folder.uri}/report.txt, report.json and {len(plans)} plans in plans/")
+    written = set()
+    for name, text in pages:
+        folder.write(name, text)
+        written.add(name.removeprefix(f"{PAGES}/"))
+    folder.keep_only(PAGES, written, "html")
+    how_many = phrases.count(len(plans), "plan")
+    say(f"report: {folder.uri}/report.html, report.txt, report.json and {how_many} in plans/")
+
+
+def _quarantine(lines: int, newest: list[tuple[str, str]]) -> Quarantine:
+    rows = [QuarantinedLine(line=line, reason=reason) for line, reason in newest]
+    return Quarantine(lines=lines, newest=tuple(rows))
 
 
 def _ingest(counts: IngestCounts | None) -> Ingest | None:
@@ -115,8 +146,9 @@ def _ingest(counts: IngestCounts | None) -> Ingest | None:
     )
 
 
-def _is_reached(fail_on: Severity, judged: Judged) -> bool:
-    """Whether some finding is as severe as `fail_on`, or more."""
+def is_reached(fail_on: Severity, judged: Judged) -> bool:
+    """Whether some finding that is not muted is as severe as `fail_on`, or more."""
     order = [severity.value for severity in Severity]
-    found = pc.unique(judged.findings["severity"]).to_pylist()
+    heard = judged.findings.filter(pc.is_null(judged.findings["muted"]))
+    found = pc.unique(heard["severity"]).to_pylist()
     return any(order.index(severity) <= order.index(fail_on.value) for severity in found)

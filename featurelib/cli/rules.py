@@ -21,6 +21,7 @@ from featurelib.core.rows import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError
 from featurelib.rulebook import DIALECTS, UNRECORDED, Entry, Question, describe, rulebook
 
+OWN_DIALECT = "refused_by_own_controller"
 FORM = 1  # of the JSON object
 WIDTH = 96
 TOGETHER = "\u00a0"  # no line ends between a dialect and its number
@@ -69,6 +70,12 @@ def _show(document: dict[str, object], lines: Iterator[str], as_json: bool) -> N
 
 def _entry(name: str) -> Entry:
     book = rulebook()
+    if name == OWN_DIALECT:
+        raise ConfigError(
+            f"{name}: expected the name of a rule, found a finding: the cluster's own controllers "
+            "refuse what the policy lets pass. The finding names the rule they refuse by: "
+            "`featurelib rules` and that name says what it asks."
+        )
     if name not in book and name in wordings(load(STRICT)):
         raise ConfigError(
             f"{name}: expected the name of a rule, found a finding about evidence, which no rule "

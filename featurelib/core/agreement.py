@@ -5,41 +5,50 @@ The strict policy goes first; what it lets pass is put to every dialect that may
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from featurelib.core.columns import Int
+from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import load
 from featurelib.core.findings import Findings
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.target import Judge, search
+from featurelib.core.tried import FAILS_AFTER_WRITING
+from featurelib.core.zookeeper_view import NOBODY, blind_leaders
+from featurelib.feature import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
     """What both let pass. `target` and `refusals` (findings of own dialects) are by question;
-    `dialects` are those a cluster's controllers may speak, where something was asked of them.
+    `dialects` are those a cluster's controllers may speak, where something was asked of them, and
+    `unanswered` the questions whose target no dialect was there to judge.
     """
 
     target: Int
     refusals: Int
+    unanswered: Bool
     dialects: dict[int, list[str]]
 
 
-def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agreed:
+def agree(
+    asking: Judge, own_dialects: Callable[[], OwnDialects], ceiling: Int, said: Findings
+) -> Agreed:
     """The highest levels that pass the strict policy and every own dialect; findings for the rest.
 
-    `told` is the release the inventory names for each cluster, "" where it names none. A refused
-    level is lowered and asked again; what depends on it falls with it.
+    `own_dialects` is called only where something can go up. A refused level is lowered and asked
+    again; what depends on it falls with it.
     """
     asked, evidence = asking.asked, asking.evidence
     target, refused = search(asking, ceiling), set[tuple[int, str]]()
     wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
     count = np.zeros(len(target), dtype=np.int64)
     if len(wanted) == 0:
-        return Agreed(target=target, refusals=count, dialects={})
-    own = OwnDialects(evidence, told, asking.catalogue)
+        nobody = np.zeros(len(target), dtype=bool)
+        return Agreed(target=target, refusals=count, unanswered=nobody, dialects={})
+    own = own_dialects()
     while found := list(own.refusals(target)):
         for refusal in found:
             for question, profile in zip(
@@ -54,6 +63,7 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agree
         hit = np.unique(np.concatenate([refusal.questions for refusal in found]))
         target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
         target = search(asking, target)
+    count += _sees_no_levels(asking, own, target, said)
     spoken = {int(cluster): own.dialects(int(cluster)) for cluster in wanted}
     several = {cluster: names for cluster, names in spoken.items() if len(names) > 1}
     said.add(
@@ -63,7 +73,36 @@ def agree(asking: Judge, told: list[str], ceiling: Int, said: Findings) -> Agree
         line=evidence.levels.line[list(several)],
         detail=[", ".join(load(name).title for name in names) for names in several.values()],
     )
-    return Agreed(target=target, refusals=count, dialects=spoken)
+    silent = np.zeros(len(evidence.clusters), dtype=bool)
+    silent[[cluster for cluster, names in spoken.items() if not names]] = True
+    unanswered = silent[asked.cluster] & asked.known & (target > asked.current)
+    where = np.unique(asked.cluster[unanswered])
+    said.add(
+        "release_unknown", where, at=evidence.levels.at[where], line=evidence.levels.line[where]
+    )
+    return Agreed(target=target, refusals=count, unanswered=unanswered, dialects=spoken)
+
+
+def _sees_no_levels(asking: Judge, own: OwnDialects, target: Int, said: Findings) -> Int:
+    """Takes every target of a controller that does not see the features node back; a finding each,
+    and by question how many."""
+    asked, evidence = asking.asked, asking.evidence
+    blind = blind_leaders(evidence, own.zookeeper)[asked.cluster]
+    hit = np.flatnonzero(asked.known & (target > asked.current) & (blind != NOBODY))
+    where = asked.cluster[hit]
+    said.add(
+        FAILS_AFTER_WRITING,
+        where,
+        role=np.full(len(hit), Role.BROKER),
+        node_id=blind[hit],
+        feature=evidence.features(hit),
+        finalized_level=asked.current[hit],
+        level=target[hit],
+        at=evidence.levels.at[where],
+        line=evidence.levels.line[where],
+    )
+    target[hit] = asked.current[hit]
+    return np.bincount(hit, minlength=len(target))
 
 
 def _who(asking: Judge, question: int, profile: int) -> str:

@@ -7,6 +7,7 @@ evidence; what is missing makes UNKNOWN, unless a known node already says no.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +18,20 @@ from featurelib.core import missing
 from featurelib.core.agreement import agree
 from featurelib.core.bounds import bounds
 from featurelib.core.columns import Bool, Int
+from featurelib.core.dependencies import report_unmet
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Conditions, Evidence, Expected
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
 from featurelib.core.incompatible import find_incompatible, listed
+from featurelib.core.mutes import set_aside
+from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.plan import plans
 from featurelib.core.rules import RULES
 from featurelib.core.target import Judge
 from featurelib.core.verdicts import readiness, verdicts
-from featurelib.feature import Severity
+from featurelib.core.waiting import find_forgotten, remember
+from featurelib.core.way_back import ways_back
+from featurelib.feature import Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +65,29 @@ def judge(
     unknown = missing.report(evidence, said)
     unfit = find_incompatible(asking, said)
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
-    agreed = agree(asking, told, limits.ceiling, said)
+    own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
+    agreed = agree(asking, own, limits.ceiling, said)
     target = agreed.target
     blockers = agreed.refusals + _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
     unsure = unknown_feature | ~asking.asked.known
-    unknown_feature |= asking.rests_on(target, unsure) & (target > asking.asked.current)
+    hangs = asking.rests_on(target, unsure) | agreed.unanswered
+    unknown_feature |= hangs & (target > asking.asked.current)
     _unstable(asking, said)
+    report_unmet(evidence, own, catalogue.tables, said)
     verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
     counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
-    rows = readiness(evidence, limits, asking, verdict, target, blockers, counts)
+    counts += agreed.unanswered
+    ready = verdict == list(Verdict).index(Verdict.READY)
+    back = ways_back(evidence, ready, target, own().spoken if ready.any() else {}, catalogue)
+    rows = readiness(evidence, limits, asking, verdict, target, blockers, counts, back)
+    rows = remember(rows, evidence, conditions, unknown.clusters)
+    find_forgotten(rows, evidence, conditions, said)
     return Judged(
-        findings=said.table(),
+        findings=set_aside(said, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
         readiness=rows,
-        plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects),
+        plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects, catalogue),
         evidence=evidence,
     )
 

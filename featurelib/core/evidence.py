@@ -5,7 +5,7 @@ What cannot be known is said in flags beside the columns, so that a missing valu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from featurelib.core.columns import Bool, Flat, Int, integers
 from featurelib.core.features_node import Generation
 from featurelib.core.levels import Levels, read_levels
 from featurelib.core.members import Membership
+from featurelib.core.mutes import Mute
 from featurelib.core.nodes import Subjects, read_nodes
 from featurelib.core.profiles import Profiles
 from featurelib.core.questions import Answering, Questions, answer, ask
@@ -27,17 +28,35 @@ class Expected:
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner stands for the registrations being complete
+    controllers_vouched: bool = False  # … for controllers nobody can ask
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
     release: str = ""  # of the software that runs there, as 3.9; "" = not told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A feature that was READY, or was so before nobody could tell: since when, microseconds.
+
+    `level`: what was finalized then; None = no trustworthy witness.
+    """
+
+    since: int
+    level: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What judging depends on beside the evidence: time and the inventory. Microseconds."""
+    """What judging depends on beside the evidence. Microseconds.
+
+    `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
+    """
 
     as_of: int
     max_age: int
     inventory: dict[str, Expected] = field(default_factory=dict)
+    mutes: tuple[Mute, ...] = ()
+    waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the night before
+    forgotten: int = 0  # READY for as long is forgotten; 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +73,12 @@ class Evidence:
     answering: Answering
     questions: Questions
     observers: Flat
-    listener_errors: pa.Array
+    listeners: Flat
+    controllers_vouched: Bool  # the owner stands for those nobody can ask
 
     def errors(self, listener: int) -> str:
         """Why a listener did not answer, in the collector's words."""
-        return self.listener_errors[listener].as_py() or "no reason given"
+        return self.listeners.child("error")[listener].as_py() or "no reason given"
 
     def features(self, questions: Int) -> pa.Array:
         """The feature names of these questions."""
@@ -81,8 +101,8 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
     inventory = conditions.inventory
     known = {i: inventory[name] for i, name in enumerate(names) if name in inventory}
     profiles = Profiles(batch.column("profiles"))
-    vouched = np.zeros(len(names), dtype=bool)
-    vouched[[i for i, entry in known.items() if entry.vouched]] = True
+    vouched = _those(names, [i for i, entry in known.items() if entry.vouched])
+    controllers = _those(names, [i for i, entry in known.items() if entry.controllers_vouched])
     levels = read_levels(
         batch,
         as_of=conditions.as_of,
@@ -98,6 +118,9 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         vouched=vouched,
         system_off=levels.system_off,
     )
+    # Who vouches for controllers says that there are some.
+    run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
+    membership = replace(membership, kraft=run_by_quorum)
     oddities: list[list[str]] = batch.column("oddities").to_pylist()
     for i, entries in enumerate(oddities):
         if entries:
@@ -118,8 +141,15 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         answering=answering,
         questions=questions,
         observers=Flat(batch.column("observers")),
-        listener_errors=Flat(batch.column("listeners")).child("error"),
+        listeners=Flat(batch.column("listeners")),
+        controllers_vouched=controllers,
     )
+
+
+def _those(names: list[str], positions: list[int]) -> Bool:
+    these = np.zeros(len(names), dtype=bool)
+    these[positions] = True
+    return these
 
 
 def _expected_keys(known: dict[int, Expected]) -> Int:

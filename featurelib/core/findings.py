@@ -102,6 +102,8 @@ class Findings:
             "role": pa.nulls(count, pa.string()),
             "feature": pa.nulls(count, pa.string()) if feature is None else feature,
             "detail": pa.nulls(count, pa.string()) if detail is None else pa.array(detail),
+            "muted": pa.nulls(count, pa.string()),
+            "muted_until": pa.nulls(count, pa.date32()),
         }
         if role is not None:
             columns["role"] = pa.array(_ROLES[role], pa.string())

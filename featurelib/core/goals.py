@@ -86,20 +86,24 @@ def downgrade_all(cluster: Cluster, release: str, catalogue: Catalogue) -> Goal:
     """Every finalized feature down to the highest level `release` has for production.
 
     What the release does not know is taken away; nothing is raised (KIP-584, emergency downgrade:
-    the tool of the release to go back to is used). A tool of 2.7 to 3.2 knows no feature, so it
-    takes everything away; that is said in the goal's warnings.
+    the tool of the release to go back to is used). A tool of 2.7 to 3.2 knows no feature at all and
+    would take everything away: an empty catalogue is refused, whoever wants that names them.
     """
     asking = Asking(cluster=cluster, catalogue=catalogue, direction=Direction.DOWN)
     named = catalogue.release_named(release)
-    if named is None and _short(release) not in load(_NO_CATALOGUE).releases:
-        asking.fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
-        return asking.goal()
-    highest = {} if named is None else _highest(catalogue.of(named))
-    if not highest:
+    early = load(_NO_CATALOGUE).releases
+    if named is None and _short(release) in early:
         gone = ", ".join(sorted(cluster.finalized)) or "nothing is finalized"
-        asking.warnings.append(
-            f"Software of {release} knows no feature at all, so all are deleted: {gone}."
+        text = (
+            f"Software of {release} knows no feature, so all would be deleted: {gone}. "
+            "Name those that shall go: update --delete FEATURE."
         )
+        asking.fault("empty_catalogue", "", 0, text)
+    elif named is None:
+        asking.fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
+    if named is None:
+        return asking.goal()
+    highest = _highest(catalogue.of(named))
     for name in sorted(cluster.finalized):
         level = highest.get(name, 0)
         if level_of(cluster, name) <= level:

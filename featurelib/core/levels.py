@@ -7,6 +7,7 @@ witness and proves nothing. Levels that equally fresh witnesses disagree about a
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from featurelib.core.features_node import (
     Reading,
     behaviour,
     behaviour_anywhere,
+    behaviour_row,
     decode,
 )
 from featurelib.feature import Witness
@@ -104,11 +106,26 @@ class _Age(NamedTuple):
 def _readings(text: str, known: Generation | None) -> tuple[FeaturesNode, ...]:
     """How the generations that may run there read the node."""
     generations = tuple(Generation) if known is None else (known,)
-    readings = [decode(text, generation) for generation in generations]
+    readings = [_as_taken(decode(text, generation)) for generation in generations]
     if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
         # Only 3.3 and later write schema 2, so nobody older runs there.
         readings = readings[1:]
     return tuple(readings)
+
+
+def _as_taken(node: FeaturesNode) -> FeaturesNode:
+    """The reading as brokers take it: a level that 16 bits leave below 1 stops every one of them.
+
+    3.3 and later look at the number first and cut it then (class C: 65536 reads as 0).
+    """
+    for name, _, level in node.levels:
+        if level < 1:
+            fault = (
+                f"Features node, features[{json.dumps(name)}]: expected a level of 1 or above, "
+                f"found one that brokers cut to 16 bits and read as {level}."
+            )
+            return FeaturesNode(reading=Reading.INCOMPATIBLE, fault=fault)
+    return node
 
 
 def _meaning(node: FeaturesNode) -> tuple[Reading, tuple[tuple[str, int], ...]]:
@@ -149,7 +166,7 @@ def _read_features_nodes(
         good = [node for node in readings if _is_good(node)]
         if not good:
             levels.trusted[cluster] = False
-            levels.damaged.append((cluster, _damage(readings[-1], known)))
+            levels.damaged.append((cluster, _damage(readings, known)))
         elif len(good) < len(readings) or len({_meaning(node) for node in good}) > 1:
             levels.trusted[cluster] = False
             levels.ambiguous.append((cluster, _ambiguity(readings)))
@@ -158,9 +175,26 @@ def _read_features_nodes(
             levels.system_off[cluster] = good[0].reading == Reading.DISABLED
 
 
-def _damage(node: FeaturesNode, known: Generation | None) -> str:
-    does = behaviour_anywhere(node.reading) if known is None else behaviour(node.reading, known)
-    return f"{node.fault} What brokers do: {does}"
+def _damage(readings: tuple[FeaturesNode, ...], known: Generation | None) -> str:
+    newest = readings[-1]
+    does = _anywhere(readings) if known is None else behaviour(newest.reading, known)
+    return f"{newest.fault} What brokers do: {does}"
+
+
+def _anywhere(readings: tuple[FeaturesNode, ...]) -> str:
+    """What brokers of an unknown generation do, where the generations may read differently."""
+    oldest, *newer = readings
+    if all(node.reading is oldest.reading for node in newer):
+        return behaviour_anywhere(oldest.reading)
+    said = {
+        f"{_releases(generation)}: {behaviour_row(node.reading, generation)['brief']}"
+        for generation, node in zip(Generation, readings, strict=True)
+    }
+    return "; ".join(sorted(said)) + "."
+
+
+def _releases(generation: Generation) -> str:
+    return "2.7 to 3.2" if generation is Generation.ZK_2_7 else "3.3 to 3.9"
 
 
 def _ambiguity(readings: tuple[FeaturesNode, ...]) -> str:

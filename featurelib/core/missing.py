@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from featurelib.core.columns import Bool, Int, distinct, find, integers
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
+from featurelib.core.missing_of_features import report_features
 from featurelib.feature import Role, Witness
 
 
@@ -44,7 +44,7 @@ def report(evidence: Evidence, said: Findings) -> Unknown:
     _levels(evidence, said, count)
     _oddities(evidence, said)
     _membership_oddities(evidence, said)
-    questions = _questions(evidence, said)
+    questions = report_features(evidence, said)
     return Unknown(
         clusters=count.by_cluster > 0,
         features=questions > 0,
@@ -60,7 +60,9 @@ def _clusters(evidence: Evidence, said: Findings, count: _Count) -> None:
     said.add("mode_unknown", count.add(np.flatnonzero(no_mode)))
     nobody = np.bincount(evidence.subjects.cluster, minlength=len(landed)) == 0
     said.add("no_node_to_ask", count.add(np.flatnonzero(landed & nobody)))
-    said.add("voters_unknown", count.add(np.flatnonzero(member.kraft & ~member.quorum_known)))
+    no_voters, vouched = member.kraft & ~member.quorum_known, evidence.controllers_vouched
+    said.add("voters_unknown", count.add(np.flatnonzero(no_voters & ~vouched)))
+    said.add("voters_vouched", np.flatnonzero(no_voters & vouched & landed))
     said.add(
         "registrations_unproven",
         count.add(np.flatnonzero(landed & ~member.registrations_proven)),
@@ -69,7 +71,10 @@ def _clusters(evidence: Evidence, said: Findings, count: _Count) -> None:
 
 def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
     who = evidence.subjects
-    counted = ~who.expected_only
+    vouched = evidence.controllers_vouched[who.cluster] & (who.role == int(Role.CONTROLLER))
+    vouched &= ~who.answers
+    missing = who.expected_only & ~vouched
+    counted = ~who.expected_only & ~vouched
     no_range = counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
     errors = evidence.errors
 
@@ -85,11 +90,12 @@ def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
             detail=[errors(int(who.listener[row])) for row in rows] if detail else None,
         )
 
-    add("expected_node_missing", who.expected_only, who.at, who.line)
+    add("expected_node_missing", missing, who.at, who.line)
     add("node_not_asked", counted & who.not_asked, who.at, who.line)
     add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, True)
     add("range_unknown", no_range, who.at, who.line)
     add("evidence_too_old", counted & who.too_old, who.at, who.line)
+    _say_vouched(evidence, np.flatnonzero(vouched), said)
     silent = counted & who.registered & (who.role == int(Role.BROKER)) & ~who.answers
     in_zookeeper = evidence.membership.zookeeper[who.cluster]
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
@@ -106,6 +112,19 @@ def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
             at=who.at[rows],
             line=who.line[rows],
         )
+
+
+def _say_vouched(evidence: Evidence, rows: Int, said: Findings) -> None:
+    """Controllers nobody could ask, for which the owner's word stands in place of an answer."""
+    who = evidence.subjects
+    said.add(
+        "controller_vouched",
+        who.cluster[rows],
+        role=who.role[rows],
+        node_id=who.node_id[rows],
+        at=np.maximum(who.at, who.failed_at)[rows],
+        line=np.where(who.failed_at > who.at, who.failed_line, who.line)[rows],
+    )
 
 
 def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
@@ -140,43 +159,6 @@ def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
             line=levels.line[where],
             detail=[detail for _, detail in entries],
         )
-
-
-def _questions(evidence: Evidence, said: Findings) -> Int:
-    """Reasons that hold for one feature; how many each question has."""
-    asked, levels, who = evidence.questions, evidence.levels, evidence.subjects
-    count = np.zeros(len(asked.cluster), dtype=np.int64)
-    disputed = sorted(set(levels.disputed))
-    where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
-    said.add(
-        "witnesses_disagree",
-        where,
-        feature=pa.array([name for _, name, _ in disputed], pa.string()),
-        epoch=levels.epoch[where],
-        at=levels.at[where],
-        line=levels.line[where],
-        detail=[detail for _, _, detail in disputed],
-    )
-    codes = {name: code for code, name in enumerate(asked.names)}
-    known = [(cluster, codes[name]) for cluster, name, _ in disputed if name in codes]
-    width = max(len(codes), 1)
-    wanted = np.array([cluster * width + code for cluster, code in known], dtype=np.int64)
-    np.add.at(count, find(asked.cluster * width + asked.feature, wanted), 1)
-    pairs = np.flatnonzero(asked.pair_unclear)
-    pair, subject = evidence.expand(pairs)
-    question = asked.pair_question[pair]
-    names = pa.array(asked.names, pa.string())
-    said.add(
-        "partial_answer",
-        asked.cluster[question],
-        role=who.role[subject],
-        node_id=who.node_id[subject],
-        feature=names.take(pa.array(asked.feature[question])),
-        at=who.at[subject],
-        line=who.line[subject],
-    )
-    np.add.at(count, question, 1)
-    return count
 
 
 def _oddities(evidence: Evidence, said: Findings) -> None:

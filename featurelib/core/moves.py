@@ -126,7 +126,10 @@ class Asking:
         current = level_of(self.cluster, feature)
         here, there = self.name(feature, current), self.name(feature, level)
         if level == current:
-            self.stay("at_level", feature, level, f"{feature} is at {here} already.")
+            text = f"{feature} is at {here} already."
+            if level == 0:
+                text = f"{feature} is not finalized, as asked."
+            self.stay("at_level", feature, level, text)
         elif level > current and self.direction is Direction.DOWN:
             text = f"{feature} is at {here} and would go up to {there}: that is no downgrade."
             self.fault("wrong_direction", feature, level, text)

@@ -43,6 +43,9 @@ class OwnDialects:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._edge = FleetEdge(evidence, catalogue.tables)
+        self.zookeeper = self._edge.zookeeper
+        # [answering profiles, releases] which releases may advertise each.
+        self.fits = self._fits()
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
 
     def dialects(self, cluster: int) -> list[str]:
@@ -84,39 +87,45 @@ class OwnDialects:
             others = np.array([not _may_be(t, name) for t in told], dtype=bool)
             if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
                 others[self._evidence.levels.modern] = True
-            which = self._edge.zookeeper & ~others
+            which = self.zookeeper & ~others
             if which.any():
                 spoken[name, release] = which
         return spoken
 
+    def _fits(self) -> npt.NDArray[np.bool_]:
+        evidence, tables, ranges = self._evidence, self._tables, self._edge.ranges
+        shape = len(evidence.answering.cluster), len(tables.features)
+        low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+        names = evidence.questions.names
+        for code, feature in enumerate(tables.features):
+            if feature in names:
+                low[:, code] = ranges.min_version[:-1, names.index(feature)]
+                high[:, code] = ranges.max_version[:-1, names.index(feature)]
+        counts = evidence.answering.of_subject >= 0
+        partial = np.zeros(shape[0], dtype=bool)
+        partial[evidence.answering.of_subject[counts]] = evidence.subjects.partial[counts]
+        return possible_releases(low, high, partial, tables)
+
     def _possible(self, told: list[str]) -> npt.NDArray[np.bool_]:
         """[clusters, releases] which releases the controllers of KRaft clusters may run."""
         evidence, tables = self._evidence, self._tables
-        subjects, names = evidence.subjects, evidence.questions.names
-        shape = len(self._edge.ranges.lists), len(tables.features)
-        low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-        for code, feature in enumerate(tables.features):
-            if feature in names:
-                low[:, code] = self._edge.ranges.min_version[:, names.index(feature)]
-                high[:, code] = self._edge.ranges.max_version[:, names.index(feature)]
-        answering, counts = evidence.answering, evidence.answering.of_subject >= 0
-        partial, speaks = np.zeros(shape[0], dtype=bool), np.zeros(shape[0], dtype=bool)
-        partial[answering.of_subject[counts]] = subjects.partial[counts]
-        controllers = counts & (subjects.role == Role.CONTROLLER)
+        subjects, answering = evidence.subjects, evidence.answering
+        controllers = (answering.of_subject >= 0) & (subjects.role == Role.CONTROLLER)
+        speaks = np.zeros(len(answering.cluster), dtype=bool)
         speaks[answering.of_subject[controllers]] = True
         shown = np.zeros(len(evidence.clusters), dtype=bool)
         shown[subjects.cluster[controllers]] = True
-        speaks[:-1] |= ~shown[answering.cluster]
-        fits = possible_releases(low, high, partial, tables) & speaks[:, None]
+        speaks |= ~shown[answering.cluster]
         possible = np.zeros((len(evidence.clusters), len(tables.releases)), dtype=bool)
         some = np.flatnonzero(answering.count)
-        possible[some] = np.logical_or.reduceat(fits[:-1], answering.first[some], axis=0)
-        for i, release in enumerate(told):
+        fits = self.fits & speaks[:, None]
+        possible[some] = np.logical_or.reduceat(fits, answering.first[some], axis=0)
+        for i, release in ((i, release) for i, release in enumerate(told) if release):
             code = tables.release_code(self._catalogue.release_named(release) or "")
             if code >= 0:  # the owner's word decides between look-alikes, or is one candidate more
                 possible[i] &= ~possible[i, code]
                 possible[i, code] = True
-        return possible & ~self._edge.zookeeper[:, None]
+        return possible & ~self.zookeeper[:, None]
 
 
 @cache

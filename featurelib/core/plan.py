@@ -13,9 +13,11 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from featurelib.catalogue import Catalogue
 from featurelib.core.columns import Bool, Int, distinct
 from featurelib.core.dialect import load
 from featurelib.core.evidence import Evidence
+from featurelib.core.joiners import Joiners
 from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
 from featurelib.schema import STEP, UPGRADE_PLAN
 
@@ -27,7 +29,12 @@ _PHASES = list(Phase)
 
 
 def plans(
-    evidence: Evidence, verdict: Int, target: Int, unknown: Bool, dialects: dict[int, list[str]]
+    evidence: Evidence,
+    verdict: Int,
+    target: Int,
+    unknown: Bool,
+    dialects: dict[int, list[str]],
+    catalogue: Catalogue,
 ) -> pa.Table:
     """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
 
@@ -59,6 +66,8 @@ def plans(
     )
     offsets = pa.array(np.concatenate(([0], np.cumsum(count))), pa.int32())
     who = evidence.subjects
+    joiners, after = Joiners(evidence, catalogue), asked.current.copy()
+    after[ready] = target[ready]
     nodes = np.bincount(distinct((who.cluster << 32) | who.node_id) >> 32, minlength=clusters)
     return pa.table(
         [
@@ -71,6 +80,8 @@ def plans(
             pa.ListArray.from_arrays(offsets, steps),
             pa.array(spoken, pa.list_(pa.string())),
             pa.nulls(clusters, pa.string()),
+            joiners.rows(asked.current),
+            joiners.rows(after, only=count > 0),
         ],
         schema=UPGRADE_PLAN,
     )

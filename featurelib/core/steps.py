@@ -13,14 +13,13 @@ from itertools import pairwise
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Case, Cluster, Range, Request, Update
-from featurelib.core.dialect import Dialect
+from featurelib.core.dialect import Dialect, load
 from featurelib.core.moves import Goal, Move, software_of
 from featurelib.core.tried import Refusal, Tried, try_requests
 from featurelib.core.unlock import ladder
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
 
 GOAL = "goal"  # who refuses what was asked wrongly
-_PLAN_WIRE = 1  # the wire version where a dialect names none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +43,8 @@ class Plan:
 class Task:
     """A cluster, what is wanted of it, and how its controller answers.
 
-    `stepwise`: metadata.version moves one known level at a time. `partly`: what is refused is
-    lowered to the highest level that passes, or left out, and the rest is planned all the same.
+    `stepwise`: metadata.version moves one known level at a time. `partly`: what is refused goes
+    less far, or is left out, and the rest is planned all the same. `vendors`: see `try_requests`.
     """
 
     cluster: Cluster
@@ -53,6 +52,7 @@ class Task:
     dialect: Dialect
     stepwise: bool = False
     partly: bool = False
+    vendors: bool = False
 
 
 Trying = Generator[list[Case], list[Tried], Plan]
@@ -64,10 +64,8 @@ def plan(task: Task, catalogue: Catalogue) -> Plan:
 
 
 def plans(tasks: Sequence[Task], catalogue: Catalogue) -> list[Plan]:
-    """The plan of each task (KIP-584, Tooling; KIP-778, Upgrades; KIP-1022, interdependence).
-
-    All tasks advance together, so that each round of requests is judged as one batch a dialect.
-    """
+    """The plan of each task (KIP-584, Tooling; KIP-778; KIP-1022, interdependence): all advance
+    together, so that each round of requests is judged as one batch a dialect."""
     done: dict[int, Plan] = {}
     waiting: dict[int, tuple[Trying, list[Case]]] = {}
 
@@ -82,10 +80,11 @@ def plans(tasks: Sequence[Task], catalogue: Catalogue) -> list[Plan]:
         advance(i, _planning(task, catalogue), None)
     while waiting:
         now, waiting = waiting, {}
-        for name in sorted({tasks[i].dialect.name for i in now}):
-            mine = [i for i in now if tasks[i].dialect.name == name]
+        judges = {i: (tasks[i].dialect.name, tasks[i].vendors) for i in now}
+        for name, vendors in sorted(set(judges.values())):
+            mine = [i for i in now if judges[i] == (name, vendors)]
             cases = [case for i in mine for case in now[i][1]]
-            answers = try_requests(cases, tasks[mine[0]].dialect, catalogue.tables)
+            answers = try_requests(cases, load(name), catalogue.tables, vendors=vendors)
             for i in mine:
                 count = len(now[i][1])
                 advance(i, now[i][0], answers[:count])
@@ -151,7 +150,7 @@ def _hops(task: Task, move: Move, catalogue: Catalogue) -> list[Move]:
 def _case(task: Task, cluster: Cluster, moves: Sequence[Move]) -> Case:
     """One request, in the words of the dialect's newest wire version that carries results."""
     can = task.dialect.can
-    version = max((v for v in can.wire_versions if v <= can.results_up_to), default=_PLAN_WIRE)
+    version = max((v for v in can.wire_versions if v <= can.results_up_to), default=1)
     return cluster, Request(
         version=version,
         updates=tuple(
@@ -208,8 +207,8 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
         return [[hop for way in hops.values() for hop in way]] if hops else []
     rest = [hop for name, way in hops.items() if name != METADATA_VERSION for hop in way]
     alone = [[hop] for hop in chain]
-    groups = [*alone, rest] if chain[0].kind is UpgradeType.UPGRADE else [rest, *alone]
-    return [group for group in groups if group]
+    up = chain[0].kind is UpgradeType.UPGRADE
+    return [group for group in ([*alone, rest] if up else [rest, *alone]) if group]
 
 
 def _passing(task: Task, moves: list[Move]) -> Generator[list[Case], list[Tried], set[str]]:

@@ -7,15 +7,19 @@ rules' answer alone.
 
 from __future__ import annotations
 
+from functools import cache
+from types import SimpleNamespace
+
 import numpy as np
 import numpy.typing as npt
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.bounds import Bounds
 from featurelib.core.columns import Bool, Int, find
-from featurelib.core.dialect import Dialect
+from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.evidence import Evidence
 from featurelib.core.rows import NodeRows, UpdateRows
+from featurelib.core.rules import RULES
 from featurelib.feature import METADATA_VERSION
 
 
@@ -126,7 +130,10 @@ class Judge:
         return needed, proposed
 
     def rests_on(self, level: Int, others: Bool) -> Bool:
-        """Questions whose `level` depends on a feature of their cluster that is among `others`."""
+        """Questions whose `level` depends on a feature of their cluster that is among `others`.
+
+        Every level rests on metadata.version besides, unless that is known to be high enough.
+        """
         asked, names = self.asked, self.asked.names
         keys = asked.cluster * len(names) + asked.feature
         hit = np.zeros(len(level), dtype=bool)
@@ -137,7 +144,26 @@ class Judge:
                 wanted = asked.cluster[rows] * len(names) + names.index(dependency.other)
                 at = find(keys, wanted)
                 hit[rows] |= (at >= 0) & others[np.maximum(at, 0)]
-        return hit
+        return hit | self._rests_on_metadata_version(level, others)
+
+    def _rests_on_metadata_version(self, level: Int, others: Bool) -> Bool:
+        """On KRaft no record holds a level before 3.3-IV0, and metadata.version decides whether
+        controllers are asked at all."""
+        asked, names, membership = self.asked, self.asked.names, self.evidence.membership
+        hit = np.zeros(len(level), dtype=bool)
+        if METADATA_VERSION not in names:
+            return hit
+        mine = asked.feature == names.index(METADATA_VERSION)
+        known = np.full(len(self.evidence.clusters), _metadata_needed())
+        unsure = np.flatnonzero(mine & others)
+        known[asked.cluster[unsure]] = np.where(asked.known, asked.current, 0)[unsure]
+        rows = SimpleNamespace(
+            level=level,
+            metadata_proposed=known[asked.cluster],
+            metadata_needed=np.int32(_metadata_needed()),
+        )
+        on_kraft = membership.kraft | ~membership.zookeeper
+        return RULES["metadata_version_unmet"].ask(rows) & on_kraft[asked.cluster] & ~mine
 
     def missing_voters(self, cluster: int) -> str:
         """The node ids of the cluster's voters that never registered, comma separated."""
@@ -162,6 +188,12 @@ class Judge:
         return level
 
 
+@cache
+def _metadata_needed() -> int:
+    """The metadata.version that every generation of controllers is content with."""
+    return max(load(name).can.metadata_needed for name in GENERATIONS)
+
+
 def search(judge: Judge, ceiling: Int) -> Int:
     """The highest level up to `ceiling` that passes every rule now; the current one if none does.
 
@@ -174,8 +206,7 @@ def search(judge: Judge, ceiling: Int) -> Int:
     refused[judge.asked.pair_question[judge.offending_pairs(level, level > current)]] = True
     level = np.where(refused, np.minimum(level, judge.bounds.common), level)
     level = np.maximum(level, current)
-    again = refused & (level > current)
-    still = judge.asked.pair_question[judge.offending_pairs(level, again)]
+    still = judge.asked.pair_question[judge.offending_pairs(level, refused)]
     level[still] = current[still]
     while True:
         wrong = np.zeros(len(level), dtype=bool)
@@ -186,5 +217,5 @@ def search(judge: Judge, ceiling: Int) -> Int:
             return level
         # Rules about updates refuse a level of an unknown feature only for the cluster's sake.
         level[wrong] = np.where(judge.bounds.newest_known >= 0, level - 1, current)[wrong]
-        below = judge.asked.pair_question[judge.offending_pairs(level, wrong & (level > current))]
+        below = judge.asked.pair_question[judge.offending_pairs(level, wrong)]
         level[below] = current[below]

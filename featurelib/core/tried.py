@@ -47,13 +47,18 @@ class Tried:
     after: Cluster
 
 
-def try_requests(cases: Sequence[Case], own: Dialect, tables: Tables) -> list[Tried]:
-    """Each request as the policy and a controller of the dialect `own` judge it, together."""
+def try_requests(
+    cases: Sequence[Case], own: Dialect, tables: Tables, *, vendors: bool = False
+) -> list[Tried]:
+    """Each request as the policy and a controller of the dialect `own` judge it, together.
+
+    `vendors`: as for a fleet, a controller knows what it advertises, though no catalogue does.
+    """
     said: list[list[Refusal]] = [[] for _ in cases]
     strict = load(STRICT)
     batch = build(cases, strict, tables)
     _collect(said, batch, judge(batch, strict, tables), strict, None)
-    batch = build(cases, own, tables)
+    batch = replace(build(cases, own, tables), vendors=vendors)
     judged = judge(batch, own, tables)
     outcome = decide(batch, own, judged)
     _collect(said, batch, judged, own, Speaker(batch, own, judged, outcome, tables))
@@ -75,10 +80,16 @@ def try_requests(cases: Sequence[Case], own: Dialect, tables: Tables) -> list[Tr
 
 def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
     """The codes of the rules of one dialect or policy that refuse each request."""
+    said = refusals_by(cases, by, tables)
+    return [frozenset(refusal.code for refusal in refusals) for refusals in said]
+
+
+def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Refusal]]:
+    """Everything that one dialect or policy says against each request, in the rules' sentences."""
     said: list[list[Refusal]] = [[] for _ in cases]
     batch = build(cases, by, tables)
     _collect(said, batch, judge(batch, by, tables), by, None)
-    return [frozenset(refusal.code for refusal in refusals) for refusals in said]
+    return said
 
 
 def _collect(

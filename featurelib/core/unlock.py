@@ -99,9 +99,27 @@ def _range(node: Node, feature: str) -> Range:
 
 def unlocks(cluster: Cluster, catalogue: Catalogue) -> tuple[Unlock, ...]:
     """Every next level of every feature, by feature and level, with the least that unlocks it."""
+    rungs = _rungs(cluster, catalogue)
+    return _unlocks(cluster, catalogue, rungs, [(n, level) for n in rungs for level in rungs[n]])
+
+
+def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
+    """The least that unlocks one level above the finalized one, also one that is no next level:
+    because no node supports it yet, or because nobody knows the feature."""
+    return _unlocks(cluster, catalogue, _rungs(cluster, catalogue), [(feature, level)])[0]
+
+
+def _rungs(cluster: Cluster, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
     names = sorted({n for node in cluster.nodes for n in node.supported} | set(cluster.finalized))
-    rungs = {name: ladder(cluster, name, catalogue) for name in names}
-    asked = [(name, level) for name in names for level in rungs[name]]
+    return {name: ladder(cluster, name, catalogue) for name in names}
+
+
+def _unlocks(
+    cluster: Cluster,
+    catalogue: Catalogue,
+    rungs: Mapping[str, Sequence[int]],
+    asked: Sequence[tuple[str, int]],
+) -> tuple[Unlock, ...]:
     if not asked:
         return ()
     choices = {one: list(_choices(cluster, catalogue, rungs, dict([one]))) for one in asked}

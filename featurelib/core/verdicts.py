@@ -13,6 +13,7 @@ from featurelib.core.bounds import Bounds
 from featurelib.core.columns import Bool, Int
 from featurelib.core.evidence import Evidence
 from featurelib.core.target import Judge
+from featurelib.core.way_back import WayBack
 from featurelib.feature import Verdict
 from featurelib.schema import READINESS
 
@@ -45,7 +46,9 @@ def readiness(
     target: Int,
     blockers: Int,
     unknowns: Int,
+    back: WayBack,
 ) -> pa.Table:
+    """One row a question of featurelib.schema.READINESS."""
     asked = evidence.questions
     ready = verdict == list(Verdict).index(Verdict.READY)
     more = limits.common > limits.ceiling
@@ -63,6 +66,9 @@ def readiness(
         "available": pa.array(limits.common, mask=~more),
         "blockers": pa.array(blockers),
         "unknowns": pa.array(unknowns),
+        "downgrade_floor": pa.array(back.floor, mask=back.floor < 0),
+        "point_of_no_return": pa.array(back.no_return, mask=back.no_return < 0),
+        "ready_since": pa.nulls(len(everything)),  # featurelib.core.waiting knows
     }
     return pa.table(
         [columns[name].cast(READINESS.field(name).type) for name in READINESS.names],

@@ -42,6 +42,18 @@ class Batch(Struct, frozen=True, gc=False):
     is_control: bool
 
 
+class LeftOut(Struct, frozen=True, gc=False):
+    """A collector kept these lines back: their records say nothing about features or nodes.
+
+    `lines` of the dump, from this one's number on. `first` and `last` are the offsets of their
+    records, without a hole; both None = they held no record.
+    """
+
+    lines: int
+    first: int | None
+    last: int | None
+
+
 class FeatureLevel(Struct, frozen=True, gc=False):
     """A feature was finalized; level 0 removes it."""
 
@@ -168,4 +180,4 @@ class Record(Struct, frozen=True, gc=False):
     body: Body
 
 
-LogItem = Dumping | LogStart | SnapshotStart | BootstrapStart | Batch | Record
+LogItem = Dumping | LogStart | SnapshotStart | BootstrapStart | Batch | Record | LeftOut

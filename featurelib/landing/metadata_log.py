@@ -1,7 +1,8 @@
 """One line of `kafka-dump-log --cluster-metadata-decoder`, read.
 
 Both forms are understood: with record metadata (`| offset: N … payload: {…}`) and without it
-(` payload: {…}`). Nothing raises: what cannot be read is an `Undecodable` record.
+(` payload: {…}`). Nothing raises: what cannot be read is an `Undecodable` record. A collector may
+keep back lines that say nothing, and then says so with a line of its own (`left_out`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from featurelib.landing.log_items import (
     Body,
     BootstrapStart,
     Dumping,
+    LeftOut,
     LogItem,
     LogStart,
     Other,
@@ -34,6 +36,10 @@ _BATCH = re.compile(
 )
 _OFFSET = re.compile(r"\d{1,18}", re.ASCII)  # well within an int64
 _SNAPSHOT_START = "Snapshot end offset: "
+_LEFT_OUT = re.compile(
+    r"featurelib: left out (\d{1,18}) lines?(?:, offsets? (\d{1,18})(?: to (\d{1,18}))?)?\.",
+    re.ASCII,
+)
 _LOG_STARTS = ("Log starting offset: ", "Starting offset: ")
 
 
@@ -85,6 +91,8 @@ def _heading(line: str) -> LogItem | None:
         return Dumping(line.removeprefix("Dumping "))
     if line.startswith("KRaft bootstrap snapshot"):
         return BootstrapStart()
+    if line.startswith("featurelib: "):
+        return _left_out(line)
     for start in _LOG_STARTS:
         if line.startswith(start):
             offset = _OFFSET.fullmatch(line.removeprefix(start).rstrip())
@@ -94,6 +102,27 @@ def _heading(line: str) -> LogItem | None:
         is_whole = offset and line.startswith(", epoch: ", offset.end())
         return SnapshotStart(int(offset[0])) if offset and is_whole else _unread(line)
     return _unread(line) if line.startswith("|") else None
+
+
+def left_out(item: LeftOut) -> str:
+    """The line that stands for lines a collector kept back; `parse_line` reads it."""
+    text = f"featurelib: left out {item.lines} line{'' if item.lines == 1 else 's'}"
+    if item.first is None:
+        return f"{text}."
+    if item.first == item.last:
+        return f"{text}, offset {item.first}."
+    return f"{text}, offsets {item.first} to {item.last}."
+
+
+def _left_out(line: str) -> LeftOut | Record:
+    found = _LEFT_OUT.fullmatch(line)
+    if not found:
+        return _unread(line)
+    lines = int(found[1])
+    first = None if found[2] is None else int(found[2])
+    last = first if found[3] is None else int(found[3])
+    possible = first is None or last is None or 0 <= last - first < lines
+    return LeftOut(lines, first, last) if lines and possible else _unread(line)
 
 
 def _unread(line: str) -> Record:

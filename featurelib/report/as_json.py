@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from featurelib.report.model import Cause, Cluster, Fleet, Report, Run
+from featurelib.report.model import Cause, Cluster, Fleet, Mute, Report, Run
 
 FORMAT: Literal["featurelib.report"] = "featurelib.report"
 VERSION: Literal[1] = 1
@@ -29,6 +29,7 @@ class Document:
     fleet: Fleet
     causes: tuple[Cause, ...]
     clusters: tuple[Cluster, ...]
+    mutes: tuple[Mute, ...]
 
 
 def render_json(report: Report) -> bytes:
@@ -40,6 +41,7 @@ def render_json(report: Report) -> bytes:
         fleet=report.fleet,
         causes=report.causes,
         clusters=report.clusters,
+        mutes=report.mutes,
     )
     text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     if all(cluster.key.isprintable() for cluster in report.clusters):

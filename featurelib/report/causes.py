@@ -1,14 +1,15 @@
 """What holds the fleet back most: findings that block or hide a verdict, by what they share.
 
 Nodes of one old release are one cause, whatever features they hold back: they are known by their
-range of metadata.version or, where that is not in the way, by the range that is. Most clusters
-first; of equals, what unlocks more clusters alone, then what needs fewer nodes.
+range of metadata.version or, where that is not in the way, by the range that is. First what unlocks
+most: of a cluster with n causes each one counts for an n-th. Of equals, what needs fewer nodes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from featurelib.feature import METADATA_VERSION, Severity
@@ -32,20 +33,28 @@ class _Key(NamedTuple):
 def rank_causes(clusters: Sequence[Cluster]) -> tuple[Cause, ...]:
     """Every cause over all clusters, the one that holds back most of them first."""
     held: dict[_Key, list[tuple[Cluster, Finding]]] = defaultdict(list)
-    alone: dict[_Key, int] = defaultdict(int)
+    shares: dict[_Key, Counter[int]] = defaultdict(
+        Counter
+    )  # clusters, by how many causes hold them
     for cluster in clusters:
         keyed = list(_causes_of(cluster))
         keys = {key for key, _ in keyed}
         for key, finding in keyed:
             held[key].append((cluster, finding))
         for key in keys:
-            alone[key] += len(keys) == 1
-    causes = [_cause(key, rows, alone[key]) for key, rows in held.items()]
-    return tuple(sorted(causes, key=_rank))
+            shares[key][len(keys)] += 1
+    causes = [
+        (_cause(key, rows, shares[key][1]), _share(shares[key])) for key, rows in held.items()
+    ]
+    return tuple(cause for cause, _ in sorted(causes, key=lambda pair: _rank(*pair)))
 
 
-def _rank(cause: Cause) -> tuple[int, int, int, str, str]:
-    return -cause.clusters, -cause.alone, cause.nodes, cause.title, cause.severity
+def _share(clusters: Counter[int]) -> Fraction:
+    return sum((Fraction(count, causes) for causes, count in clusters.items()), Fraction())
+
+
+def _rank(cause: Cause, share: Fraction) -> tuple[Fraction, int, int, str, str]:
+    return -share, -cause.clusters, cause.nodes, cause.title, cause.severity
 
 
 def _causes_of(cluster: Cluster) -> Iterator[tuple[_Key, Finding]]:
@@ -81,6 +90,7 @@ def _cause(key: _Key, rows: list[tuple[Cluster, Finding]], alone: int) -> Cause:
         alone=alone,
         nodes=len(nodes),
         held=tuple(clusters.values()),
+        muted=len(clusters.keys() - {c.key for c, finding in rows if finding.muted is None}),
     )
 
 

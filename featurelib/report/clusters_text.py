@@ -11,11 +11,14 @@ from rich.text import Text
 
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
+from featurelib.report.ahead import say_ahead
 from featurelib.report.groups import Group, group_findings
 from featurelib.report.model import Cluster, Finding, Readiness, Step
+from featurelib.report.muted import heard, say_muted
 from featurelib.report.words import show_time
 
 NARROW = 72  # columns
+ALL = "--limit 0 shows all"
 LINES = 4  # of alike messages, features or steps shown unless everything is asked for
 
 STYLES: dict[Verdict | Severity, str] = {
@@ -76,15 +79,15 @@ def needs_act(cluster: Cluster) -> bool:
 
 
 def show_findings(clusters: Sequence[Cluster], limit: int) -> Iterator[RenderableType]:
-    """What to do in each cluster, the first `limit` of them; 0 = all, and all they have."""
-    most = LINES if limit else 0
+    """What to do in each cluster, the first `limit` of them, and of the findings of each as many;
+    0 = all, and all they have."""
     for cluster in clusters[: limit or None]:
         head = Text.assemble((cluster.verdict.value, STYLES[cluster.verdict]), "  ")
         head.append_text(_names(cluster, "  "))
         nodes = phrases.count(cluster.nodes, "node")
         head.append(f"  {cluster.phase.value}, {nodes}", style="dim")
         yield Padding(head, (1, 0, 0, 0))
-        yield Padding(_details(cluster, most), (0, 0, 0, 2))
+        yield Padding(_details(cluster, limit), (0, 0, 0, 2))
     yield from _left(len(clusters), limit)
 
 
@@ -107,10 +110,11 @@ def _say_step(step: Step) -> str:
 
 def _left(count: int, limit: int) -> Iterator[RenderableType]:
     if limit and count > limit:
-        yield Text(f"… and {count - limit:,} more: --limit 0 shows all", style="dim")
+        yield Text(f"… and {count - limit:,} more: {ALL}", style="dim")
 
 
-def _details(cluster: Cluster, most: int) -> Table:
+def _details(cluster: Cluster, limit: int) -> Table:
+    most = LINES if limit else 0
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(justify="right", overflow="fold", min_width=8)
     grid.add_column(overflow="fold", ratio=1)
@@ -123,8 +127,13 @@ def _details(cluster: Cluster, most: int) -> Table:
     levels = _say_levels(cluster)
     if levels:
         grid.add_row("levels", _lines(levels, most))
-    for group in group_findings(cluster.findings):
+    groups = group_findings(heard(cluster.findings))
+    for group in groups[: limit or None]:
         _add_group(grid, group, most)
+    if limit and (left := sum(len(group.messages) for group in groups[limit:])):
+        grid.add_row("", Text(f"… and {phrases.count(left, 'more finding')}: {ALL}", style="dim"))
+    if muted := say_muted(cluster.findings):
+        grid.add_row("muted", _lines(list(muted), most), style="dim")
     if cluster.steps:
         firsts = {step.request: step for step in reversed(cluster.steps)}
         steps = [
@@ -135,6 +144,8 @@ def _details(cluster: Cluster, most: int) -> Table:
         if cluster.plan_file:
             plan.append(f"\n{cluster.plan_file}", style="bold")
         grid.add_row("plan", plan)
+        if ahead := say_ahead(cluster):
+            grid.add_row("", _lines(ahead, most))
     if cluster.commands:
         grid.add_row("run", _lines(list(cluster.commands), most))
     return grid

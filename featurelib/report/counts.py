@@ -19,6 +19,7 @@ def count_fleet(clusters: Sequence[Cluster]) -> Fleet:
     features = Counter(ready.verdict for cluster in clusters for ready in cluster.readiness)
     severities = Counter(found.severity for cluster in clusters for found in cluster.findings)
     misfits = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
+    muted = [found for cluster in clusters for found in cluster.findings if found.muted is not None]
     return Fleet(
         clusters=len(clusters),
         clusters_by_verdict={verdict: by_verdict[verdict] for verdict in Verdict},
@@ -27,6 +28,8 @@ def count_fleet(clusters: Sequence[Cluster]) -> Fleet:
         features_by_verdict={verdict: features[verdict] for verdict in Verdict},
         findings=severities.total(),
         findings_by_severity={severity: severities[severity] for severity in Severity},
+        muted=len(muted),
+        muted_until=min((m.muted_until for m in muted if m.muted_until is not None), default=None),
         need_person=sum(cluster.needs_person for cluster in clusters),
         can_move=sum(bool(cluster.steps) for cluster in clusters),
         incompatible_nodes=len(misfits),

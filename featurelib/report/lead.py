@@ -8,6 +8,7 @@ from datetime import timedelta
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
 from featurelib.report.model import Cluster, Fleet, Report, Run
+from featurelib.report.muted import count_muted, heard
 from featurelib.report.words import show_time
 
 AUDIT = "./spark-submit.sh audit"
@@ -22,14 +23,20 @@ def lead(report: Report) -> str:
         return _say_all_old(report)
     if fleet.need_person == 0 and fleet.can_move == 0:
         where = phrases.count(fleet.clusters, "cluster")
-        return f"Nothing is wrong, and nothing is left to finalize, in {where}."
+        what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
+        return f"{what}, and nothing is left to finalize, in {where}.{_say_muted(fleet)}"
     parts = [f"{fleet.need_person:,} of {phrases.count(fleet.clusters, 'cluster')} need a person"]
     if fleet.can_move:
         parts.append(f"{fleet.can_move:,} can finalize something now")
     said = "; ".join(parts) + "."
     if fleet.too_old:
         said += f" The evidence of {fleet.too_old:,} is too old to judge by: collect it again."
-    return said
+    return said + _say_muted(fleet)
+
+
+def _say_muted(fleet: Fleet) -> str:
+    said = count_muted(fleet.muted, fleet.muted_until)
+    return f" {said}." if said else ""
 
 
 def is_all_old(fleet: Fleet) -> bool:
@@ -102,7 +109,7 @@ def _propose_plan(report: Report) -> tuple[str, str] | None:
 
 def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:
     for cluster in report.clusters:
-        for finding in cluster.findings:
+        for finding in heard(cluster.findings):
             if finding.severity is severity:
                 # Its command stands with the finding: whether it fits is for a person to say.
                 who = cluster.name + _whose(cluster)

@@ -7,36 +7,24 @@ join with the gold tables. Class docstrings become the descriptions of the JSON 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated
 
 from msgspec import Meta
 
 from featurelib.feature import Phase, Severity, Verdict
+from featurelib.report.basics import Count as Count
+from featurelib.report.basics import Joining as Joining
+from featurelib.report.basics import Level as Level
+from featurelib.report.basics import Mute as Mute
+from featurelib.report.basics import Range as Range
+from featurelib.report.basics import Step as Step
 
-Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
 
 # Worst first: the enums list them so.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """A feature's level: the number, and as people write it, `25 (4.0-IV3)`."""
-
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """A supported version range; `text` names its end: `7-25 (up to 4.0-IV3)`."""
-
-    min_version: int
-    max_version: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +38,28 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedLine:
+    """A landing line that was left out: its file and number, and why."""
+
+    line: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """The lines of all nights that are left out, and the first of the newest night with any."""
+
+    lines: Count
+    newest: tuple[QuarantinedLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The run: its number, the time it judged as of, and by which catalogue and dialect.
 
     `newest_line`: when the newest line of all clusters was read, null where none landed. Evidence
-    older than `max_age_hours` decides nothing. `tables`: where the tables are.
+    older than `max_age_hours` decides nothing. `tables`: where the tables are. `quarantine`: what
+    the tables hold that was left out, null where nobody looked.
     """
 
     number: int
@@ -66,17 +71,19 @@ class Run:
     newest_line: Time | None
     max_age_hours: float | None
     tables: str | None
+    quarantine: Quarantine | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """Counts over the fleet; a key is there even if its count is 0.
 
-    `features` counts each feature of each cluster. `need_person`: clusters with a finding above
-    info. `can_move`: clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit
-    what is finalized already. `all_too_old`: nothing could be judged for the age of the evidence.
-    `too_old`: clusters that are UNKNOWN and have such evidence. `not_landed`: expected clusters
-    from which nothing landed at all.
+    `features` counts each feature of each cluster. `muted`: those of `findings` that a mute sets
+    aside; `muted_until`: the day the nearest of these mutes runs out, null without any.
+    `need_person`: clusters with a finding above info that is not muted. `can_move`: clusters whose
+    plan has steps. `incompatible_nodes`: nodes that do not fit what is finalized already.
+    `all_too_old`: nothing could be judged for the age of the evidence. `too_old`: clusters that are
+    UNKNOWN and have such evidence. `not_landed`: expected clusters from which nothing landed.
     """
 
     clusters: Count
@@ -86,6 +93,8 @@ class Fleet:
     features_by_verdict: dict[Verdict, Count]
     findings: Count
     findings_by_severity: dict[Severity, Count]
+    muted: Count
+    muted_until: date | None
     need_person: Count
     can_move: Count
     incompatible_nodes: Count
@@ -96,11 +105,12 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One thing that holds clusters back, most clusters first.
+    """One thing that holds clusters back; what unlocks most clusters comes first.
 
     `alone`: clusters that nothing else holds back, so that removing it unlocks them. `feature` and
     `supported` say what the nodes in the way have in common; `supported` null = they do not list
-    the feature. `features`: all that it holds back. `held`: the names of the clusters.
+    the feature. `features`: all that it holds back. `held`: the names of the clusters. `muted`: the
+    clusters where all of it is muted, and holds back all the same.
     """
 
     title: str
@@ -113,6 +123,7 @@ class Cause:
     alone: Count
     nodes: Count
     held: tuple[str, ...]
+    muted: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +131,11 @@ class Readiness:
     """The verdict on one feature. `finalized` null = nobody trustworthy says; 0 = it is not.
 
     `target`: the level to finalize next, null unless READY. `available`: what every node supports
-    beyond the ceiling. `blockers` and `unknowns` count findings.
+    beyond the ceiling. `blockers` and `unknowns` count findings. `downgrade_floor`: the lowest
+    level that can be had again without losing metadata; `point_of_no_return`: the first level on
+    the way to the target from which the present one cannot be had again. Both null unless READY, or
+    where nobody can tell; the second also where there is none. `ready_since`: the time of the first
+    run that found it READY, null where it is not and was not before it became UNKNOWN.
     """
 
     feature: str
@@ -131,6 +146,9 @@ class Readiness:
     available: Level | None
     blockers: Count
     unknowns: Count
+    downgrade_floor: Level | None
+    point_of_no_return: Level | None
+    ready_since: Time | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +157,7 @@ class Finding:
 
     `supported` null = the node does not list the feature, or the finding is not about a range.
     `line_id`: the first eight bytes of the landing line's SHA-256. `line`: its file and number.
+    `muted`: why conf/audit.toml sets it aside, null where it does not; `muted_until`: how long.
     """
 
     code: str
@@ -158,6 +177,8 @@ class Finding:
     line_id: str | None
     line: str | None
     detail: str | None
+    muted: str | None
+    muted_until: date | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,26 +194,16 @@ class Incompatible:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One update of the plan; those of one `request`, from 1 on, go out together."""
-
-    request: int
-    feature: str
-    from_level: Level
-    to_level: Level
-    upgrade_type: str
-    timeout_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One cluster, worst first in a report.
 
     `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
     made safe to show. `name` is the inventory's, or the id. `owner`, `contact` and `managed_by`
-    (who finalizes there, if not we) are the inventory's too, null where it does not say.
+    (who finalizes there, if not we) are the inventory's too, null where it does not say, and so are
+    `labels`, each as `key=value`.
     `summary`: what to know in one line. `commands`: one for each request of the plan, in order;
     none where no tool of these releases names single features, or a name is not safe to type.
+    `joining`: who may join, null where that is not known.
     """
 
     key: str
@@ -201,6 +212,7 @@ class Cluster:
     owner: str | None
     contact: str | None
     managed_by: str | None
+    labels: tuple[str, ...]
     verdict: Verdict
     phase: Phase
     nodes: Count
@@ -211,14 +223,16 @@ class Cluster:
     incompatible: tuple[Incompatible, ...]
     steps: tuple[Step, ...]
     commands: tuple[str, ...]
+    joining: Joining | None
     plan_file: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything one run has to say."""
+    """Everything one run has to say. `mutes`: expired ones first, then those that meet nothing."""
 
     run: Run
     fleet: Fleet
     causes: tuple[Cause, ...]
     clusters: tuple[Cluster, ...]
+    mutes: tuple[Mute, ...]

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from featurelib.feature import Severity, Verdict
 from featurelib.report.clean import clean
-from featurelib.report.model import Finding, Incompatible, Level, Readiness, Step
+from featurelib.report.model import Finding, Incompatible, Joining, Level, Readiness, Step
 from featurelib.report.words import Columns, Words
 
 Value = TypeVar("Value")
+LONGEST_REASON = 250
+JOIN = ("may_join", "may_join_after")
 FindLine = Callable[[int], str | None]
 
 
@@ -44,7 +46,6 @@ class Reader:
         said = self._words.say(columns)
         feature, code, line_id = row["feature"], row["code"], row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
-        time = row["observed_at"]
         return Finding(
             code=clean(code),
             severity=Severity(row["severity"]),
@@ -59,10 +60,12 @@ class Reader:
             level=self._words.level(feature, row["level"]),
             supported=self._words.supported(feature, row["min_version"], row["max_version"]),
             epoch=row["epoch"],
-            observed_at=None if time is None else time.astimezone(UTC),
+            observed_at=_in_utc(row["observed_at"]),
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean(line),
             detail=self._words.detail(code, row["detail"]),
+            muted=None if row["muted"] is None else clean(row["muted"], LONGEST_REASON),
+            muted_until=row["muted_until"],
         )
 
     def readiness(self, row: Any) -> Readiness:
@@ -77,6 +80,9 @@ class Reader:
             available=self._words.level(feature, row["available"]),
             blockers=row["blockers"] or 0,
             unknowns=row["unknowns"] or 0,
+            downgrade_floor=self._words.level(feature, row["downgrade_floor"]),
+            point_of_no_return=self._words.level(feature, row["point_of_no_return"]),
+            ready_since=_in_utc(row["ready_since"]),
         )
 
     def incompatible(self, row: Any) -> Incompatible:
@@ -90,6 +96,18 @@ class Reader:
             supported=self._words.supported(feature, row["min_version"], row["max_version"]),
             fenced=row["fenced"],
         )
+
+    def joining(self, row: Any) -> Joining | None:
+        """Who may join, of a row of featurelib.schema.UPGRADE_PLAN."""
+        if row["may_join"] is None:
+            return None
+        now, after = ([clean(name) for name in row[key] or ()] for key in JOIN)
+        afterwards = None if row[JOIN[1]] is None else tuple(after)
+        text = f"now {self._words.releases(now)}"
+        if afterwards is not None:
+            then = "the same" if after == now else self._words.releases(after)
+            text += f", afterwards {then}"
+        return Joining(now=tuple(now), afterwards=afterwards, text=text)
 
     def step(self, row: Any) -> Step:
         """One of the steps of a row of featurelib.schema.UPGRADE_PLAN."""
@@ -107,3 +125,7 @@ class Reader:
         level = self._words.level(feature, number)
         assert level is not None  # the schemas of these rows allow no null here
         return level
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    return None if time is None else time.astimezone(UTC)

@@ -9,6 +9,7 @@ from featurelib.report import phrases
 from featurelib.report.causes import BY_NODE, CONSEQUENCE
 from featurelib.report.landed import worth_saying
 from featurelib.report.model import Finding, Step
+from featurelib.report.muted import count_muted, heard
 from featurelib.report.words import metadata_first, say_code
 
 FEATURES = 1  # named in one line; the others are counted
@@ -16,6 +17,9 @@ FEATURES = 1  # named in one line; the others are counted
 
 def summarize_cluster(verdict: Verdict, findings: Sequence[Finding], steps: Sequence[Step]) -> str:
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
+    muted = len(findings)
+    findings = heard(findings)
+    muted -= len(findings)
     findings = worth_saying(findings)
     parts = [_problem(findings, Severity.CRITICAL)]
     if verdict is Verdict.UNKNOWN:
@@ -29,7 +33,8 @@ def summarize_cluster(verdict: Verdict, findings: Sequence[Finding], steps: Sequ
         parts.append(f"can finalize {phrases.some(moves, FEATURES)}")
     elif steps:
         parts.append(f"can finalize {phrases.count(len(steps), 'feature')}")
-    return "; ".join(filter(None, parts)) or "nothing to do"
+    said = list(filter(None, parts)) or ["nothing to do"]
+    return "; ".join([*said, *filter(None, [count_muted(muted, None)])])
 
 
 def _problem(findings: Sequence[Finding], severity: Severity) -> str:

@@ -19,6 +19,7 @@ from rich.text import Text
 from featurelib.feature import Verdict
 from featurelib.report import phrases
 from featurelib.report.clusters_text import (
+    ALL,
     STYLES,
     needs_act,
     show_clusters,
@@ -26,7 +27,8 @@ from featurelib.report.clusters_text import (
     show_moves,
 )
 from featurelib.report.lead import hint, lead
-from featurelib.report.model import Cause, Fleet, Ingest, Report
+from featurelib.report.model import Cause, Fleet, Ingest, Mute, Quarantine, Report
+from featurelib.report.muted import count_muted, say_mute
 from featurelib.report.words import show_time
 
 WIDTH = 100
@@ -90,10 +92,11 @@ def _parts(report: Report, limit: int, width: int) -> Iterator[RenderableType]:
         yield ""
         yield _counts(report.fleet)
         yield ""
-        yield _facts(report.fleet)
+        yield _facts(report.fleet, report.run.quarantine)
     if report.causes:
         yield _title("What holds the fleet back most")
-        yield Text("alone = clusters that nothing else holds back", style="dim")
+        about = "what unlocks most comes first; alone = clusters that nothing else holds back"
+        yield Text(about, style="dim")
         yield _causes(report.causes, CAUSES if limit else 0)
     movable = [cluster for cluster in report.clusters if cluster.steps]
     if movable:
@@ -106,6 +109,9 @@ def _parts(report: Report, limit: int, width: int) -> Iterator[RenderableType]:
     if acts:
         yield _title("What to do, cluster by cluster")
         yield from show_findings(acts, limit)
+    if report.mutes:
+        yield _title("Mutes")
+        yield from _mutes(report.mutes, limit)
     yield ""
     sentence, command = hint(report)
     # On a line of its own, so that it can be copied.
@@ -154,17 +160,32 @@ def _counts(fleet: Fleet) -> Table:
     return table
 
 
-def _facts(fleet: Fleet) -> Table:
+def _facts(fleet: Fleet, quarantine: Quarantine | None) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
     severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
     table.add_row("phases", Text(" · ".join(phases)))
     table.add_row("findings", Text(" · ".join(severities) or "none"))
+    if fleet.muted:
+        table.add_row("", Text(f"of these {count_muted(fleet.muted, fleet.muted_until)}"))
     if fleet.incompatible_nodes:
         verb = "does" if fleet.incompatible_nodes == 1 else "do"
         who = phrases.count(fleet.incompatible_nodes, "node")
         table.add_row("incompatible", Text(f"{who} {verb} not fit what is finalized already"))
+    if quarantine is not None and quarantine.lines:
+        table.add_row("quarantined", _say_quarantine(quarantine))
     return table
+
+
+def _say_quarantine(quarantine: Quarantine) -> Text:
+    """Lines of every night that nobody judged, with the newest few."""
+    about = Text(f"{phrases.count(quarantine.lines, 'landing line')} of all nights left out")
+    for row in quarantine.newest:
+        about.append(f"\n{row.line}: {row.reason}", style="dim")
+    left = quarantine.lines - len(quarantine.newest)
+    if left:
+        about.append(f"\n… and {left:,} more: bronze.landing_line has them all", style="dim")
+    return about
 
 
 def _causes(causes: tuple[Cause, ...], most: int) -> Table:
@@ -177,11 +198,27 @@ def _causes(causes: tuple[Cause, ...], most: int) -> Table:
         about = Text(cause.title)
         more = [name for name in cause.features if name != cause.feature]
         if more:
-            about.append(f"\nalso in the way of {phrases.some(more, NAMES)}", style="dim")
-        about.append(f"\nin {phrases.some(cause.held, NAMES)}", style="dim")
+            names = phrases.some(more, NAMES)
+            also = f"they also hold back {names}" if cause.feature else f"holds back {names}"
+            about.append(f"\n{also}", style="dim")
+        muted = f", muted in {cause.muted:,}" if cause.muted else ""
+        about.append(f"\nin {phrases.some(cause.held, NAMES)}{muted}", style="dim")
         nodes = f"{cause.nodes:,}" if cause.nodes else ""
         table.add_row(f"{cause.clusters:,}", f"{cause.alone:,}", nodes, about)
     left = len(causes) - most
     if most and left > 0:
-        table.add_row("", "", "", Text(f"… and {phrases.count(left, 'smaller cause')}", "dim"))
+        table.add_row("", "", "", Text(f"… and {phrases.count(left, 'more cause')}", "dim"))
     return table
+
+
+def _mutes(mutes: tuple[Mute, ...], limit: int) -> Iterator[RenderableType]:
+    """What has come of each mute of conf/audit.toml, the first `limit` of them; 0 = all."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold", min_width=15)
+    table.add_column(overflow="fold", ratio=1)
+    for mute in mutes[: limit or None]:
+        said = say_mute(mute)
+        table.add_row(Text(said.state, "yellow" if mute.expired else ""), Text(said.text))
+    yield table
+    if limit and len(mutes) > limit:
+        yield Text(f"… and {len(mutes) - limit:,} more: {ALL}", style="dim")

@@ -1,7 +1,8 @@
 """The one source of every report's values: judged tables in, one Report of plain values out.
 
 Pure: no clock, no environment, no file. The same tables give the same report whatever the order of
-their rows. Clusters come worst first: critical findings, then by verdict, then by name.
+their rows. Clusters come worst first: critical findings, then by verdict, then by name; those that
+are held back by nothing but muted findings come last.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from featurelib.catalogue import Catalogue
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import Dialect
+from featurelib.core.mutes import Mute
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.fleet import Cluster as Entry
 from featurelib.fleet import Fleet as Inventory
@@ -28,11 +30,15 @@ from featurelib.report.model import (
     Finding,
     Incompatible,
     Ingest,
+    Joining,
+    Quarantine,
+    QuarantinedLine,
     Readiness,
     Report,
     Run,
     Step,
 )
+from featurelib.report.muted import OPEN, heard, needs_person, read_mutes
 from featurelib.report.reading import FindLine, Reader, group_by_cluster
 from featurelib.report.summary import summarize_cluster
 from featurelib.report.words import Words, metadata_first
@@ -41,8 +47,6 @@ from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_P
 LONGEST_PATH = 250  # a file name that is cut names no file
 HOUR = 3_600_000_000  # microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A person has to look even where conf/audit.toml made light of the findings.
-OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class RunInfo:
     newest: int = 0
     max_age: int = 0
     tables: str = ""
+    quarantine: Quarantine | None = None  # its texts as they were found
+    mutes: tuple[Mute, ...] = ()  # of conf/audit.toml, clusters by id
 
 
 def summarize(
@@ -79,6 +85,7 @@ def summarize(
     `find_line`: from a line_id to `file:line`, None where it is not known.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
+    names = {cluster: entry.title for cluster, entry in entries.items()}
     reader = Reader(Words(catalogue, dialect), find_line or (lambda line_id: None))
     findings = group_by_cluster(judged.findings, FINDING, reader.finding)
     readiness = group_by_cluster(judged.readiness, READINESS, reader.readiness)
@@ -92,6 +99,7 @@ def summarize(
             findings=findings.get(row["cluster"], []),
             incompatible=incompatible.get(row["cluster"], []),
             steps=tuple(reader.step(step) for step in row["steps"] or ()),
+            joining=reader.joining(row),
         )
         for row in judged.plans.select(UPGRADE_PLAN.names).to_pylist()
     ]
@@ -101,6 +109,7 @@ def summarize(
         fleet=count_fleet(clusters),
         causes=rank_causes(clusters),
         clusters=tuple(clusters),
+        mutes=read_mutes(run.mutes, judged.findings, run.as_of, names),
     )
 
 
@@ -115,7 +124,16 @@ def _run(run: RunInfo, catalogue: Catalogue, dialect: Dialect) -> Run:
         newest_line=EPOCH + timedelta(microseconds=run.newest) if run.newest else None,
         max_age_hours=run.max_age / HOUR if run.max_age else None,
         tables=_shown(run.tables, LONGEST_PATH),
+        quarantine=run.quarantine and _clean_quarantine(run.quarantine),
     )
+
+
+def _clean_quarantine(found: Quarantine) -> Quarantine:
+    newest = [
+        QuarantinedLine(line=clean(row.line, LONGEST_PATH), reason=clean(row.reason))
+        for row in found.newest
+    ]
+    return Quarantine(lines=found.lines, newest=tuple(newest))
 
 
 def _cluster(
@@ -127,6 +145,7 @@ def _cluster(
     findings: list[Finding],
     incompatible: list[Incompatible],
     steps: tuple[Step, ...],
+    joining: Joining | None,
 ) -> Cluster:
     verdict = Verdict(row["verdict"])
     findings.sort(key=_finding_order)
@@ -137,11 +156,11 @@ def _cluster(
         owner=_shown(entry.owner),
         contact=_shown(entry.contact),
         managed_by=_shown(entry.managed_by),
+        labels=tuple(clean(f"{key}={entry.labels[key]}") for key in sorted(entry.labels)),
         verdict=verdict,
         phase=Phase(row["phase"]),
         nodes=row["nodes"] or 0,
-        needs_person=verdict in OPEN
-        or any(finding.severity is not Severity.INFO for finding in findings),
+        needs_person=needs_person(verdict, findings),
         summary=summarize_cluster(verdict, findings, steps),
         readiness=tuple(sorted(readiness, key=lambda ready: metadata_first(ready.feature))),
         findings=tuple(findings),
@@ -150,6 +169,7 @@ def _cluster(
         ),
         steps=steps,
         commands=() if entry.managed_by else commands_of(steps, row["dialects"] or ()),
+        joining=joining,
         plan_file=_shown(plan_file, LONGEST_PATH),
     )
 
@@ -158,9 +178,11 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
     return clean(text, length) if text else None
 
 
-def _worst_first(cluster: Cluster) -> tuple[bool, int, str, str]:
-    critical = any(finding.severity is Severity.CRITICAL for finding in cluster.findings)
-    return not critical, VERDICT_RANK[cluster.verdict], cluster.name, cluster.key
+def _worst_first(cluster: Cluster) -> tuple[bool, bool, int, str, str]:
+    critical = any(finding.severity is Severity.CRITICAL for finding in heard(cluster.findings))
+    set_aside = cluster.verdict in OPEN and not cluster.needs_person
+    rank = VERDICT_RANK[cluster.verdict]
+    return not critical, set_aside, rank, cluster.name, cluster.key
 
 
 def _finding_order(found: Finding) -> tuple[object, ...]:

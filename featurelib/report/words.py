@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
@@ -15,13 +16,14 @@ from typing import TypedDict
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.findings import Wording, wordings
+from featurelib.core.mutes import EXPIRED
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.report.clean import clean
 from featurelib.report.model import Level, Range
 
 NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes.
-COMPOSED = frozenset({"features_node_damaged", "features_node_ambiguous"})
+COMPOSED = frozenset({"features_node_damaged", "features_node_ambiguous", EXPIRED})
 COMPOSED_LENGTH = 1200
 
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?! \()")
@@ -77,6 +79,19 @@ class Words:
             return Range(min_version=low, max_version=high, text=f"{level.text} only")
         name = level.text.removeprefix(str(high)).replace("(", "(up to ", 1)
         return Range(min_version=low, max_version=high, text=f"{low}-{high}{name}")
+
+    def releases(self, names: Sequence[str]) -> str:
+        """Releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
+        order = [release.name for release in self._catalogue.releases]
+        runs: list[list[str]] = []
+        for name in names:
+            before = runs[-1][-1] if runs else ""
+            if before in order and order[order.index(before) + 1 :][:1] == [name]:
+                runs[-1].append(name)
+            else:
+                runs.append([name])
+        said = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+        return ", ".join(said) or "none"
 
     def detail(self, code: str, text: str | None) -> str | None:
         """What was seen, safe to show, with the names of levels of metadata.version added."""

@@ -36,8 +36,8 @@ def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> 
     for line in lines:
         if line.number != number + 1:
             yield from reader.end_section()
-        number = line.number
         item = parse_line(line.text)
+        number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
             yield from reader.take(item, line.line_id)
     yield from reader.end_section()  # what the last batch holds may still come
@@ -69,6 +69,8 @@ class _Reader:
         elif isinstance(item, log.Batch):
             yield from self.close_batch()
             self.batch, self.batch_offset = item, item.base_offset
+        elif isinstance(item, log.LeftOut):
+            yield from self.take_left_out(item)
         elif isinstance(item, log.Record) and self.kind:
             yield from self.take_record(item, line)
 
@@ -109,6 +111,16 @@ class _Reader:
         if event is not None:
             event.offset, event.line, event.at = offset, line, self.at
             self.events.append(event)
+
+    def take_left_out(self, item: log.LeftOut) -> Iterator[Segment]:
+        if item.first is None or item.last is None:
+            return  # blank lines, and what the tool says beside the log
+        yield from self.close_batch()
+        if not self.kind:
+            return
+        yield from self.take_record(log.Record(item.first, log.Other("LEFT_OUT")), 0)
+        if self.kind:
+            self.batch_offset = self.expected = item.last + 1
 
     def end(self) -> Iterator[Segment]:
         """The file is at its end."""

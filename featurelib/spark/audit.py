@@ -20,6 +20,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import STRICT
 from featurelib.core.evidence import Conditions
+from featurelib.core.mutes import Mute
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.fleet import Fleet
@@ -34,6 +35,7 @@ from featurelib.spark.judging import (
 )
 from featurelib.spark.parquet import pack
 from featurelib.spark.store import Store
+from featurelib.spark.waiting import read_waiting
 from featurelib.tables import gold
 from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.silver import CLUSTER_SNAPSHOT
@@ -64,10 +66,13 @@ def audit(
     severities: dict[str, Severity],
     say: Callable[[str], None],
     catalogue: Catalogue | None = None,
+    mutes: tuple[Mute, ...] = (),
+    forgotten: int = 0,
 ) -> Audited:
     """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
 
-    `catalogue` None = the one that ships with this release, without an overlay.
+    `catalogue` None = the one that ships with this release, without an overlay. `forgotten`: how
+    long a feature is READY until that is a finding, microseconds; 0 = never.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -75,7 +80,16 @@ def audit(
     store.expect_newer(run, *gold.TABLES)
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
     when = newest_line(snapshots) if as_of is None else as_of
-    conditions = Conditions(as_of=when, max_age=max_age, inventory=fleet.inventory)
+    waiting, read = read_waiting(store)
+    inputs |= read
+    conditions = Conditions(
+        as_of=when,
+        max_age=max_age,
+        inventory=fleet.inventory,
+        mutes=mutes,
+        waiting=waiting,
+        forgotten=forgotten,
+    )
     expected = with_expected(snapshots, fleet)
     files = judge_snapshots(expected, conditions, severities, run, catalogue).toArrow()
     judged = rows_of(files)
@@ -116,6 +130,16 @@ def locate_lines(store: Store, findings: pa.Table) -> dict[int, str]:
     return {
         row.line_id: f"{row.source_file.removeprefix('file:')}:{row.line_number}" for row in rows
     }
+
+
+def read_quarantine(store: Store, most: int) -> tuple[int, list[tuple[str, str]]]:
+    """How many quarantined lines bronze holds, and `file:line` and reason of the newest run's
+    first, `most` of all. Files without such a line are left out by their statistics."""
+    bad = store.read(LANDING_LINE).filter(F.col("reason").isNotNull())
+    ordered = bad.orderBy(F.desc("run"), "source_file", "line_number").limit(most + 1)
+    rows = ordered.select("source_file", "line_number", "reason").collect()
+    newest = [(f"{r.source_file.removeprefix('file:')}:{r.line_number}", r.reason) for r in rows]
+    return (len(rows) if len(rows) <= most else bad.count()), newest[:most]
 
 
 def append_gold(store: Store, files: pa.Table, run: int) -> None:

@@ -34,14 +34,15 @@ class Folder:
                 "Name a folder this user may write."
             ) from error
 
-    def keep_only(self, folder: str, names: set[str]) -> None:
-        """Remove the *.json files of `folder` that are not in `names`: plans of other nights.
+    def keep_only(self, folder: str, names: set[str], kind: str) -> None:
+        """Remove the files of `folder` that end in `kind` and are not in `names`: other nights'.
 
         What a killed run left half written goes too; ConfigError for what cannot be removed.
         """
+        old = (f".{kind}", f".{kind}.part")
         if self._local is not None:
-            for path in (self._local / folder).glob("*.json*"):
-                if path.name not in names and path.name.endswith((".json", ".json.part")):
+            for path in (self._local / folder).glob(f"*.{kind}*"):
+                if path.name not in names and path.name.endswith(old):
                     self._remove_local(path)
             return
         fs, path = self._open(f"{self.uri}/{folder}")
@@ -49,7 +50,7 @@ class Folder:
             for status in fs.listStatus(path):
                 found = status.getPath()
                 name = found.getName()
-                if name not in names and name.endswith((".json", ".json.part")):
+                if name not in names and name.endswith(old):
                     fs.delete(found, False)
 
     def _remove_local(self, path: Path) -> None:

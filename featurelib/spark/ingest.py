@@ -61,7 +61,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     if store.newest_run(INGEST_RUN) is not None:
         listed = drop_known(listed, store.read(INGEST_RUN))
     files = sorted(_collect_files(listed), key=lambda file: file.source_file)
-    say(f"ingest: {len(files)} new files")
+    say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
     store.expect_newer(run, LANDING_LINE)  # every run that read a file committed there

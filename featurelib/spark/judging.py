@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from featurelib import planfile
+from featurelib import night_plans
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged, judge
@@ -98,7 +98,7 @@ def judge_snapshots(
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
                 said = judge(unpack(rows), conditions, known, dialect, severities)
-                plans = planfile.with_texts(said, dialect=STRICT, catalogue=known.label)
+                plans = night_plans.with_texts(said, dialect=STRICT, catalogue=known)
                 files.add(replace(said, plans=plans), rows["observed_at"])
                 if files.size > MOST_BYTES:
                     yield files.end()

@@ -16,6 +16,7 @@ FINDINGS = Table(
     comment="Everything that is wrong, missing or in the way, a row a node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
     schema=with_run(FINDING),
+    version=2,  # 2: mutes
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "code", "severity"}),
 )
@@ -36,6 +37,7 @@ FEATURE_READINESS = Table(
     comment="The verdict on one feature of one cluster.",
     grain=("run", "cluster", "feature"),
     schema=with_run(READINESS),
+    version=3,  # 2: how far back a level goes; 3: since when it is READY
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "feature", "verdict"}),
 )
@@ -46,7 +48,7 @@ UPGRADE_PLANS = Table(
     comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
     grain=("run", "cluster"),
     schema=with_run(UPGRADE_PLAN),
-    version=2,
+    version=3,  # 2: the dialects asked; 3: who may join
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )

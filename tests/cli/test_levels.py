@@ -70,7 +70,7 @@ def test_version_mapping_prints_what_the_real_tool_of_each_release_prints() -> N
         code, out, err = run("version-mapping", "--software", tool, *option)
         if levels is None:
             assert (code, out) == (2, "")
-            assert err.startswith(f"error: --release-version {asked}: expected a metadata.version")
+            assert err.startswith(f"error: --release-version {asked}: expected a release up to ")
             continue
         name = (
             asked
@@ -93,6 +93,7 @@ def test_version_mapping_as_json() -> None:
     )
     assert (code, err) == (0, "")
     assert json.loads(out) == {
+        "version": 1,
         "catalogue": "2026-11-21",
         "software": "4.0",
         "release_version": "3.9-IV0",
@@ -106,21 +107,31 @@ def test_version_mapping_as_json() -> None:
     }
 
 
-def test_a_version_that_is_not_known_is_told_with_those_that_are() -> None:
+def test_a_version_that_is_not_known_is_told_with_those_near_it() -> None:
     assert told("version-mapping", "--release-version", "4.1", "--software", "4.0") == (
-        "error: --release-version 4.1: expected a metadata.version of Kafka 4.0 or a release up to "
-        "it (3.3-IV3, 3.4-IV0, 3.5-IV0, 3.5-IV1, 3.5-IV2, 3.6-IV0, 3.6-IV1, 3.6-IV2, 3.7-IV0, "
-        "3.7-IV1, 3.7-IV2, 3.7-IV3, 3.7-IV4, 3.8-IV0, 3.9-IV0, 4.0-IV0, 4.0-IV1, 4.0-IV2, 4.0-IV3, "
-        "4.1-IV0), found none such. Name one of them, or newer software with --software RELEASE.\n"
+        "error: --release-version 4.1: expected a release up to 4.0 or one of the 20 "
+        "metadata.versions Kafka 4.0 knows, 3.3-IV3 to 4.1-IV0; found none such; near it: 4.1-IV0, "
+        "4.0-IV1. Name one of them, or newer software with --software RELEASE.\n"
     )
+    assert "near it: 4.0-IV3, 4.0-IV2," in told("version-mapping", "--release-version", "4.0-iv9")
+    assert "; found none such. Name" in told("version-mapping", "--release-version", "nonsense")
 
 
 def test_software_that_is_not_known_is_told_with_those_that_are() -> None:
-    assert told("version-mapping", "--software", "2.8.1") == (
-        "error: --software 2.8.1: expected a release of the catalogue of 2026-11-21 (3.3, 3.4, "
-        "3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, 4.3, 4.4), found none such. Name one of them, or "
-        "add it with --overlay FILE.\n"
+    known = "3.3, 3.4, 3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, 4.3, 4.4"
+    assert told("version-mapping", "--software", "5.0") == (
+        f"error: --software 5.0: expected a release of the catalogue of 2026-11-21 ({known}), "
+        "found none such. Name one of them, or add it with --overlay FILE.\n"
     )
+    for older in ("2.8.1", "3.2"):
+        assert told("initial-levels", "--software", older) == (
+            f"error: --software {older}: expected a release of the catalogue of 2026-11-21 "
+            f"({known}), found none such. Before 3.3 Kafka finalizes nothing of its own. For a "
+            "cluster that was formatted then, name the software it runs now: featurelib "
+            "initial-levels --software RELEASE --preview\n"
+        )
+    for text in ("2", "3.x", "", "10.0"):
+        assert "add it with --overlay FILE" in told("initial-levels", "--software", text)
 
 
 def test_feature_dependencies_prints_what_the_real_tool_of_each_release_prints() -> None:
@@ -231,6 +242,7 @@ def test_initial_levels_as_json() -> None:
     code, out, err = run(*args)
     assert (code, err) == (0, "")
     assert json.loads(out) == {
+        "version": 1,
         "catalogue": "2026-11-21",
         "software": "4.0",
         "levels": {"metadata.version": 21},
@@ -290,15 +302,27 @@ def test_an_overlay_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_teaches_with_an_example_that_runs(command: str) -> None:
+# Their examples need no cluster and no file; those of the others run in their own tests and pages.
+ALONE = ["version-mapping", "feature-dependencies", "initial-levels", "rules", "conformance"]
+
+
+def examples(command: str) -> list[list[str]]:
+    """The example lines of a command's help, as arguments."""
     code, out, _ = run(command, "--help")
-    examples = [line.split() for line in out.splitlines() if line.startswith("      featurelib ")]
     assert code == 0
-    assert examples
-    for _, *args in examples:
-        assert run(*args)[0] == 0
-    assert "Exit codes: 0 done" in " ".join(out.split())
+    assert "Exit codes: 0 " in " ".join(out.split())
+    return [line.split()[1:] for line in out.splitlines() if line.startswith("      featurelib ")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_with_an_example(command: str) -> None:
+    assert [words for words in examples(command) if words[0] == command]
+
+
+@pytest.mark.parametrize("command", ALONE)
+def test_examples_that_need_nothing_run(command: str) -> None:
+    for words in examples(command):
+        assert run(*words)[0] == 0
 
 
 def test_help_lists_every_command() -> None:
@@ -308,9 +332,29 @@ def test_help_lists_every_command() -> None:
     assert "..." not in out.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("args", [("no-such",), ("initial-levels",), ("version-mapping", "--x")])
-def test_a_command_line_that_cannot_be_read_is_usage(args: tuple[str, ...]) -> None:
-    assert "Usage: featurelib" in told(*args)
+@pytest.mark.parametrize(
+    ("args", "message", "command"),
+    [
+        (("no-such",), "No such command 'no-such'", "featurelib"),
+        (("initial-levels",), "Missing option '--software'", "featurelib initial-levels"),
+        (("version-mapping", "--x"), "No such option: --x", "featurelib version-mapping"),
+        (("rules", "a", "b"), "Got unexpected extra argument(s) (b)", "featurelib rules"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_told_as_every_error_is(
+    args: tuple[str, ...], message: str, command: str
+) -> None:
+    first, usage, more = told(*args).splitlines()
+    assert first == f"error: {message}."
+    assert usage.startswith(f"Usage: {command} [")
+    assert more == f"Help: {command} --help"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    code, out, err = run()
+    assert code == 2
+    assert "Commands:\n  version-mapping " in out + err
+    assert "error:" not in err
 
 
 def test_the_module_is_the_command_and_needs_no_spark() -> None:

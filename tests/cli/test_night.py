@@ -80,4 +80,17 @@ def test_help_and_usage_errors_show_the_command_a_person_types(job: str) -> None
     assert f"Usage: ./spark-submit.sh {job} [OPTIONS]" in run_job(job, "--help").stdout
     ended = run_job(job, "--nonsense")
     assert ended.returncode == 2
-    assert f"Try './spark-submit.sh {job} --help' for help." in ended.stderr
+    assert ended.stderr == (
+        "error: No such option: --nonsense.\n"
+        f"Usage: ./spark-submit.sh {job} [OPTIONS]\nHelp: ./spark-submit.sh {job} --help\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["--fleet", "--config", "--overlay"])
+def test_a_file_that_is_not_there_is_told_with_the_option_that_names_it(option: str) -> None:
+    ended = run_job("nightly", option, "no/such.toml")
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"error: {option} no/such.toml: expected a file, and it cannot be read (No such file or "
+        f"directory). Name another with {option} FILE.\n"
+    )

@@ -126,3 +126,13 @@ def test_dialects_and_a_rule_are_not_listed_at_once() -> None:
     code, out, err = run("same_level", "--dialects")
     assert (code, out) == (2, "")
     assert "expected one of the two, found both" in err
+
+
+def test_a_finding_of_the_own_controllers_points_to_the_rule_it_names() -> None:
+    code, out, err = run("refused_by_own_controller")
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: refused_by_own_controller: expected the name of a rule, found a finding: the "
+        "cluster's own controllers refuse what the policy lets pass. The finding names the rule "
+        "they refuse by: `featurelib rules` and that name says what it asks.\n"
+    )

@@ -103,6 +103,15 @@ def control_record(offset: int, text: str) -> str:
     )
 
 
+def batch(base: int, *, control: bool) -> str:
+    return (
+        f"baseOffset: {base} lastOffset: {base} count: 1 baseSequence: -1 lastSequence: -1 "
+        "producerId: -1 producerEpoch: -1 partitionLeaderEpoch: 1 isTransactional: false "
+        f"isControl: {str(control).lower()} deleteHorizonMs: OptionalLong.empty position: 91 "
+        "CreateTime: 1795240165440 size: 91 magic: 2 compresscodec: none crc: 1 isvalid: true"
+    )
+
+
 def log_texts(cluster: Cluster) -> list[str]:
     """The whole metadata log of a described KRaft cluster, as kafka-dump-log prints it."""
     bodies: list[tuple[str, str]] = []
@@ -126,7 +135,9 @@ def log_texts(cluster: Cluster) -> list[str]:
     texts = ["Dumping logs/__cluster_metadata-0/00000000000000000000.log", "Log starting offset: 0"]
     texts.append(control_record(0, 'LeaderChange: {"version":0,"leaderId":1}'))
     kraft = cluster.stored.get("kraft.version", 0)
-    texts.append(control_record(1, f'KRaftVersion {{"version":0,"kRaftVersion":{kraft}}}'))
+    shown = control_record(1, f'KRaftVersion {{"version":0,"kRaftVersion":{kraft}}}')
+    # --skip-record-metadata prints the batch of a control record and leaves the record out.
+    texts += [shown] if kraft >= 0 else [batch(1, control=True), batch(2, control=False)]
     texts += [record(2 + i, kind, data) for i, (kind, data) in enumerate(bodies)]
     return texts
 
@@ -196,9 +207,16 @@ def znode_lines(cluster: Cluster) -> list[bytes]:
                     n: {"min_version": a, "max_version": b} for n, (a, b) in node.ranges.items()
                 }
             lines.append(znode(f"/brokers/ids/{node.node_id}", data))
-    features = {n: {"max_version_level": v} for n, v in cluster.stored.items() if v}
-    content = {"version": 2, "status": 0 if cluster.system_off else 1, "features": features}
+    least = {"min_version_level": 1} if cluster.schema == 1 else {}
+    features = {n: least | {"max_version_level": v} for n, v in cluster.stored.items() if v}
+    content = {
+        "version": cluster.schema,
+        "status": 0 if cluster.system_off else 1,
+        "features": features,
+    }
     lines.append(znode("/feature", content if cluster.features_node else None))
+    if cluster.controller is not None:
+        lines.append(znode("/controller", {"version": 1, "brokerid": cluster.controller}))
     lines.append(znode("/cluster/id", {"version": "1", "id": cluster.name}))
     return lines
 
@@ -255,7 +273,11 @@ def snapshot(clusters: dict[str, list[bytes]]) -> pa.RecordBatch:
 
 def conditions(clusters: Iterable[Cluster]) -> Conditions:
     inventory = {
-        cluster.name: Expected(brokers=cluster.expected_brokers, vouched=cluster.vouched)
+        cluster.name: Expected(
+            brokers=cluster.expected_brokers,
+            vouched=cluster.vouched,
+            controllers_vouched=cluster.controllers_vouched,
+        )
         for cluster in clusters
     }
     return Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE, inventory=inventory)

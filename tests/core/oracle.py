@@ -35,6 +35,16 @@ DEFAULTS: dict[str, list[Range]] = {
     "streams.version": [(29, 1)],
 }
 NEEDS_METADATA = {("eligible.leader.replicas.version", 1): 23}
+# Before this metadata.version the newest controllers store no level of another feature.
+METADATA_NEEDED = 7
+# The least newest metadata.version of a 4.x controller that knows a level: others refuse it.
+KNOWN_TO = {
+    ("group.version", 1): 25,
+    ("eligible.leader.replicas.version", 1): 25,
+    ("share.version", 1): 27,
+    ("share.version", 2): 33,
+    ("streams.version", 1): 27,
+}
 # Software up to the left end has unstable levels enabled; the right end is its stable one.
 UNSTABLE_ENDS = {23: 21, 26: 25, 31: 30, 34: 33}
 
@@ -81,8 +91,11 @@ class Cluster:
     stored: dict[str, int] = field(default_factory=dict)  # in the log, or the features node
     system_off: bool = False
     features_node: bool = True  # ZooKeeper: it exists
+    schema: int = 2  # of the features node; 1 has minimum levels, here always 1
+    controller: int | None = None  # ZooKeeper: the id that /controller names
     expected_brokers: tuple[int, ...] = ()
     vouched: bool = False
+    controllers_vouched: bool = False
     tool: bool = False  # kafka-features.sh describe landed
 
     @property
@@ -118,6 +131,33 @@ class Judgement:
 
     features: dict[str, Answer]
     unknown: frozenset[tuple[str, object]]
+
+
+def short(number: int) -> int:
+    """What a broker makes of a number in the features node: its lowest 16 bits, with a sign."""
+    return (number + 32768) % 65536 - 32768
+
+
+def node_reading(cluster: Cluster) -> str:
+    """What brokers make of the features node: good, off, absent, damaged or ambiguous.
+
+    2.7 to 3.2 cut a level to 16 bits and then want 1 or more; 3.3 and later do it the other way
+    round, and no broker supports what is left. Schema 2 is not for 2.7 to 3.2 at all.
+    """
+    if not cluster.features_node:
+        return "absent"
+    levels = [level for level in cluster.stored.values() if level]
+    if any(level < 1 for level in levels):
+        return "damaged"
+    if any(short(level) < 1 for level in levels):
+        if not cluster.system_off:
+            return "damaged"
+        return "ambiguous" if cluster.schema == 1 else "off"
+    return "off" if cluster.system_off else "good"
+
+
+def is_off(cluster: Cluster) -> bool:
+    return cluster.zookeeper and node_reading(cluster) == "off"
 
 
 def fits(level: int, ends: Range) -> bool:
@@ -183,7 +223,7 @@ def by_answer(cluster: Cluster, node: Node) -> bool:
     """Whether its own answer is the newest that is known of the node's range."""
     if cluster.zookeeper and node.listed:
         # With the system off nobody registers features: the broker has its ranges in memory.
-        return node.says_nothing and cluster.system_off and node.answered is not None
+        return node.says_nothing and is_off(cluster) and node.answered is not None
     in_log = cluster.log and is_registered(cluster, node)
     return not in_log or (node.answered is not None and node.answered < cluster.registry_age)
 
@@ -242,12 +282,15 @@ class Believed:
 def believed(cluster: Cluster) -> Believed:
     """What is finalized: the first kind of witness that is fresh, at its highest epoch."""
     if cluster.zookeeper:
-        trusted = cluster.features_node
-        levels = {} if cluster.system_off or not trusted else cluster.stored
-        if not trusted:
+        reading = node_reading(cluster)
+        if reading == "absent":
             return Believed({}, False, set(), NO_WITNESS)
+        if reading in ("damaged", "ambiguous"):
+            return Believed({}, False, set(), f"features_node_{reading}")
+        levels = {name: short(level) for name, level in cluster.stored.items() if level}
         old = cluster.registry_age > FRESH
-        return Believed(levels, not old, problem="levels_too_old" if old else "")
+        problem = "levels_too_old" if old else ""
+        return Believed({} if reading == "off" else levels, not old, problem=problem)
     said: list[tuple[int, dict[str, int], list[dict[str, int]]]] = []  # age, levels, same epoch
     for kind in (BROKER, "log", CONTROLLER):
         if kind == "log":
@@ -275,6 +318,7 @@ def believed(cluster: Cluster) -> Believed:
         for other in [*rivals, *peers]
         for name in {*levels, *other}
         if levels.get(name, 0) != other.get(name, 0)
+        if -1 not in (levels.get(name, 0), other.get(name, 0))  # that one cannot see it
     }
     return Believed(levels, bool(fresh), disputed, "" if fresh else "levels_too_old")
 
@@ -282,9 +326,10 @@ def believed(cluster: Cluster) -> Believed:
 def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tuple[str, object]]:
     """Evidence that is missing for the whole cluster, as (finding code, node or "")."""
     found: set[tuple[str, object]] = set()
-    if not cluster.kraft and not cluster.zookeeper:
+    word = cluster.controllers_vouched  # it also says that there are controllers
+    if not cluster.kraft and not cluster.zookeeper and not word:
         found.add(("mode_unknown", ""))
-    if cluster.kraft and cluster.voters is None:
+    if cluster.kraft and cluster.voters is None and not word:
         found.add(("voters_unknown", ""))
     fresh = cluster.registry_age <= FRESH
     if cluster.zookeeper and not cluster.kraft:
@@ -298,6 +343,8 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     if said.problem:
         found.add((said.problem, ""))
     for node in who:
+        if word and node.role == CONTROLLER and not node.answers:
+            continue
         settled = fencing_seen(cluster, node) and cluster.registry in ("log", "fenced")
         settled |= cluster.zookeeper and node.listed
         age = evidence_age(cluster, node)
@@ -317,7 +364,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
 
 def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
     """Whether something about the cluster itself forbids any change."""
-    if cluster.system_off or (cluster.kraft and cluster.zookeeper):
+    if is_off(cluster) or (cluster.kraft and cluster.zookeeper):
         return True
     lists_controllers = cluster.log or cluster.controllers_listed
     strangers = [
@@ -328,6 +375,44 @@ def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
         and not is_registered(cluster, node)
     ]
     return lists_controllers and level >= 15 and bool(strangers)
+
+
+def leading(cluster: Cluster, brokers: list[Node]) -> list[Node]:
+    """The controller among the brokers of ZooKeeper mode, or all where it is not known."""
+    return [node for node in brokers if node.node_id == cluster.controller] or brokers
+
+
+def sees_no_levels(cluster: Cluster, who: list[Node]) -> bool:
+    """Whether a broker that may be the controller knows no levels after the node was read."""
+    if not cluster.zookeeper or node_reading(cluster) != "good":
+        return False
+    brokers = [node for node in who if node.role == BROKER]
+    return any(
+        node.epoch < 0 and node.answered is not None and node.answered < cluster.registry_age
+        for node in leading(cluster, brokers)
+    )
+
+
+def older_controller_takes(cluster: Cluster, asked: list[Node], name: str) -> bool:
+    """Whether brokers of 2.7 to 3.2, if they may run there, would raise the feature at all: every
+    broker has to support the controller's own minimum as well."""
+    if not cluster.zookeeper or cluster.kraft or cluster.schema == 2:
+        return True
+    brokers = [node for node in asked if node.role == BROKER]
+    ends = [support(cluster, node, name) or (0, 0) for node in brokers if node.listed]
+    own = [support(cluster, node, name) or (0, 0) for node in leading(cluster, brokers)]
+    return all(low <= least for least, _ in own for low, _ in ends)
+
+
+def own_releases(cluster: Cluster, asked: list[Node]) -> list[int]:
+    """By their highest metadata.version the releases of the controllers, or of brokers where no
+    controller was seen: below 7 no release advertises it, from 25 on it is 4.0 or later."""
+    if cluster.zookeeper and not cluster.kraft:
+        return []
+    controllers = [node for node in asked if node.role == CONTROLLER]
+    ranges = [ranges_of(cluster, node) for node in controllers or asked]
+    tops = [one.get(METADATA, (0, 0))[1] for one in ranges]
+    return [top for top in tops if top >= METADATA_NEEDED]
 
 
 def judge(cluster: Cluster) -> Judgement:
@@ -341,12 +426,18 @@ def judge(cluster: Cluster) -> Judgement:
     ends = [support(cluster, node, METADATA) or (0, 0) for node in asked]
     newest = max([stable_end(top) for _, top in ends], default=0)
     metadata_now = said.levels.get(METADATA, 0)
-    stuck = refused(cluster, who, metadata_now)
+    stuck = refused(cluster, who, metadata_now) or sees_no_levels(cluster, who)
+    own = own_releases(cluster, asked)
+    told = bool(own) or (cluster.zookeeper and not cluster.kraft)  # there both are asked
+    asks_metadata = METADATA_NEEDED if max(own, default=0) >= 25 else 0
+    on_kraft = cluster.kraft or not cluster.zookeeper
     proposed: dict[str, int] = {} if METADATA in names else {METADATA: 0}  # and known
-    sure: set[str] = set()
+    metadata_unsure = metadata_low = False
     answers: dict[str, Answer] = {}
     for name in sorted(names, key=lambda n: (n != METADATA, n)):
-        current = said.levels.get(name, 0)
+        current = max(said.levels.get(name, 0), 0)
+        if said.levels.get(name, 0) < 0:
+            unknown.add(("level_unknown", name))
         spans = {node.who: support(cluster, node, name) for node in asked}
         seen = [span[1] for span in spans.values() if span is not None]
         hidden = [w for w, span in spans.items() if span is None]
@@ -357,7 +448,7 @@ def judge(cluster: Cluster) -> Judgement:
         elif name in DEFAULTS:
             ceiling = default_of(name, newest)
         ceiling = max(ceiling, current)
-        known = said.trusted and name not in said.disputed
+        known = said.trusted and name not in said.disputed and said.levels.get(name, 0) >= 0
         passing = [
             level
             for level in range(current + 1, ceiling + 1)
@@ -366,12 +457,24 @@ def judge(cluster: Cluster) -> Judgement:
             and level <= NEWEST_KNOWN.get(name, 1 << 15)
             and (needs := NEEDS_METADATA.get((name, level), 0)) <= proposed.get(METADATA, needs)
             and not stuck
+            and (name == METADATA or proposed.get(METADATA, asks_metadata) >= asks_metadata)
+            and all(top < 25 or top >= KNOWN_TO.get((name, level), 0) for top in own)
+            and older_controller_takes(cluster, asked, name)
         ]
         beyond = name in NEWEST_KNOWN and max([*seen, current]) > NEWEST_KNOWN[name]
         if beyond:
             unknown.add(("level_newer_than_catalogue", name))
-        rests = bool(passing) and (name, passing[-1]) in NEEDS_METADATA and METADATA not in sure
-        unsure = whole or bool(hidden) or rests or (beyond and not passing)
+        unsure = bool(hidden) or (beyond and not passing)
+        if name == METADATA:
+            metadata_unsure = unsure or not known
+            metadata_low = metadata_unsure and (not known or current < METADATA_NEEDED)
+        elif passing:
+            unsure |= metadata_unsure and (name, passing[-1]) in NEEDS_METADATA
+            unsure |= metadata_low and on_kraft
+        if known and passing and not told:
+            unknown.add(("release_unknown", ""))
+            unsure = True
+        unsure |= whole
         if not known:
             verdict = "UNKNOWN"
         elif ceiling > current and not passing:
@@ -382,13 +485,12 @@ def judge(cluster: Cluster) -> Judgement:
             verdict = "READY" if passing else "UP_TO_DATE"
         if name == METADATA and known:
             proposed[name] = max(passing, default=current)
-        if verdict != "UNKNOWN":
-            sure.add(name)
         common = min(seen, default=0)
         every = not hidden and all(span and fits(common, span) for span in spans.values())
         offenders = [w for w, s in spans.items() if s is not None and not fits(ceiling, s)]
         # A controller that replays a level it does not support ends, so one that answers
         # supports it: its listener leaves unstable levels out (facts, g.3).
+        stored_min = 1 if cluster.zookeeper and cluster.schema == 1 else 0
         understate = {
             node.who
             for node in asked
@@ -398,7 +500,8 @@ def judge(cluster: Cluster) -> Judgement:
         unfit = [
             w
             for w, s in spans.items()
-            if s is not None and not fits(current, s) and w not in understate
+            if s is not None and w not in understate
+            if not (fits(current, s) and (not stored_min or fits(stored_min, s)))
         ]
         answers[name] = Answer(
             verdict=verdict,

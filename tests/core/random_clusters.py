@@ -44,6 +44,10 @@ FINALIZED: list[dict[str, int]] = [
     {METADATA: 40, GROUP: 3},
     {METADATA: 9, "f": 3, "h": 7},
 ]
+# A dump without control records does not show kraft.version: -1.
+HIDDEN: list[dict[str, int]] = [{METADATA: 21, KRAFT: -1}, {METADATA: 7, KRAFT: -1}]
+# Numbers in a features node that are more than 16 bits, or less than a level.
+WIDE = (65536, 65537, 65539, 32768, -3)
 
 
 def rarely(usual: object, *others: object) -> st.SearchStrategy[object]:
@@ -88,7 +92,8 @@ def kraft(draw: st.DrawFn, name: str = "k") -> Cluster:
     of = draw(builds(True))
     brokers = [draw(node(i, BROKER, of)) for i in range(1, 1 + draw(st.integers(0, 3)))]
     controllers = [draw(node(i, CONTROLLER, of)) for i in range(11, 11 + draw(st.integers(0, 2)))]
-    stored = draw(st.sampled_from(FINALIZED))
+    in_log = draw(st.sampled_from([*FINALIZED, *FINALIZED, *HIDDEN]))
+    stored = {name: level for name, level in in_log.items() if level > 0}
     spoken = []
     # Controllers say one thing at one epoch here, brokers may contradict each other.
     quorum = draw(rarely({METADATA: 1} | stored, draw(st.sampled_from(FINALIZED))))
@@ -113,9 +118,10 @@ def kraft(draw: st.DrawFn, name: str = "k") -> Cluster:
         controllers_listed=bool(draw(st.booleans())),
         nodes=tuple(spoken),
         voters=None if voters is None else tuple(voters),
-        stored=stored,
+        stored=in_log,
         expected_brokers=draw(rarely((), (1, 5))),  # type: ignore[arg-type]
         vouched=bool(draw(rarely(False, True))),
+        controllers_vouched=bool(draw(rarely(False, True))),
         tool=bool(draw(rarely(False, True))),
     )
 
@@ -126,14 +132,22 @@ def zookeeper(draw: st.DrawFn, name: str = "z") -> Cluster:
     of = draw(builds(False))
     brokers = [draw(node(i, BROKER, of)) for i in range(1, 1 + draw(st.integers(0, 3)))]
     stored = {n: v for n, v in draw(st.sampled_from(FINALIZED)).items() if n in "fgh"}
-    content = draw(rarely("on", "off", "absent"))
+    wide = draw(st.sampled_from([*[None] * 8, *WIDE]))
+    if wide is not None:
+        stored["f"] = wide
+    content = draw(st.sampled_from(["on", "on", "on", "off", "absent"]))
+    # Who answers knows the levels, but for a broker that saw the node deleted.
+    epochs = [5 if draw(rarely(True, False)) else -1 for _ in brokers]
+    seen = [with_changes(one, epoch=at) for one, at in zip(brokers, epochs, strict=True)]
     return Cluster(
         name=name,
         zookeeper=True,
-        nodes=tuple(with_changes(one, asked_version=4) for one in brokers),
+        nodes=tuple(with_changes(one, asked_version=4) for one in seen),
         stored=stored,
         system_off=content == "off",
         features_node=content != "absent",
+        schema=draw(st.sampled_from([2, 2, 1])),
+        controller=draw(st.sampled_from([1, 1, 2, 9, None])),
         voters=(19,) if draw(rarely(False, True)) else None,
         registry_age=int(str(draw(rarely(1, STALE - 1)))),
         vouched=bool(draw(rarely(False, True))),

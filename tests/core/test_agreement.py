@@ -105,6 +105,69 @@ def test_the_active_controller_alone_is_asked_where_it_is_known(
     assert verdict(audit(zookeeper(UNEVEN, controller=controller), "2.8")) == expected
 
 
+def answer(node_id: int, *, epoch: int, age: int = 0) -> bytes:
+    keys = {"role": "broker", "endpoint": f"127.0.0.1:{9000 + node_id}", "error_code": 0}
+    keys |= {"asked_version": 3, "answered_version": 3, "supported_features": []}
+    keys |= {"finalized_features_epoch": epoch, "finalized_features": []}
+    return line_of("api_versions", NAME, age, node_id=node_id, **keys)
+
+
+EVEN = {1: {"f": (1, 5)}, 2: {"f": (1, 5)}}
+
+
+@pytest.mark.parametrize(
+    ("controller", "blind", "age", "expected"),
+    [
+        (1, 1, 0, "BLOCKED"),
+        (1, 2, 0, "READY"),  # it would never see the new level, and it asks nobody
+        (None, 2, 0, "BLOCKED"),  # it may be the controller
+        (9, 2, 0, "BLOCKED"),
+        (1, 1, 2, "READY"),  # it answered before the node was read
+    ],
+)
+def test_a_controller_that_does_not_see_the_features_node_may_not_be_asked(
+    controller: int | None, blind: int, age: int, expected: str
+) -> None:
+    """It writes back what it saw last, and then answers 96."""
+    answers = [answer(n, epoch=-1 if n == blind else 5, age=age) for n in EVEN]
+    judged = audit([*zookeeper(EVEN, controller=controller), *answers])
+    assert verdict(judged) == (expected, 5 if expected == "READY" else None)
+    found = [f for f in judged.findings.to_pylist() if f["code"] == "fails_after_writing"]
+    [plan] = judged.plans.to_pylist()
+    [row] = judged.readiness.to_pylist()
+    if expected == "READY":
+        assert found == []
+    else:
+        [finding] = found
+        assert (finding["role"], finding["node_id"]) == ("broker", blind)
+        assert (finding["feature"], finding["level"], finding["finalized_level"]) == ("f", 5, 0)
+        assert (row["blockers"], plan["steps"]) == (1, [])
+
+
+def test_what_only_the_system_s_being_off_hides_is_no_blindness() -> None:
+    lines = zookeeper(EVEN, controller=1)[1:]
+    lines.append(znode("/feature", {"version": 1, "status": 0, "features": {}}, 3))
+    judged = audit([*lines, answer(1, epoch=-1)])
+    assert "fails_after_writing" not in codes(judged)
+    assert verdict(judged) == ("BLOCKED", None)
+
+
+@pytest.mark.parametrize(("release", "expected"), [("", "UNKNOWN"), ("3.9", "READY")])
+def test_a_cluster_whose_release_nothing_tells_is_never_ready(release: str, expected: str) -> None:
+    """No release ends at metadata.version 6."""
+    node = Node(node_id=1, ranges={METADATA: (1, 6), "f": (1, 3)}, levels={METADATA: 6}, epoch=9)
+    controller = Node(node_id=11, role="controller", ranges=node.ranges)
+    cluster = Cluster(name=NAME, nodes=(node, controller), voters=(11,), stored={METADATA: 6})
+    judged = audit(lines_of(cluster), release)
+    assert verdict(judged)[0] == expected
+    assert verdict(judged, METADATA)[0] == "UP_TO_DATE"
+    assert ("release_unknown" in codes(judged)) == (expected == "UNKNOWN")
+    [plan] = judged.plans.to_pylist()
+    assert (plan["steps"] == []) == (plan["dialects"] == []) == (expected == "UNKNOWN")
+    rows = {row["feature"]: row["unknowns"] for row in judged.readiness.to_pylist()}
+    assert rows == {"f": 1 if expected == "UNKNOWN" else 0, METADATA: 0}
+
+
 def test_an_even_cluster_is_ready_in_either_generation() -> None:
     even = {1: {"f": (2, 5)}, 2: {"f": (2, 6)}}
     judged = audit(zookeeper(even, controller=2))

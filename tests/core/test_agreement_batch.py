@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ def agreed(
     usual = {code: words.severity for code, words in wordings(judge.dialect).items()}
     said = Findings(evidence.clusters, usual)
     releases = [told.get(name, "") for name in evidence.clusters]
-    result = agree(judge, releases, limits.ceiling.copy(), said)
+    own = partial(OwnDialects, evidence, releases, catalogue)
+    result = agree(judge, own, limits.ceiling.copy(), said)
     return judge, result, said.table().to_pylist()
 
 
@@ -91,6 +93,43 @@ def test_a_level_is_lowered_until_the_own_controllers_take_it() -> None:
     assert finding["detail"] == f"unknown_metadata_version of {load_dialect('kraft-3.9').title}"
     assert finding["line_id"] == line
     assert result.dialects == {1: ["kraft-3.9", "kraft-4.0"], 2: ["kraft-4.0"]}
+
+
+def test_every_level_on_the_way_down_is_asked() -> None:
+    judge, result, _ = agreed({"named": "3.7"}, named=kraft("named"))
+    assert of(judge, judge.bounds.ceiling, "named", METADATA) == 25
+    assert of(judge, result.target, "named", METADATA) == 20  # the last that 3.7 has heard of
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "found"),
+    [
+        ((2, 5), (1, 5), (1, 6), "node 1 supports 2-5"),
+        ((1, 5), (2, 5), (1, 6), "node 2 supports 2-5"),
+        ((1, 5), (1, 6), (2, 5), "node 3 supports 2-5"),
+    ],
+)
+def test_the_node_behind_a_refusal_is_named_wherever_it_stands(
+    first: tuple[int, int], second: tuple[int, int], third: tuple[int, int], found: str
+) -> None:
+    brokers = {i: {"a": (1, 1), "f": f} for i, f in enumerate((first, second, third), start=1)}
+    _, _, said = agreed({"z": "2.8"}, z=zookeeper("z", brokers, 0))
+    why = f"range_unsupported_by_node of {load_dialect('zk-2.7').title}"
+    assert {f["detail"] for f in said} == {f"{why}: {found}"}
+
+
+def test_no_own_dialect_is_made_where_nothing_can_go_up() -> None:
+    conditions = Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE)
+    full = snapshot({"z": zookeeper("z", EVEN, 5)})
+    evidence, catalogue = facts.read(full, conditions, 1), load_catalogue()
+    limits = bounds(evidence, catalogue)
+    judge = Judge(evidence, limits, load_dialect("strict"), catalogue)
+
+    def never() -> OwnDialects:
+        pytest.fail("nothing can go up, so nobody has to answer")
+
+    result = agree(judge, never, limits.ceiling.copy(), Findings(evidence.clusters, {}))
+    assert result.unanswered.tolist() == [False]
 
 
 def test_a_level_never_falls_below_the_one_that_is_finalized() -> None:

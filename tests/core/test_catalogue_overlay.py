@@ -246,6 +246,20 @@ NEXT = " conf/catalogue-overlay.toml explains every table and key."
             "the catalogue, found 99.",
         ),
         (
+            BUILD.replace("oldest_bootstrap = 7", "oldest_bootstrap = 30"),
+            "acme.toml:2: [[release]] number 1: oldest_bootstrap: expected at most 29, found 30.",
+        ),
+        (
+            FEATURE.replace("group.version=1", "acme.version=0"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected another feature than "
+            "acme.version itself, found acme.version=0.",
+        ),
+        (
+            FEATURE.replace("metadata.version=26", "metadata.version=30"),
+            "acme.toml:7: [[feature_level]] number 2: default_from: expected a default_from at or "
+            "above what the level needs, metadata.version=30, found default_from ",
+        ),
+        (
             FEATURE.replace("level = 0", "level = 2", 1),
             "acme.toml:2: [[feature_level]] number 1: level: expected a row for level 0 of "
             "acme.version too, found 2.",
@@ -304,6 +318,21 @@ value = "VALUE"
         ("metadata.version", "loses_metadata_below", "no", 'value: expected "true" or "false"'),
         ("group.version", "default_from", "x", "value: expected the name of a metadata.version"),
         ("group.version", "dependency", "x=1", "value: expected a feature and level the catalogue"),
+        (
+            "group.version",
+            "dependency",
+            "metadata.version=26",
+            "value: expected a default_from at or above what the level needs, metadata.version=26, "
+            "found default_from 4.0-IV0 (22)",
+        ),
+        (
+            "eligible.leader.replicas.version",
+            "default_from",
+            "3.9-IV0",
+            "value: expected a default_from at or above what the level needs, metadata.version=23, "
+            "found default_from 3.9-IV0 (21)",
+        ),
+        ("group.version", "dependency", "group.version=0", "value: expected another feature than"),
         ("made.up", "dependency", "", "feature: expected one of metadata.version, kraft.version"),
     ],
 )
@@ -316,8 +345,8 @@ def test_a_difference_that_means_nothing_is_told(
 
 def test_a_difference_is_of_its_release_only() -> None:
     text = DIFFERENCE.replace("FEATURE", "group.version").replace("WHAT", "dependency")
-    catalogue = with_overlay(load(), text.replace("VALUE", "metadata.version=26"), "acme.toml")
-    assert [d.least for d in catalogue.of("4.1").needs("group.version", 1)] == [26]
+    catalogue = with_overlay(load(), text.replace("VALUE", "metadata.version=21"), "acme.toml")
+    assert [d.least for d in catalogue.of("4.1").needs("group.version", 1)] == [21]
     assert catalogue.of("4.2").needs("group.version", 1) == ()
 
 

@@ -174,7 +174,7 @@ def test_columns_of_the_row_are_passed_on() -> None:
     evidence = read(batch.set_column(at, batch.schema.field(at), times))
     assert evidence.landed.tolist() == [True, True, False]
     assert evidence.controller.tolist() == [1, -1, -1]
-    errors = [evidence.errors(i) for i in range(len(evidence.listener_errors))]
+    errors = [evidence.errors(i) for i in range(len(evidence.listeners))]
     assert sorted(set(errors)) == ["connection refused", "no reason given"]
     names = evidence.features(np.arange(len(evidence.questions.feature))).to_pylist()
     assert set(names) == {METADATA, "f"}

@@ -84,13 +84,13 @@ def test_downgrade_all_goes_to_what_the_release_has_and_deletes_what_it_does_not
 
 
 @pytest.mark.parametrize("release", ["2.7.2", "2.8.2", "3.2"])
-def test_the_tool_of_an_early_release_deletes_everything_and_that_is_said(release: str) -> None:
+def test_the_empty_catalogue_of_an_early_release_is_refused(release: str) -> None:
     cluster = zookeeper("3.3", {"f": (1, 4)}, {"f": 3, "g": 1})
     goal = downgrade_all(cluster, release, CATALOGUE)
-    assert goal.levels == {"f": 0, "g": 0}
-    assert "all are deleted: f, g" in goal.warnings[0]
+    assert (faults(goal), goal.moves) == ([("empty_catalogue", "")], ())
+    assert "all would be deleted: f, g" in goal.faults[0].text
     nothing = downgrade_all(zookeeper("3.3", {}, {}), release, CATALOGUE)
-    assert (nothing.moves, "nothing is finalized" in nothing.warnings[0]) == ((), True)
+    assert "nothing is finalized" in nothing.faults[0].text
 
 
 def test_downgrade_all_to_a_release_nobody_knows_is_a_fault() -> None:

@@ -360,7 +360,72 @@ def test_a_feature_that_rests_on_a_level_in_dispute_is_unknown() -> None:
     cluster = Cluster(name="c", nodes=(one, two), voters=(), stored={METADATA: 27})
     found = {r["feature"]: r["verdict"] for r in judge_clusters(cluster).readiness.to_pylist()}
     assert found[METADATA] == found["eligible.leader.replicas.version"] == "UNKNOWN"
-    assert judge_clusters(cluster).plans.to_pylist()[0]["steps"] == [] or found["group.version"]
+
+
+def test_every_level_rests_on_a_metadata_version_that_is_known() -> None:
+    """No record holds a level before 3.3-IV0, and by it controllers are asked or not."""
+    ranges = RELEASES["4.1"] | {"f": (1, 3), "g": (1, 1), "h": (1, 2)}
+    one = Node(node_id=1, ranges=ranges, levels={METADATA: 27, "g": 1}, epoch=1000)
+    two = with_changes(one, node_id=2, levels={METADATA: 7, "g": 1})
+    three = with_changes(one, node_id=3, ranges=ranges | {"h": (3, 4)})
+    nodes = (one, two, three)
+    cluster = Cluster(name="c", nodes=nodes, voters=(), stored={METADATA: 27, "g": 1})
+    judged = judge_clusters(cluster)
+    found = {r["feature"]: r["verdict"] for r in judged.readiness.to_pylist()}
+    assert found[METADATA] == found["f"] == found["group.version"] == "UNKNOWN"
+    assert (found["g"], found["h"]) == ("UP_TO_DATE", "BLOCKED")
+    assert judged.plans.to_pylist()[0]["steps"] == []
+    agreed = [with_changes(node, levels=one.levels) for node in nodes]
+    judged = judge_clusters(with_changes(cluster, nodes=tuple(agreed)))
+    found = {r["feature"]: r["verdict"] for r in judged.readiness.to_pylist()}
+    assert (found["f"], found["group.version"], found["h"]) == ("READY", "READY", "BLOCKED")
+
+
+@SOME
+@given(clusters())
+def test_ready_rests_on_a_metadata_version_and_on_a_controller_that_are_known(
+    some: list[Cluster],
+) -> None:
+    judged = judge_clusters(*some)
+    rows = judged.readiness.to_pylist()
+    nobody_says = {
+        row["cluster"]
+        for row in rows
+        if row["feature"] == METADATA and row["finalized_level"] is None
+    }
+    asked = {plan["cluster"] for plan in judged.plans.to_pylist() if plan["dialects"]}
+    blind = {
+        f["cluster"] for f in judged.findings.to_pylist() if f["code"] == "fails_after_writing"
+    }
+    ready = {row["cluster"] for row in rows if row["verdict"] == "READY"}
+    assert ready <= asked - nobody_says - blind
+
+
+@SOME
+@given(clusters())
+def test_nothing_is_unknown_without_a_finding(some: list[Cluster]) -> None:
+    judged = judge_clusters(*some)
+    missing = {
+        finding["cluster"]
+        for finding in judged.findings.to_pylist()
+        if finding["severity"] in ("unknown", "critical")
+        and finding["code"] != "incompatible_with_finalized"  # that is known
+    }
+    for row in judged.readiness.to_pylist():
+        assert row["verdict"] != "UNKNOWN" or row["cluster"] in missing, row
+
+
+def test_a_level_the_dump_does_not_show_is_unknown_and_said() -> None:
+    node = Node(node_id=1, ranges=RELEASES["3.9"])
+    quorum = with_changes(node, node_id=11, role="controller")
+    stored = {METADATA: 21, "kraft.version": -1}
+    cluster = Cluster(name="c", nodes=(node, quorum), voters=(11,), stored=stored)
+    judged = judge_clusters(cluster)
+    found = {r["feature"]: (r["verdict"], r["unknowns"]) for r in judged.readiness.to_pylist()}
+    assert found == {METADATA: ("UP_TO_DATE", 0), "kraft.version": ("UNKNOWN", 1)}
+    [finding] = judged.findings.to_pylist()
+    assert (finding["code"], finding["feature"]) == ("level_unknown", "kraft.version")
+    assert finding["detail"] == "the metadata log does not show it"
 
 
 def test_a_cluster_without_nodes_is_unknown_even_where_it_is_vouched_for() -> None:

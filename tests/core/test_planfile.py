@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from featurelib.catalogue import load
 from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
-from featurelib.planfile import (
-    digest,
-    file_name,
-    file_names,
-    with_texts,
-    write,
-)
+from featurelib.night_plans import with_texts
+from featurelib.planfile import digest, file_name, file_names, write
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES
@@ -88,7 +84,7 @@ class Planned:
 
 
 def planned(cluster: Cluster) -> Planned:
-    table = with_texts(judge_clusters(cluster), dialect="strict", catalogue="2026-11-21")
+    table = with_texts(judge_clusters(cluster), dialect="strict", catalogue=load())
     text = table["plan"][0].as_py()
     return Planned(text, json.loads(text))
 
@@ -110,8 +106,8 @@ def test_a_plan_requires_levels_ranges_and_registrations_and_no_epoch() -> None:
     meaning = msgspec.convert(made.plan["meaning"], Meaning)
     assert meaning.requirements.levels[METADATA] == 25
     assert meaning.requirements.features_node_version is None
-    groups = {(group.brokers, group.controllers) for group in meaning.requirements.nodes}
-    assert groups == {((1, 2), ()), ((), (11,))}
+    groups = [(group.brokers, group.controllers) for group in meaning.requirements.nodes]
+    assert groups == [((1, 2), ()), ((), (11,))]
     wanted = {update.feature for step in meaning.steps for update in step.updates}
     assert all(set(group.ranges) == wanted for group in meaning.requirements.nodes)
     assert meaning.steps[0].updates[0].feature == METADATA
@@ -124,7 +120,7 @@ def test_a_broker_s_epoch_does_not_change_the_plan() -> None:
 
 
 def test_a_plan_in_zookeeper_mode_requires_the_features_node_s_version() -> None:
-    node = Node(node_id=1, ranges={"f": (1, 3)})
+    node = Node(node_id=1, ranges={"f": (1, 3)}, epoch=5)
     cluster = Cluster(name="z", zookeeper=True, nodes=(node,), stored={"f": 1})
     meaning = msgspec.convert(planned(cluster).plan["meaning"], Meaning)
     assert meaning.requirements.features_node_version == 5
@@ -133,7 +129,7 @@ def test_a_plan_in_zookeeper_mode_requires_the_features_node_s_version() -> None
 def test_a_cluster_without_steps_has_no_plan_file() -> None:
     node = Node(node_id=1, ranges={"f": (1, 3)})
     cluster = Cluster(name="z", zookeeper=True, nodes=(node,), stored={"f": 3})
-    table = with_texts(judge_clusters(cluster), dialect="strict", catalogue="x")
+    table = with_texts(judge_clusters(cluster), dialect="strict", catalogue=load())
     assert table["plan"].to_pylist() == [None]
 
 

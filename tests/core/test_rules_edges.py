@@ -33,8 +33,13 @@ AT_THE_EDGE: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     ),
     "raft_voters_not_ready": ([], [{"level": 1, "raft_ready": False}]),
     "delete_without_intent": ([], [{"level": 0, "kind": 0}, {"level": 0, "kind": 4}]),
-    "delete_of_absent": ([{"level": -1, "current": 0}], [{"level": 2, "current": 0}]),
+    # 32768 in the features node reads as -32768 from 3.3 on, and is there.
+    "delete_of_absent": (
+        [{"level": -1, "current": 0}],
+        [{"level": 2, "current": 0}, {"level": 0, "current": -32768}],
+    ),
     "downgrade_without_intent": ([], [{"level": 1, "kind": 0}, {"level": 1, "kind": 4}]),
+    "upgrade_under_downgrade_type": ([], [{"level": 1, "kind": 2}, {"level": 1, "kind": 3}]),
     "lossy_unsafe_downgrade": ([], [{"level": 1, "kind": 4, "loses": True}]),
     "lossy_safe_downgrade": ([], [{"level": 1, "kind": 1, "loses": True}]),
     "unknown_level": ([{"level": 1, "known_level": False}], [{"level": -1, "known_level": False}]),

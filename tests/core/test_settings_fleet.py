@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 from featurelib.fleet import parse_fleet, zookeeper_generation
+from featurelib.muting import mutes_of
 from featurelib.settings import parse_settings
 
 # Found by these tests and reported; the mark goes with the bug.
@@ -28,6 +31,11 @@ CONF = Path(__file__).parents[2] / "conf"
         ("max_age_hours = inf", ["max_age_hours", "inf"]),
         ("retention_days = 6", ["retention_days", "7", "6"]),
         ('vacuum = "yes"', ["vacuum", "bool"]),
+        ("longest_approval_hours = 0", ["longest_approval_hours", "above 0", "0"]),
+        ("longest_approval_hours = nan", ["longest_approval_hours", "nan"]),
+        ('allowed_signers = ""', ["allowed_signers", "''"]),
+        ('require_signature = "yes"', ["require_signature", "bool"]),
+        ("require_signatures = true", ["require_signatures"]),
         ('[severities]\nghost_broker = "grave"', ["severities", "grave"]),
         ('[severities]\nghost = "info"', ["severities", "ghost"]),
     ],
@@ -69,6 +77,8 @@ def test_empty_settings_are_the_defaults() -> None:
     settings = parse_settings("", "audit.toml")
     assert settings.max_age == 72 * 3_600_000_000
     assert (settings.retention_days, settings.vacuum, settings.severities) == (90, False, {})
+    assert (settings.require_signature, settings.allowed_signers) == (False, "allowed_signers")
+    assert settings.longest_approval_hours == 168
 
 
 def test_a_severity_can_be_changed() -> None:
@@ -107,5 +117,65 @@ def test_a_release_says_who_reads_the_features_node(
 
 
 def test_the_files_that_ship_can_be_used() -> None:
-    parse_settings((CONF / "audit.toml").read_text(encoding="utf-8"), "conf/audit.toml")
+    shipped = parse_settings((CONF / "audit.toml").read_text(encoding="utf-8"), "conf/audit.toml")
+    assert shipped == parse_settings("", "defaults")
     parse_fleet((CONF / "fleet.toml").read_text(encoding="utf-8"), "conf/fleet.toml")
+
+
+GOOD = '[[mute]]\ncode="ghost_broker"\nreason="its disk"\nuntil=2026-12-31\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD.replace("ghost_broker", "ghost_brokr"), ["ghost_brokr", "ghost_broker", "number 1"]),
+        (GOOD.replace("ghost_broker", "zzzz"), ["zzzz", "Known are", "unsupported_by_node"]),
+        (GOOD + GOOD.replace('"its disk"', '"  "'), ["number 2", "ghost_broker", "reason"]),
+        (GOOD.replace('reason="its disk"\n', ""), ["reason", "mute[0]"]),
+        (GOOD.replace("until=2026-12-31", ""), ["until", "mute[0]"]),
+        (GOOD.replace("2026-12-31", '"next year"'), ["until", "date", "str"]),
+        (GOOD.replace("2026-12-31", "2026-12-31T00:00:00Z"), ["until", "date", "datetime"]),
+        (GOOD + "node=-1", ["node", ">= 0"]),
+        (GOOD + 'node="7"', ["node", "int", "str"]),
+        (GOOD + 'reasn="why"', ["'reasn'", "reason?", "[[mute]]"]),
+        (GOOD.replace("ghost_broker", "mute_expired"), ["mute_expired", "cannot be muted"]),
+        (GOOD.replace("[[mute]]", "[[mutes]]"), ["'mutes'", "mute?"]),
+        (GOOD.replace("[[mute]]", "[mute]"), ["mute", "array"]),
+        ("mute = 3", ["mute", "array"]),
+        ("forgotten_nights = -1", ["forgotten_nights", "-1"]),
+        ("forgotten_nights = 1000000", ["forgotten_nights", "1000000"]),
+        ("forgotten_nights = 1.5", ["forgotten_nights", "int"]),
+    ],
+)
+def test_mutes_that_cannot_be_used_are_told(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as told:
+        parse_settings(text, "my/audit.toml")
+    assert str(told.value).startswith("my/audit.toml: ")
+    assert [word for word in words if word not in str(told.value)] == []
+
+
+def test_a_mute_names_a_cluster_by_id_or_by_its_name_in_the_inventory() -> None:
+    fleet = parse_fleet("[[cluster]]\nid='a'\nname='b'\n[[cluster]]\nid='b'\nname='c'", "f")
+    text = GOOD + "".join(GOOD + f'cluster="{name}"\n' for name in ("a", "b", "c", "landed"))
+    mutes = mutes_of(parse_settings(text, "audit.toml").mute, fleet, "audit.toml")
+    assert [mute.cluster for mute in mutes] == ["", "a", "b", "b", "landed"]
+    assert {(mute.reason, mute.until) for mute in mutes} == {("its disk", date(2026, 12, 31))}
+
+
+def test_a_mute_for_a_name_of_two_clusters_is_refused() -> None:
+    fleet = parse_fleet("[[cluster]]\nid='a'\nname='x'\n[[cluster]]\nid='b'\nname='x'", "f")
+    with pytest.raises(ConfigError, match=r"audit.toml: .*'x'.*2 clusters: a, b. Give the id"):
+        mutes_of(parse_settings(GOOD + 'cluster="x"', "audit.toml").mute, fleet, "audit.toml")
+
+
+def test_the_example_of_a_mute_in_the_file_that_ships_can_be_used() -> None:
+    text = (CONF / "audit.toml").read_text(encoding="utf-8")
+    example = text.partition("# [[mute]]")[1] + text.partition("# [[mute]]")[2]
+    settings = parse_settings(re.sub("^# ", "", example, flags=re.MULTILINE), "conf/audit.toml")
+    [mute] = settings.mute
+    assert (mute.code, mute.node, mute.until) == ("ghost_broker", 7, date(2026, 12, 31))
+
+
+def test_nights_until_finalization_is_forgotten_are_days() -> None:
+    assert parse_settings("", "audit.toml").forgotten == 14 * 24 * 3_600_000_000
+    assert parse_settings("forgotten_nights = 0", "audit.toml").forgotten == 0

@@ -345,7 +345,7 @@ def test_zookeeper_mode_takes_features_one_by_one_deletes_and_leaves_equals_out(
         ([True, False, True], {0}) if dialect == "zk-2.7" else ([False] * 3, {1})
     )
     assert levels_of(found.after) == {"f": 1, "g": 2, "h": 3}
-    everything = downgrade_all(cluster, "2.8.2", CATALOGUE)
+    everything = downgrade_all(cluster, "3.9.2", CATALOGUE)
     assert levels_of(planned(cluster, everything, dialect).after) == {}
 
 

@@ -16,7 +16,8 @@ from featurelib.core.evidence import Conditions
 from featurelib.fleet import Cluster as Entry
 from featurelib.fleet import Fleet
 from featurelib.landing import Landing, read
-from featurelib.report import Ingest, Report, RunInfo, summarize
+from featurelib.report.model import Ingest, Report
+from featurelib.report.values import RunInfo, summarize
 from featurelib.snapshot import Rows, fold_lines
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

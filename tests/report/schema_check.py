@@ -1,4 +1,4 @@
-"""A small JSON Schema check: the keywords report.schema.json uses, and no other."""
+"""A small JSON Schema check: the keywords our schemas use, and no other."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ KNOWN = SAYS_NOTHING | {
     "type",
     "format",
     "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
     "required",
     "properties",
     "additionalProperties",
@@ -31,9 +34,12 @@ KNOWN = SAYS_NOTHING | {
 
 
 def faults(
-    value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "$"
+    value: Any, schema: dict[str, Any] | bool, root: dict[str, Any], at: str = "$"
 ) -> Iterator[str]:
     """Where and how `value` breaks `schema`."""
+    if isinstance(schema, bool):
+        yield from () if schema else (f"{at}: is not expected",)
+        return
     unknown = set(schema) - KNOWN
     assert not unknown, f"{at}: this check does not know {unknown}"
     if "$ref" in schema:
@@ -48,6 +54,8 @@ def faults(
         return
     if isinstance(value, int) and value < schema.get("minimum", value):
         yield f"{at}: {value} is below {schema['minimum']}"
+    if isinstance(value, int) and value > schema.get("maximum", value):
+        yield f"{at}: {value} is above {schema['maximum']}"
     if schema.get("format") == "date-time":
         datetime.fromisoformat(value)
     yield from _inside(value, schema, root, at)
@@ -61,6 +69,10 @@ def _inside(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str) -
             rest = schema.get("additionalProperties", {})
             inner = schema.get("properties", {}).get(name, rest)
             yield from faults(member, inner, root, f"{at}.{name}")
+    if isinstance(value, list):
+        least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+        if not least <= len(value) <= most:
+            yield f"{at}: {len(value)} items, not {least} to {most}"
     if isinstance(value, list) and "items" in schema:
         for position, item in enumerate(value):
             yield from faults(item, schema["items"], root, f"{at}[{position}]")

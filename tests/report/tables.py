@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from featurelib.core.audit import Judged
+from featurelib.core.mutes import Mute
 from featurelib.fleet import Cluster as Entry
 from featurelib.fleet import Fleet
-from featurelib.report import Report, RunInfo, summarize
+from featurelib.report.model import Report
+from featurelib.report.values import RunInfo, summarize
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72
 
@@ -35,11 +37,21 @@ def judged(
 
 
 def report(
-    tables: Judged, *, names: Mapping[str, str] | None = None, newest: int = 0, **more: Any
+    tables: Judged,
+    *,
+    names: Mapping[str, str] | None = None,
+    newest: int = 0,
+    mutes: tuple[Mute, ...] = (),
+    **more: Any,
 ) -> Report:
     """`names`: by cluster id, as an inventory that says nothing else."""
     run = RunInfo(
-        number=20261121080000, as_of=AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72
+        number=20261121080000,
+        as_of=AS_OF,
+        release="0.1.0",
+        newest=newest,
+        max_age=HOURS_72,
+        mutes=mutes,
     )
     if names is not None:
         more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))

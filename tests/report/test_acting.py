@@ -11,7 +11,9 @@ import pytest
 from featurelib.core.audit import judge
 from featurelib.core.evidence import Conditions, Expected
 from featurelib.fleet import Cluster, Fleet
-from featurelib.report import Report, render_json, render_text
+from featurelib.report.as_json import render_json
+from featurelib.report.model import Report
+from featurelib.report.text import render_text
 from featurelib.snapshot import Rows, fold_lines
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, judge_samples
 from tests.report.tables import AS_OF, Row, finding, judged, plan, report, unfit

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 import featurelib.report
-from featurelib.report import render_json
-from featurelib.report.as_json import Document, make_schema
+from featurelib.report.as_json import Document, make_schema, render_json
 from tests.report.samples import judge_samples, report_samples
 from tests.report.schema_check import faults
 from tests.report.tables import judged, plan, report

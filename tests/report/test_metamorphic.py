@@ -1,10 +1,12 @@
-"""On random reports the tables, the JSON and the text count the same."""
+"""On random reports the tables, the JSON, the text, the page and the gauges count the same."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
+from datetime import UTC, date, datetime
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -12,19 +14,38 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from featurelib.core.findings import wordings
+from featurelib.core.mutes import Mute
 from featurelib.feature import Phase, Severity, Verdict
-from featurelib.report import render_json, render_text
+from featurelib.report.as_json import render_json
+from featurelib.report.html import render_html
+from featurelib.report.prometheus import render_prometheus
+from featurelib.report.text import render_text
+from tests.report.page import Page, read_page
 from tests.report.samples import DIALECT
 from tests.report.schema_check import faults
-from tests.report.tables import Row, judged, report
+from tests.report.tables import AS_OF, Row, judged, report
 from tests.report.test_json import load_schema
 
+# `make test` asks for 20,000 cases of everything random; a thousand reports take a minute.
+EXAMPLES = max(50, min(1000, int(os.environ.get("FEATURELIB_CASES", "1000")) // 20))
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 FEATURES = st.sampled_from(["metadata.version", "group.version", "search", "größe"]) | NAMES
 LEVELS = st.integers(-2, 40) | st.none()
 VERDICTS = st.sampled_from([verdict.value for verdict in Verdict])
 SEVERITIES = st.sampled_from([severity.value for severity in Severity])
 CODES = st.sampled_from(sorted(wordings(DIALECT))) | NAMES
+DAYS = st.dates(date(2026, 11, 1), date(2026, 12, 1))
+MUTES = st.lists(
+    st.builds(
+        Mute,
+        code=CODES,
+        reason=NAMES,
+        until=DAYS,
+        feature=FEATURES | st.just(""),
+        node=st.integers(0, 5) | st.none(),
+    ),
+    max_size=4,
+).map(tuple)
 
 
 def rows_of(cluster: str) -> st.SearchStrategy[dict[str, list[Row]]]:
@@ -61,6 +82,8 @@ def rows_of(cluster: str) -> st.SearchStrategy[dict[str, list[Row]]]:
             "epoch": st.integers(0, 99) | st.none(),
             "line_id": st.integers(-(2**63), 2**63 - 1) | st.none(),
             "detail": NAMES | st.none(),
+            "muted": NAMES | st.none(),
+            "muted_until": DAYS,
         },
         "readiness": {
             "feature": FEATURES,
@@ -69,6 +92,8 @@ def rows_of(cluster: str) -> st.SearchStrategy[dict[str, list[Row]]]:
             "target": LEVELS,
             "ceiling": level,
             "available": LEVELS,
+            "downgrade_floor": LEVELS,
+            "point_of_no_return": LEVELS,
             "blockers": st.integers(0, 9),
             "unknowns": st.integers(0, 9),
         },
@@ -105,10 +130,12 @@ def fleets(draw: st.DrawFn) -> dict[str, list[Row]]:
     return parts
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(fleets(), st.sampled_from([60, 80, 100, 120]))
-def test_tables_json_and_text_count_the_same(fleet: dict[str, list[Row]], width: int) -> None:
-    said = report(judged(**fleet))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(fleets(), st.sampled_from([60, 80, 100, 120]), MUTES)
+def test_all_forms_of_a_report_count_the_same(
+    fleet: dict[str, list[Row]], width: int, mutes: tuple[Mute, ...]
+) -> None:
+    said = report(judged(**fleet), mutes=mutes)
     document = json.loads(render_json(said))
     text = render_text(said, width=width, limit=0)
     schema = load_schema()
@@ -117,6 +144,88 @@ def test_tables_json_and_text_count_the_same(fleet: dict[str, list[Row]], width:
     for counted in (count_tables(fleet), count_json(document)):
         assert document["fleet"] | counted == document["fleet"]
     check_text(text, document)
+    check_page(read_page(render_html(said, {})), document)
+    check_gauges(render_prometheus(said), document)
+    check_mutes(mutes, fleet["findings"], document)
+
+
+def check_page(page: Page, document: Any) -> None:
+    """What the page shows in figures, and the rows of its grid, are what the JSON holds."""
+    fleet = document["fleet"]
+    shown = {label: int(number.replace(",", "")) for number, label in page.tiles}
+    assert {verdict: shown[verdict] for verdict in Verdict} == fleet["clusters_by_verdict"]
+    assert shown["need a person"] == fleet["need_person"]
+    assert shown["can finalize something now"] == fleet["can_move"]
+    assert shown["nodes that do not fit what is finalized"] == fleet["incompatible_nodes"]
+    assert shown.get("muted findings", 0) == fleet["muted"]
+    runs_out = [text for text in page.texts if text.startswith("(the first until ")]
+    assert runs_out == ([f"(the first until {fleet['muted_until']})"] if fleet["muted"] else [])
+    listed = Counter(text.split()[0] for text in page.mutes)
+    names = {"in_use": "until", "expired": "ran", "unused": "matches"}
+    assert {state: listed[names[state]] for state in names} == states(document)
+    assert count(Verdict, page.rows) == fleet["clusters_by_verdict"]
+    verdicts = [
+        ready["verdict"] for cluster in document["clusters"] for ready in cluster["readiness"]
+    ]
+    assert count(Verdict, page.verdicts) == count(Verdict, verdicts)
+    assert page.articles == fleet["clusters"]
+
+
+def check_mutes(mutes: tuple[Mute, ...], findings: list[Row], document: Any) -> None:
+    """Each mute of the JSON counts the rows it is about, and knows whether it ran out."""
+    expected = Counter(
+        (
+            mute.code,
+            mute.until.isoformat(),
+            mute.until < datetime.fromtimestamp(AS_OF / 1_000_000, UTC).date(),
+            sum(
+                row["code"] == mute.code
+                and mute.feature in ("", row["feature"])
+                and mute.node in (None, row["node_id"])
+                for row in findings
+            ),
+        )
+        for mute in mutes
+    )
+    keys = ("code", "until", "expired", "findings")
+    assert Counter(tuple(one[key] for key in keys) for one in document["mutes"]) == expected
+
+
+def states(document: Any) -> dict[str, int]:
+    """How many mutes ran out, meet nothing, and are in use."""
+    kinds = Counter(
+        "expired" if one["expired"] else "in_use" if one["findings"] else "unused"
+        for one in document["mutes"]
+    )
+    return {state: kinds[state] for state in ("in_use", "expired", "unused")}
+
+
+def check_gauges(text: str, document: Any) -> None:
+    """Every gauge of the fleet is what the JSON holds."""
+    fleet = document["fleet"]
+    found = {name: float(value) for name, value in (row.rsplit(" ", 1) for row in samples(text))}
+    for gauge, label, counts in (
+        ("clusters", "verdict", fleet["clusters_by_verdict"]),
+        ("phases", "phase", fleet["clusters_by_phase"]),
+        ("features", "verdict", fleet["features_by_verdict"]),
+        ("findings", "severity", fleet["findings_by_severity"]),
+        ("mutes", "state", states(document)),
+    ):
+        for key, number in counts.items():
+            assert found[f'featurelib_{gauge}{{{label}="{key}"}}'] == number
+    for gauge in ("need_person", "can_move", "incompatible_nodes"):
+        assert found[f"featurelib_{gauge}"] == fleet[gauge]
+    assert found["featurelib_findings_muted"] == fleet["muted"]
+    ends = found.get("featurelib_mute_runs_out_seconds")
+    last = None if ends is None else datetime.fromtimestamp(ends - 1, UTC).date().isoformat()
+    assert last == fleet["muted_until"]
+    clusters = [name for name in found if name.startswith("featurelib_cluster{")]
+    same = {(c["id"], c["name"], c["verdict"]) for c in document["clusters"]}
+    assert len(clusters) == len(same)
+
+
+def samples(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
 
 
 def count_tables(fleet: dict[str, list[Row]]) -> Row:
@@ -129,6 +238,11 @@ def count_tables(fleet: dict[str, list[Row]]) -> Row:
         "features_by_verdict": count(Verdict, [row["verdict"] for row in fleet["readiness"]]),
         "findings": len(fleet["findings"]),
         "findings_by_severity": count(Severity, [row["severity"] for row in fleet["findings"]]),
+        "muted": sum(row["muted"] is not None for row in fleet["findings"]),
+        "muted_until": min(
+            (row["muted_until"].isoformat() for row in fleet["findings"] if row["muted"]),
+            default=None,
+        ),
         "can_move": sum(bool(row["steps"]) for row in fleet["plans"]),
         "incompatible_nodes": len(nodes),
     }
@@ -146,6 +260,10 @@ def count_json(document: Any) -> Row:
         "features_by_verdict": count(Verdict, [ready["verdict"] for ready in features]),
         "findings": len(findings),
         "findings_by_severity": count(Severity, [found["severity"] for found in findings]),
+        "muted": sum(found["muted"] is not None for found in findings),
+        "muted_until": min(
+            (found["muted_until"] for found in findings if found["muted"]), default=None
+        ),
         "need_person": sum(cluster["needs_person"] for cluster in clusters),
     }
 
@@ -172,6 +290,9 @@ def check_text(text: str, document: Any) -> None:
     ):
         shown = " · ".join(f"{n} {name}" for name, n in counts.items() if n)
         assert f"{label} {shown or 'none'}" in words
+    many = f"{fleet['muted']} finding{'s' * (fleet['muted'] != 1)} muted, the first until"
+    said = f"of these {many} {fleet['muted_until']}"
+    assert (said in words) == bool(fleet["muted"])
     table = text.split("Clusters, worst first\n")[1].split("\nWhat to do, cluster by cluster\n")[0]
     verdicts = Counter(re.findall(rf"^({'|'.join(Verdict)}) ", table, re.MULTILINE))
     assert {v: verdicts[v] for v in fleet["clusters_by_verdict"]} == fleet["clusters_by_verdict"]

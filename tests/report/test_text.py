@@ -7,6 +7,7 @@ the difference as you would review code.
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -16,7 +17,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from featurelib.report import Ingest, RunInfo, render_json, render_text, summarize, write_text
+from featurelib.report.as_json import render_json
+from featurelib.report.model import Ingest, Quarantine, QuarantinedLine
+from featurelib.report.text import render_text, write_text
+from featurelib.report.values import RunInfo, summarize
 from tests.report.samples import CATALOGUE, DIALECT, report_samples
 from tests.report.tables import finding, judged, plan, report, unfit
 
@@ -115,9 +119,31 @@ def test_the_first_rows_are_shown_and_the_others_counted() -> None:
     assert render_text(said, limit=3).count("… and 22 more: --limit 0 shows all") == 2
 
 
+def test_the_first_findings_of_a_cluster_are_shown_and_the_others_counted() -> None:
+    rows = [unfit("a", node, "f", 1, node) for node in range(1, 26)]
+    said = report(judged([plan("a", "BLOCKED")], rows))
+    text = render_text(said)
+    assert text.count("\n   blocker  ") == 20
+    assert "\n            … and 5 more findings: --limit 0 shows all\n" in text
+    assert "Broker 21" not in text
+    text = render_text(said, limit=0)
+    assert text.count("\n   blocker  ") == 25
+    assert "more finding" not in text
+    assert "… and 1 more finding: --limit 0" in render_text(said, limit=24)
+
+
+def test_a_cause_says_what_else_it_holds_back() -> None:
+    of_node = [unfit("a", 1, "metadata.version", 7, 25), unfit("a", 1, "g", 0, 1)]
+    text = render_text(report(judged([plan("a", "BLOCKED")], of_node)))
+    assert "they also hold back g\n" in text
+    rows = [finding("a", "witnesses_disagree", "unknown", feature="g", detail="x")]
+    text = render_text(report(judged([plan("a", "UNKNOWN")], rows)))
+    assert re.search(r"witnesses disagree\n +holds back g\n", text)
+
+
 def test_everything_shows_sources_and_every_cause() -> None:
     text = render_text(report_samples(), limit=0)
-    assert "smaller cause" not in text
+    assert "more cause" not in text
     assert "KIP-1022, Feature dependencies" in text
     assert "… and" not in text
 
@@ -182,6 +208,31 @@ def test_quarantined_lines_are_counted_and_located() -> None:
     )
     text = render_text(summarize(judged([]), run, CATALOGUE, DIALECT))
     assert "10 landing lines: 7 accepted, 2 repeated, 1 quarantined (bronze.landing_line" in text
+
+
+def test_lines_left_out_in_earlier_nights_are_not_forgotten() -> None:
+    rows = tuple(
+        QuarantinedLine(line=f"land/{n}.jsonl:7", reason="kind: none such\x1b[2J") for n in range(3)
+    )
+    run = RunInfo(number=1, as_of=0, quarantine=Quarantine(lines=1205, newest=rows))
+    said = summarize(judged([plan("a", "READY")]), run, CATALOGUE, DIALECT)
+    text = render_text(said)
+    assert re.search(
+        r"\nquarantined +1,205 landing lines of all nights left out\n"
+        r" +land/0\.jsonl:7: kind: none such\\x1b\[2J\n( +land/.*\n){2}"
+        r" +… and 1,202 more: bronze\.landing_line has them all\n",
+        text,
+    )
+    document = json.loads(render_json(said))
+    assert document["run"]["quarantine"]["lines"] == 1205
+    assert document["run"]["quarantine"]["newest"][0]["line"] == "land/0.jsonl:7"
+    one = replace(run, quarantine=Quarantine(lines=1, newest=rows[:1]))
+    text = render_text(summarize(judged([plan("a", "READY")]), one, CATALOGUE, DIALECT))
+    assert "1 landing line of all nights left out" in text
+    assert "more: bronze" not in text
+    none = replace(run, quarantine=Quarantine(lines=0, newest=()))
+    text = render_text(summarize(judged([plan("a", "READY")]), none, CATALOGUE, DIALECT))
+    assert "quarantined" not in text
 
 
 def test_a_file_gets_a_hundred_columns_and_no_colour() -> None:

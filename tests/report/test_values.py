@@ -106,6 +106,26 @@ def test_missing_evidence_is_a_cause_too() -> None:
     ]
 
 
+def test_a_cause_that_unlocks_nothing_alone_goes_behind_one_that_does() -> None:
+    plans = [plan(name, "BLOCKED") for name in "abcde"]
+    rows = [unfit(name, 1, feature, 1, 2) for name in "abc" for feature in ("f", f"x{name}", "y")]
+    rows += [unfit(name, 1, "g", 1, 2) for name in "de"]
+    causes = report(judged(plans, rows)).causes
+    assert [(c.feature, c.clusters, c.alone) for c in causes[:3]] == [
+        ("g", 2, 2),
+        ("f", 3, 0),
+        ("y", 3, 0),
+    ]
+
+
+def test_a_cause_of_many_clusters_goes_before_one_that_unlocks_a_single_cluster() -> None:
+    names = [f"c{n:02}" for n in range(12)]
+    rows = [unfit(name, 1, feature, 1, 2) for name in names for feature in ("f", f"x{name}")]
+    rows.append(unfit("z", 1, "g", 1, 2))
+    causes = report(judged([plan(name, "BLOCKED") for name in [*names, "z"]], rows)).causes
+    assert [(c.feature, c.alone) for c in causes[:2]] == [("f", 0), ("g", 1)]
+
+
 def test_what_unlocks_more_clusters_alone_goes_first() -> None:
     plans = [plan(name, "BLOCKED") for name in "abc"]
     rows = [

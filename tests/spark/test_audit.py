@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from featurelib import planfile
+from featurelib import night_plans, plan_requirements, planfile
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
+from featurelib.core.evidence import Conditions, Waiting
+from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
 from featurelib.fleet import Cluster, Fleet
@@ -33,6 +33,7 @@ from featurelib.spark.judging import (
     with_expected,
 )
 from featurelib.spark.judging import rows_of as rows_in
+from featurelib.spark.parquet import pack
 from featurelib.spark.store import Store
 from featurelib.tables import Table, gold
 from featurelib.tables.bronze import LANDING_LINE
@@ -51,7 +52,9 @@ from tests.spark.nights import (
 pytestmark = pytest.mark.spark
 
 HOUR = 3_600_000_000
-MAX_AGE = 72 * HOUR
+DAY = 24 * HOUR
+MAX_AGE, LONG = 3 * DAY, 1000 * DAY
+FORGOTTEN = "0Dfym0miRVGxC5OFS_ySCg"
 NAMES = ("ghost-broker", "k39-dynamic", "mixed-42-39", "zk-332-ranges", "zk-392-stock")
 GHOST = "h0FOOR_sRsiOiKHch7mH4w"
 BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -68,7 +71,7 @@ def core_says(
     dialect, catalogue = load_dialect("strict"), load_catalogue()
     (batch,) = snapshots.combine_chunks().to_batches()
     said = judge(batch, conditions, catalogue, dialect, severities)
-    plans = planfile.with_texts(said, dialect="strict", catalogue=catalogue.dated)
+    plans = night_plans.with_texts(said, dialect="strict", catalogue=catalogue)
     return replace(said, plans=plans)
 
 
@@ -178,7 +181,14 @@ def put_snapshots(store: Store, rows: pa.Table, run: int) -> None:
 
 
 def run_audit(
-    store: Store, run: int, as_of: int | None = None, fleet: Fleet | None = None
+    store: Store,
+    run: int,
+    as_of: int | None = None,
+    fleet: Fleet | None = None,
+    *,
+    mutes: tuple[Mute, ...] = (),
+    forgotten: int = 0,
+    max_age: int = MAX_AGE,
 ) -> Audited:
     """An audit by a driver that has just started."""
     return audit(
@@ -186,9 +196,11 @@ def run_audit(
         fleet or Fleet(),
         run=run,
         as_of=as_of,
-        max_age=MAX_AGE,
+        max_age=max_age,
         severities={},
         say=lambda _: None,
+        mutes=mutes,
+        forgotten=forgotten,
     )
 
 
@@ -237,7 +249,9 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
         inputs = {str(entry["table"]): entry["version"] for entry in told["inputs"]}  # type: ignore[attr-defined]  # a list of structs
         assert inputs == night.inputs
         then = core_columns(store.read(CLUSTER_SNAPSHOT, inputs["silver.cluster_snapshot"]))
-        again = Conditions(as_of=night.as_of, max_age=MAX_AGE)
+        remembered = waiting_in(store, inputs.get("gold.feature_readiness"))
+        assert bool(remembered) == (night is second)
+        again = Conditions(as_of=night.as_of, max_age=MAX_AGE, waiting=remembered)
         assert tables_of(core_says(then, again)) == tables_of(night.judged)
         assert store.read(LANDING_LINE, inputs["bronze.landing_line"]).count() == len(lines)
 
@@ -247,20 +261,71 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
         run_audit(store, RUN + 1)
 
 
+def waiting_in(store: Store, version: int | None) -> dict[str, dict[str, Waiting]]:
+    """What a night read of the one before, from the table's version that it names."""
+    found: dict[str, dict[str, Waiting]] = {}
+    if version is not None:
+        for row in store.read(gold.FEATURE_READINESS, version).toArrow().to_pylist():
+            if row["ready_since"] is not None:
+                since = round(row["ready_since"].timestamp() * 1_000_000)
+                wait = Waiting(since=since, level=row["finalized_level"])
+                found.setdefault(row["cluster"], {})[row["feature"]] = wait
+    return found
+
+
+def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
+    store: Store,
+) -> None:
+    """The third night's evidence is too old, the fourth's is not: it waited all the while."""
+    put_snapshots(store, fold_samples(sample_lines("k37-forgotten", "ghost-broker")), RUN)
+    first = run_audit(store, RUN, forgotten=14 * DAY)
+    nights = [first.judged]
+    for number, (days, age) in enumerate([(13, LONG), (15, DAY), (16, LONG)], 1):
+        as_of = first.as_of + days * DAY
+        if number == 3:  # it dies before its row in gold.audit_run
+            rows = gold.FEATURE_READINESS.schema.empty_table()
+            store.add(gold.FEATURE_READINESS, pack(gold.FEATURE_READINESS, rows), RUN + 3)
+        run = RUN + number + (number == 3)
+        known = run_audit(store, run, as_of, forgotten=14 * DAY, max_age=age)
+        nights.append(known.judged)
+    forgotten = [
+        [row for row in said.findings.to_pylist() if row["code"] == "finalization_forgotten"]
+        for said in nights
+    ]
+    assert [len(rows) for rows in forgotten[:3]] == [0, 0, 0]
+    assert {row["cluster"] for row in forgotten[3]} == {GHOST, FORGOTTEN}
+    for said in nights:
+        waits = [at for at in said.readiness["ready_since"].to_pylist() if at is not None]
+        assert {round(at.timestamp() * 1_000_000) for at in waits} == {first.as_of}
+    for number, said in enumerate(nights):
+        run = RUN + number + (number == 3)
+        assert rows_of(store.root, gold.FEATURE_READINESS, run=run) == in_order(said.readiness)
+
+
+def test_a_mute_reaches_the_workers_and_the_table(store: Store) -> None:
+    put_snapshots(store, fold_samples(sample_lines("ghost-broker")), RUN)
+    day = date(2099, 12, 31)
+    rule = Mute(code="unsupported_by_node", cluster=GHOST, reason="its disk", until=day)
+    old = Mute(code="ghost_broker", reason="known", until=date(2020, 1, 1))
+    said = run_audit(store, RUN, mutes=(rule, old)).judged
+    rows = {str(row["code"]): row for row in rows_of(store.root, gold.FINDINGS)}
+    assert list(rows.values()) == in_order(said.findings)
+    told = {code: (row["muted"], row["muted_until"]) for code, row in rows.items()}
+    assert told["unsupported_by_node"] == ("its disk", day)
+    assert told["ghost_broker"] == told["mute_expired"] == (None, None)
+    assert said.plans["verdict"].to_pylist() == ["BLOCKED"]
+
+
 def check_plans(audited: Audited) -> None:
     """Every plan reads back, to the same bytes, and its digest is the digest of its meaning."""
     plans = [row for row in audited.judged.plans.to_pylist() if row["steps"]]
     assert plans
     for row in plans:
-        body = json.loads(row["plan"])
-        assert (body["format"], body["version"]) == (planfile.FORMAT, planfile.VERSION)
-        meaning = msgspec.convert(body["meaning"], planfile.Meaning)
-        assert body["digest"] == planfile.digest(meaning)
-        assert planfile.write(meaning) == row["plan"]
-        assert meaning.cluster == row["cluster"]
-        assert meaning.steps == planfile.steps_of(row["steps"])
-        other = msgspec.structs.replace(meaning, cluster="another")
-        assert planfile.digest(other) != body["digest"]
+        plan = planfile.read(row["plan"], row["cluster"])
+        assert planfile.write(plan.meaning, plan.for_people) == row["plan"]
+        assert plan.meaning.cluster == row["cluster"]
+        assert plan.meaning.steps == plan_requirements.steps_of(row["steps"])
+        assert planfile.digest(replace(plan.meaning, cluster="another")) != plan.digest
 
 
 def check_lines(store: Store, audited: Audited, lines: list[bytes]) -> None:
@@ -289,8 +354,9 @@ def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(
     store: Store, samples: pa.Table, table: Table
 ) -> None:
     put_snapshots(store, samples.slice(0, 1), RUN)
-    Store(store.session, store.root).create(replace(table, version=2))
-    with pytest.raises(TableError, match=rf"{table.full_name} .* found 2; nothing was written"):
+    newer = table.version + 1
+    Store(store.session, store.root).create(replace(table, version=newer))
+    with pytest.raises(TableError, match=rf"{table.full_name} .* found {newer}; nothing was writ"):
         run_audit(store, RUN)
     assert open_table(store.root, table).version() == 0
     folders = (Path(store.root.removeprefix("file:")) / "gold").iterdir()

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError, TableError
+from featurelib.spark.audit import read_quarantine
 from featurelib.spark.ingest import (
     IngestCounts,
     ingest,
@@ -229,7 +230,7 @@ def test_the_job_reports_progress_and_ends_with_the_code_of_its_error(
     assert job(*options, str(RUN)) == (
         0,
         f"ingest: reading {landing}, run {RUN}\n"
-        "ingest: 1 new files\n"
+        "ingest: 1 new file\n"
         "ingest: 2 lines = 1 accepted + 0 repeated + 1 quarantined\n"
         f"ingest: quarantined {landing}/a.jsonl:2 not valid JSON at character 1: expecting value, "
         "found not a landing line\n",
@@ -247,3 +248,22 @@ def test_the_job_reports_progress_and_ends_with_the_code_of_its_error(
         code, said = job(*options, str(RUN + 1))
     assert code == 3
     assert "held by audit run" in said
+
+
+def test_quarantined_lines_of_every_night_are_counted_and_the_newest_named(
+    store: Store, tmp_path: Path
+) -> None:
+    landing = land(tmp_path, a=[b"{", b"[]"])
+    run_ingest(store, landing, RUN)
+    land(tmp_path, b=[b"not a line", b"{}", b"{", b""])  # the third is known by now
+    run_ingest(store, landing, RUN + 1)
+    found, newest = read_quarantine(store, 3)
+    assert found == 4
+    assert [line for line, _ in newest] == [
+        f"{landing}/b.jsonl:1",
+        f"{landing}/b.jsonl:2",
+        f"{landing}/a.jsonl:1",
+    ]
+    assert newest[1][1].startswith("kind is missing")
+    assert read_quarantine(store, 4)[0] == read_quarantine(store, 9)[0] == 4
+    assert len(read_quarantine(store, 9)[1]) == 4

@@ -95,7 +95,10 @@ def assert_one_clear_message(ended: Ended, *words: str) -> None:
     assert ended.out == ""
 
 
-def test_a_night_writes_its_files_for_clusters_of_any_name(job: Job, tmp_path: Path) -> None:
+def test_a_night_writes_its_files_for_clusters_of_any_name(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second night takes seven clusters for too many to stand in one file."""
     landing = tmp_path / "landing"
     for number, cluster in enumerate(HOSTILE):
         land(landing, str(number), renamed("zk-332-ranges", cluster))
@@ -113,18 +116,31 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(job: Job, tmp_path: P
     plans = {path: json.loads(path.read_text()) for path in (out / "plans").glob("*.json")}
     assert sorted(plan["meaning"]["cluster"] for plan in plans.values()) == sorted(HOSTILE)
     names = {f"plans/{path.name}" for path in plans}
-    assert files_below(out) == {"report.json", "report.txt", "plans/stale.txt"} | names
+    reports = {f"report.{kind}" for kind in ("json", "txt", "html", "prom")}
+    assert files_below(out) == reports | {"plans/stale.txt"} | names
     assert "1 quarantined" in first.out
 
-    second = job("nightly", *options, "--fail-on", "blocker")
+    with monkeypatch.context() as small:
+        for module in ("featurelib.report.html", "featurelib.cli.pages"):
+            small.setattr(f"{module}.IN_FULL", len(HOSTILE) - 2)
+        second = job("nightly", *options, "--fail-on", "blocker")
     assert (second.code, second.out != "") == (1, True)
     assert "ingest: 0 new files" in second.err
-    assert files_below(out) == {"report.json", "report.txt", "plans/stale.txt"} | names
-    assert job("audit", "--tables", tables, "--as-of", "newest", "--fail-on", "critical").code == 0
+    assert "1 landing line of all nights left out" in second.out
+    pages = {f"clusters/{Path(name).stem}.html" for name in names}
+    assert files_below(out) == reports | {"plans/stale.txt"} | names | pages
+    whole = (out / "report.html").read_text()
+    assert sum(f'href="{page}"' in whole for page in pages) >= 2
+    third = job("audit", *options[2:], "--fail-on", "critical")
+    assert third.code == 0
+    assert files_below(out) == reports | {"plans/stale.txt"} | names
     runs = {row["run"] for row in rows_of(tables, gold.AUDIT_RUN, without=())}
     assert len(runs) == 3
     report = json.loads((out / "report.json").read_text())
     assert {row["plan_file"] for row in report["clusters"]} == names
+    [left_out] = report["run"]["quarantine"]["newest"]
+    assert left_out["line"] == f"{landing}/bad.jsonl:1"
+    assert left_out["reason"].startswith("not valid JSON")
 
 
 def test_a_night_of_nothing_but_bad_lines_says_where_their_reasons_are(
@@ -184,10 +200,12 @@ def test_a_table_of_a_newer_release_stops_the_night_before_its_first_line(
     job: Job, store: Store, tmp_path: Path
 ) -> None:
     landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
-    store.create(replace(gold.FEATURE_READINESS, version=2))
+    newer = replace(gold.FEATURE_READINESS, version=gold.FEATURE_READINESS.version + 1)
+    store.create(newer)
     ended = job("nightly", "--landing", landing, "--tables", store.root)
     assert ended.code == 2
-    assert_one_clear_message(ended, "gold.feature_readiness", "found 2", "nothing was written")
+    found = f"found {newer.version}"
+    assert_one_clear_message(ended, "gold.feature_readiness", found, "nothing was written")
     root = Path(store.root.removeprefix("file:"))
     assert {path.parent.name for path in root.rglob("_delta_log")} == {"feature_readiness"}
 

@@ -1,0 +1,36 @@
+"""featurelib from Python: what a program or a notebook asks for; the commands do the same.
+
+    connect, embedded, open_tables      the cluster it is about, or a whole fleet
+    describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
+    why_not, what_if, range_plot        questions
+    plan, approve, apply                a change, bound to what was seen
+
+A cluster is a text (an id or name of conf/fleet.toml), or what connect, embedded or a table's
+`tables[name]` gives. Errors are of featurelib.errors; a message says what to do next.
+"""
+
+from __future__ import annotations
+
+from featurelib.api.acting import Carried as Carried
+from featurelib.api.acting import apply as apply
+from featurelib.api.acting import embedded as embedded
+from featurelib.api.acting import update_features as update_features
+from featurelib.api.clusters import Embedded as Embedded
+from featurelib.api.clusters import Live as Live
+from featurelib.api.clusters import Stored as Stored
+from featurelib.api.clusters import connect as connect
+from featurelib.api.described import Described as Described
+from featurelib.api.described import describe_features as describe_features
+from featurelib.api.planning import Plan as Plan
+from featurelib.api.planning import approve as approve
+from featurelib.api.planning import plan as plan
+from featurelib.api.questions import range_plot as range_plot
+from featurelib.api.questions import what_if as what_if
+from featurelib.api.questions import why_not as why_not
+from featurelib.api.shown import Answer as Answer
+from featurelib.api.tables import Tables as Tables
+from featurelib.api.tables import open_tables as open_tables
+from featurelib.feature import UpgradeType as UpgradeType
+from featurelib.updates import FeatureResult as FeatureResult
+from featurelib.updates import FeatureUpdate as FeatureUpdate
+from featurelib.updates import UpdateResult as UpdateResult

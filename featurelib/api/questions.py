@@ -1,0 +1,176 @@
+"""Questions about one cluster, asked of a look or of a night's tables, and drawn.
+
+The answers are those of featurelib.questions and the commands; nothing is sent, nothing written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from featurelib.api.clusters import AnyCluster, Chosen, choose
+from featurelib.api.shown import INSTALL, Answer
+from featurelib.cli.asked import Asked
+from featurelib.cli.layout import WIDEST
+from featurelib.cli.what_if import say_changes
+from featurelib.cli.what_if_text import what_if_lines
+from featurelib.cli.why_not import level_asked
+from featurelib.cli.why_not_text import why_not_lines
+from featurelib.core.audit import Judged
+from featurelib.core.dialect import STRICT, load
+from featurelib.errors import ConfigError
+from featurelib.questions.what_if import Changes, Turn, WhatIf
+from featurelib.questions.what_if import what_if as ask_what_if
+from featurelib.questions.why_not import WhyNot
+from featurelib.questions.why_not import why_not as ask_why_not
+from featurelib.report.portrait import portraits
+from featurelib.report.values import RunInfo, summarize
+from featurelib.source import Source
+from featurelib.tables import gold
+
+if TYPE_CHECKING:
+    from featurelib.report.figures import RangePlot
+
+VERDICT = ("verdict", "finalized_level", "target", "ceiling")
+
+
+def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNot]:
+    """Why a level cannot be finalized: every proof, and the smallest change that unlocks it.
+
+        why_not("payments-eu", "metadata.version", "4.1")
+        why_not(tables["ghost-broker"], "metadata.version", 27).frame()
+
+    `level` is a number or, of metadata.version, a name or release. The value has `answer`
+    (blocked, unknown, nothing, finalized), `proofs`, `unknown` and `unlock`; a row is one proof:
+    who refuses, which node, with which range, by which rule. Raises ConfigError, BackendError.
+    """
+    chosen = choose(cluster)
+    asked = _ask(chosen)
+    sight, catalogue = asked.source.sight, chosen.catalogue
+    number = level_asked(sight, feature, str(level), catalogue)
+    found = ask_why_not(sight, feature, number, catalogue)
+    all_of_them = (*found.proofs, *found.unknown)
+    places = asked.places((proof.line_id, proof.seen_at) for proof in all_of_them)
+    lines = why_not_lines(found, asked.name, asked.source.made_from, places, catalogue, WIDEST)
+    rows: list[dict[str, object]] = [
+        {
+            "node": proof.node or None,
+            "feature": proof.feature,
+            "level": proof.level,
+            "min_version": proof.supported[0] if proof.supported else None,
+            "max_version": proof.supported[1] if proof.supported else None,
+            "rule": proof.rule,
+            "judge": proof.judge,
+            "says": proof.message,
+            "source": proof.source,
+            "line": places.get(proof.line_id),
+        }
+        for proof in all_of_them
+    ]
+    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+
+
+def what_if(
+    cluster: AnyCluster,
+    *,
+    nodes: Mapping[int, str] | None = None,
+    remove: Collection[int] = (),
+    add: Mapping[int, str] | None = None,
+    release: str | None = None,
+    finalize: Mapping[str, int | str] | None = None,
+) -> Answer[WhatIf]:
+    """The verdicts before and after nodes run other software, are gone or come, or levels move.
+
+        what_if(tables["ghost-broker"], remove=[2])
+        what_if("payments-eu", nodes={7: "4.1.2"}, finalize={"group.version": 1})
+        what_if("payments-eu", release="4.2")       # every node that runs
+
+    `nodes` and `add` map a node id to a release. The value has `before` and `after`, and what
+    differs; a row is one feature that does. Raises ConfigError for a node or release that is not
+    there, BackendError.
+    """
+    if not (nodes or remove or add or release or finalize):
+        raise ConfigError(
+            "what_if: expected a change, found none. Give nodes, remove, add, release or finalize."
+        )
+    chosen = choose(cluster)
+    asked = _ask(chosen)
+    sight, catalogue = asked.source.sight, chosen.catalogue
+    changes = Changes(
+        nodes=nodes or {},
+        removed=tuple(remove),
+        added=add or {},
+        release=release,
+        finalized={
+            name: level_asked(sight, name, str(level), catalogue)
+            for name, level in (finalize or {}).items()
+        },
+    )
+    found = ask_what_if(sight, changes, asked.terms)
+    said, made_from = say_changes(changes), asked.source.made_from
+    lines = what_if_lines(found, said, asked.name, made_from, catalogue, WIDEST)
+    rows = [_turn_row(turn) for turn in found.turns]
+    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+
+
+def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
+    """Who supports what, drawn: the range plots of the report's page, shown by a notebook.
+
+        range_plot(tables["ghost-broker"])
+        range_plot("payments-eu", ["metadata.version"])
+
+    A bar for each range that nodes have, red where a node is in the way or does not fit; lines
+    where the feature is finalized, could go, and ends. Without `features` all of them. Raises
+    ConfigError for a feature that no node lists, BackendError.
+    """
+    try:
+        from featurelib.report.figures import RangePlot
+        from featurelib.report.plot import draw
+    except ImportError as error:
+        raise ConfigError(f"drawing needs the package jinja2: {INSTALL}") from error
+    chosen = choose(cluster)
+    source = chosen.source()
+    evidence = source.sight.judged.evidence
+    assert evidence is not None
+    [shown] = summarize(
+        _judged(chosen, source),
+        RunInfo(number=0, as_of=source.as_of or source.sight.newest),
+        chosen.catalogue,
+        load(STRICT),
+        inventory=source.fleet,
+    ).clusters
+    plots = draw(shown, portraits(evidence)[source.sight.cluster_id])
+    known = [plot.feature for plot in plots]
+    if strange := sorted(set(features) - set(known)):
+        raise ConfigError(
+            f"range_plot: expected features of {shown.name} ({', '.join(known) or 'none'}), found "
+            f"{', '.join(strange)}."
+        )
+    wanted = tuple(plot for plot in plots if not features or plot.feature in features)
+    return RangePlot(title=f"{shown.name}: {shown.summary}", plots=wanted)
+
+
+def _turn_row(turn: Turn) -> dict[str, object]:
+    """One feature before and after, by what its verdict says."""
+    row: dict[str, object] = {"feature": turn.feature}
+    for when, said in (("before", turn.before), ("after", turn.after)):
+        row |= {f"{key}_{when}": (said or {}).get(key) for key in VERDICT}
+    return row
+
+
+def _ask(chosen: Chosen) -> Asked:
+    source = chosen.source()
+    return Asked(source=source, terms=chosen.terms(source), wanted=chosen.wanted)
+
+
+def _judged(chosen: Chosen, source: Source) -> Judged:
+    """What the night said of the cluster, where the look came from its tables."""
+    if source.lake is None:
+        return source.sight.judged
+    lake, run, cluster = source.lake, chosen.wanted.run, source.sight.cluster_id
+    return Judged(
+        findings=lake.rows(gold.FINDINGS, run=run, cluster=cluster),
+        incompatible=lake.rows(gold.INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
+        readiness=lake.rows(gold.FEATURE_READINESS, run=run, cluster=cluster),
+        plans=lake.rows(gold.UPGRADE_PLANS, run=run, cluster=cluster),
+    )

@@ -1,0 +1,128 @@
+"""One listener is asked everything it can say; what it does not answer is kept as words.
+
+A node has several addresses where it was listed with several listeners: the first that answers
+counts. Lists of a whole cluster are asked of two brokers of each version, not of all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+
+from featurelib.backends.kafka_answers import BROKERS, CONTROLLERS, Answer, Api
+from featurelib.backends.kafka_wire import Talk, Wire
+from featurelib.errors import ProtocolError, UnreachableError
+from featurelib.feature import Role
+
+WITNESSES = 2  # brokers that are asked for a list, of each version of it
+NOT_OFFERED = "the listener does not offer {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One half of one node, and where it listens, as host:port."""
+
+    role: Role
+    node_id: int
+    addresses: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[Role, int]:
+        return self.role, self.node_id
+
+    @property
+    def title(self) -> str:
+        return f"{self.role.text} {self.node_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one half of one node said. `error` says why it could not be asked at all.
+
+    `silent` is request → (when, why there is no answer) of a listener that answered otherwise.
+    """
+
+    target: Target
+    address: str
+    at: datetime
+    error: str | None
+    is_kraft: bool = False
+    answers: tuple[Answer, ...] = ()
+    silent: tuple[tuple[Api, datetime, str], ...] = ()
+
+    def answer(self, api: Api) -> Answer | None:
+        """Its answer to a request, if it gave one without an error."""
+        return next((one for one in self.answers if one.api is api), None)
+
+
+class Share:
+    """Who is asked for lists of the whole cluster: the first few of each version, by count."""
+
+    def __init__(self) -> None:
+        self._answered: Counter[tuple[Api, int | None]] = Counter()
+        self._lock = Lock()
+
+    def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
+        """Whether others have said it already; every controller is asked."""
+        with self._lock:
+            return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
+
+    def note(self, api: Api, version: int) -> None:
+        """One more has said it."""
+        with self._lock:
+            self._answered[api, version] += 1
+
+
+def ask(target: Target, wire: Wire, share: Share) -> Asked:
+    """Everything one half of one node says. Raises ConfigError only."""
+    failed = "no address is known"
+    address = ""
+    for address in target.addresses:
+        try:
+            with wire.connect(address) as talk:
+                return _everything(target, address, talk, share)
+        except (UnreachableError, ProtocolError) as error:
+            failed = str(error)
+    return Asked(target=target, address=address, at=datetime.now(UTC), error=failed)
+
+
+def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked:
+    first = talk.api_versions()
+    if (fault := first.fault) is not None:
+        return Asked(target=target, address=address, at=first.at, error=fault)
+    kind = CONTROLLERS if target.role is Role.CONTROLLER else BROKERS
+    answers = [first]
+    silent: list[tuple[Api, datetime, str]] = []
+    lists: tuple[tuple[Api, Callable[[], Answer]], ...] = (
+        (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
+        (Api.DESCRIBE_QUORUM, talk.describe_quorum),
+    )
+    for api, question in lists:
+        version = talk.version_of(api)
+        if share.is_enough(target, api, version):
+            continue
+        if version is None:
+            silent.append((api, datetime.now(UTC), NOT_OFFERED.format(api.title)))
+            continue
+        try:
+            answer = question()
+        except (UnreachableError, ProtocolError) as error:
+            silent.append((api, datetime.now(UTC), str(error)))
+            continue
+        share.note(api, version)
+        if (fault := answer.fault) is None:
+            answers.append(answer)
+        else:
+            silent.append((api, answer.at, fault))
+    return Asked(
+        target=target,
+        address=address,
+        at=first.at,
+        error=None,
+        is_kraft=talk.is_kraft,
+        answers=tuple(answers),
+        silent=tuple(silent),
+    )

@@ -1,0 +1,195 @@
+"""The one door to kafka-python: one connection to one listener, and requests put on it.
+
+Two steps below its admin client, which asks for Metadata first, chooses its own broker, sends
+updates again by itself and throws away what a listener offers. The socket is ours, so that it is
+closed whatever happens and the handshake of TLS has a time limit. A request is sent once and never
+again; nothing here knows what it means.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_words import words
+from featurelib.backends.security import Credentials
+from featurelib.errors import ConfigError, FeatureLibError, UnreachableError
+
+with warnings.catch_warnings():
+    # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    try:
+        from kafka.net.connection import KafkaConnection
+        from kafka.net.sasl.oauth import AbstractTokenProvider
+        from kafka.net.selector import NetworkSelector
+        from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+        from kafka.protocol.admin import (
+            DescribeClusterRequest,
+            DescribeQuorumRequest,
+            UpdateFeaturesRequest,
+        )
+        from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+        from kafka.version import __version__
+    except ImportError as error:
+        raise ConfigError(
+            "Kafka clusters need the client kafka-python, found none. "
+            "Install it: pip install 'featurelib[kafka]'"
+        ) from error
+
+# Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+LONGEST_ANSWER_BYTES = 100_000_000  # DescribeCluster of a large cluster
+_PAUSE_MS = 50
+
+_SOFTWARE = {
+    "client_software_name": "featurelib-kafka-python",
+    "client_software_version": __version__,
+}
+_CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_ANSWER_BYTES}
+_REQUESTS = {
+    Api.METADATA: MetadataRequest,
+    Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
+    Api.API_VERSIONS: ApiVersionsRequest,
+    Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
+    Api.UPDATE_FEATURES: UpdateFeaturesRequest,
+}
+
+
+class LostError(Exception):
+    """A request was sent, and no answer came: why, in words without secrets."""
+
+
+class Connection:
+    """One open, authenticated connection, to be closed; one thread at a time.
+
+    `offered` is API key → (lowest, highest version). Raises UnreachableError, ConfigError.
+    """
+
+    def __init__(self, address: str, credentials: Credentials, timeout_ms: int) -> None:
+        self.address, self._credentials, self._timeout_ms = address, credentials, timeout_ms
+        settings = credentials.settings()
+        if (token := credentials.token) is not None:
+            settings["sasl_oauth_token_provider"] = _TokenProvider(token)
+        self._net = NetworkSelector()
+        self._socket: socket.socket | None = None
+        self._connection: Any = KafkaConnection(
+            self._net, node_id=address, **_CLIENT, **_SOFTWARE, **settings
+        )
+        try:
+            self._open()
+            offered = self._connection.broker_version_data.api_versions
+        except FeatureLibError:
+            self.close()
+            raise
+        except Exception as error:  # mechanisms raise what they like
+            self.close()
+            raise UnreachableError(f"{address}: {words(error, credentials, timeout_ms)}") from None
+        self.offered: dict[int, tuple[int, int]] = dict(offered)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+        self._net.close()
+        if self._socket is not None:
+            self._socket.close()
+
+    def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
+        """Send once and give the answer. `more_ms` is what the request itself may take.
+
+        Raises UnreachableError if nothing was sent, LostError if no answer came.
+        """
+        request, wait_ms = _request(api, version, fields), self._timeout_ms + more_ms
+        self._net.run(self._unthrottled)
+        if not self._connection.connected or self._connection.paused:
+            raise UnreachableError(
+                f"{self.address}: expected an open connection to send {api.title}, found it "
+                "closed or throttled. Nothing was sent."
+            )
+
+        async def answered() -> Any:
+            return await self._connection.send_request(request, request_timeout_ms=wait_ms)
+
+        try:
+            return self._net.run(answered)
+        except Exception as error:
+            raise LostError(words(error, self._credentials, wait_ms)) from None
+
+    def _open(self) -> None:
+        """Connected, authenticated, and told what the listener offers."""
+        host, _, port = self.address.rpartition(":")
+        host, limit = host.strip("[]"), self._timeout_ms / 1000
+        self._socket = socket.create_connection((host, int(port)), limit)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = _PlainTransport
+        if (context := self._credentials.tls()) is not None:
+            self._socket = context.wrap_socket(self._socket, server_hostname=host.rstrip("."))
+            transport = _SecuredTransport
+        self._socket.setblocking(False)
+        self._connection.connection_made(transport(self._net, self._socket, host=host))
+
+        async def initialized() -> None:
+            await self._connection.initialize(timeout_at=time.monotonic() + limit)
+            await self._connection.init_future
+
+        self._net.run(initialized)
+
+    async def _unthrottled(self) -> None:
+        """Wait as long as a listener asks for a pause, at most the time limit."""
+        for _ in range(self._timeout_ms // _PAUSE_MS):
+            if not self._connection.paused or not self._connection.connected:
+                break
+            await self._net.sleep(_PAUSE_MS / 1000)
+
+
+def _request(api: Api, version: int, fields: dict[str, object]) -> Any:
+    """A request of exactly this version; lists of plain values become the client's classes."""
+    if api is Api.API_VERSIONS:
+        fields = {**_SOFTWARE}
+    elif api is Api.DESCRIBE_QUORUM:
+        topic = DescribeQuorumRequest.TopicData
+        partition = topic.PartitionData(partition_index=0)
+        fields = {"topics": [topic(topic_name=fields["topic"], partitions=[partition])]}
+    elif api is Api.UPDATE_FEATURES:
+        updates: Any = fields["feature_updates"]
+        update = UpdateFeaturesRequest.FeatureUpdateKey
+        fields = {**fields, "feature_updates": [update(**one) for one in updates]}
+    return _REQUESTS[api](version=version, **fields)
+
+
+class _LastWords:
+    """What came together with the end of a connection is heard before the end is.
+
+    The client throws it away: a refused password, the answer of a controller that then stops.
+    """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]  # of the class it is mixed into
+        return (data, None) if data else (data, error)
+
+
+class _PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
+    """Over an open socket."""
+
+
+class _SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # as above
+    """Over a socket whose handshake of TLS is done."""
+
+    def __init__(self, net: NetworkSelector, secured: socket.socket, host: str) -> None:
+        KafkaTCPTransport.__init__(self, net, secured, host=host)
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
+    """OAUTHBEARER's token, fetched newly for each connection."""
+
+    def __init__(self, fetch: Callable[[], str]) -> None:
+        super().__init__()
+        self._fetch = fetch
+
+    def token(self) -> str:
+        return self._fetch()

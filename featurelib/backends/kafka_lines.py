@@ -1,0 +1,69 @@
+"""What was heard, as landing lines: docs/landing.md says what each kind holds.
+
+Lines come in an order that does not depend on who answered first. What is not in a landing line is
+left out: addresses of clients, throttle times, and whatever a later version may add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from featurelib.backends.kafka_answers import Answer, Api
+from featurelib.backends.kafka_asking import NOT_OFFERED, Asked
+from featurelib.backends.kafka_wire import ASKED_API_VERSIONS, SHOWS_FENCED_FROM
+
+_KINDS = {Api.DESCRIBE_CLUSTER: "describe_cluster", Api.DESCRIBE_QUORUM: "describe_quorum"}
+_FEATURES = ("error_code", "supported_features", "finalized_features_epoch", "finalized_features")
+_SOMETIMES = ("zk_migration_ready", "api_keys")
+
+
+def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
+    """Every line of one half of one node."""
+    target = asked.target
+    who = {
+        "node_id": target.node_id,
+        "role": target.role.text,
+        "endpoint": asked.address,
+        "asked_version": ASKED_API_VERSIONS,
+    }
+    for answer in asked.answers:
+        if answer.api is Api.API_VERSIONS:
+            said = {key: answer.body[key] for key in _FEATURES}
+            said |= {key: answer.body[key] for key in _SOMETIMES if key in answer.body}
+            said |= {"answered_version": answer.version}
+            yield line("api_versions", cluster_id, answer.at, **who, **said)
+        else:
+            yield _list_line(asked, answer, cluster_id)
+    if asked.error is not None:
+        yield line("api_versions", cluster_id, asked.at, **who, error=asked.error)
+    for api, at, why in asked.silent:
+        not_offered = why == NOT_OFFERED.format(api.title)
+        if not_offered and not asked.is_kraft:
+            continue  # ZooKeeper mode has no quorum, and 2.7 no DescribeCluster
+        key = "why" if not_offered else "error"
+        where = {"asked_node": target.node_id, "listener": target.role.text}
+        yield line(_KINDS[api], cluster_id, at, **where, **{key: why})
+
+
+def _list_line(asked: Asked, answer: Answer, cluster_id: str) -> bytes:
+    version, body = answer.version, dict(answer.body)
+    said: dict[str, object] = {
+        "asked_node": asked.target.node_id,
+        "listener": asked.target.role.text,
+        "version": version,
+    }
+    if answer.api is Api.DESCRIBE_CLUSTER:
+        body.pop("authorized_operations", None)  # never asked for
+        said["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
+        said["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
+    return line(_KINDS[answer.api], cluster_id, answer.at, **said, answer=body)
+
+
+def line(kind: str, cluster_id: str, at: datetime, **content: object) -> bytes:
+    """One landing line, without its line end."""
+    time = at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    head = {"kind": kind, "cluster_id": cluster_id, "observed_at": time}
+    return msgspec.json.encode(head | content)

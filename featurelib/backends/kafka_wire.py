@@ -1,0 +1,164 @@
+"""What a listener is asked, and in which version: the highest both sides know.
+
+Versions are chosen here and nowhere else, because the client leaves out without a word what a
+version lacks, a request to validate among it. An update that was sent and not answered is
+OutcomeUnknownError; whatever fails before is UnreachableError, and nothing was sent.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from featurelib.backends.kafka_answers import (
+    METADATA_TOPIC,
+    UNSUPPORTED_VERSION,
+    Answer,
+    Api,
+)
+from featurelib.backends.kafka_client import Connection, LostError
+from featurelib.backends.security import Credentials
+from featurelib.core.planned import Step
+from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
+from featurelib.feature import UpgradeType
+
+# Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3.
+VERSIONS = {
+    Api.METADATA: (2, 12),
+    Api.API_VERSIONS: (3, 4),
+    Api.DESCRIBE_QUORUM: (0, 2),
+    Api.UPDATE_FEATURES: (0, 2),
+    Api.DESCRIBE_CLUSTER: (0, 2),
+}
+ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
+VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
+SHOWS_FENCED_FROM = 2  # DescribeCluster
+
+
+class Wire:
+    """How listeners are connected to; `timeout` in seconds, to connect and again to answer."""
+
+    def __init__(self, credentials: Credentials, timeout: float) -> None:
+        self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
+
+    def connect(self, address: str) -> Talk:
+        """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
+        return Talk(Connection(address, self._credentials, self._timeout_ms))
+
+
+class Talk:
+    """One connection to one listener and what it is asked; close it when done."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return self._connection.address
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
+        return Api.DESCRIBE_QUORUM in self._connection.offered
+
+    def version_of(self, api: Api) -> int | None:
+        """The highest version both sides know; None where there is none."""
+        low, high = VERSIONS[api]
+        offered_low, offered_high = self._connection.offered.get(api, (0, -1))
+        version = min(high, offered_high)
+        return version if version >= max(low, offered_low) else None
+
+    def api_versions(self) -> Answer:
+        """ApiVersions, in a lower version where the highest is not understood."""
+        low, high = VERSIONS[Api.API_VERSIONS]
+        for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
+            answer = self._ask(Api.API_VERSIONS, version)
+            if answer.code != UNSUPPORTED_VERSION:
+                break
+        return answer
+
+    def metadata(self) -> Answer:
+        """Metadata without topics: the live brokers."""
+        return self._ask(Api.METADATA, self._require(Api.METADATA), topics=[])
+
+    def describe_cluster(self, endpoint_type: int) -> Answer:
+        """DescribeCluster of brokers, fenced ones too where that exists, or of controllers."""
+        version = self._require(Api.DESCRIBE_CLUSTER)
+        return self._ask(
+            Api.DESCRIBE_CLUSTER,
+            version,
+            endpoint_type=endpoint_type,
+            include_fenced_brokers=version >= SHOWS_FENCED_FROM,
+        )
+
+    def describe_quorum(self) -> Answer:
+        """DescribeQuorum of the metadata quorum."""
+        version = self._require(Api.DESCRIBE_QUORUM)
+        return self._ask(Api.DESCRIBE_QUORUM, version, topic=METADATA_TOPIC)
+
+    def update_features(self, step: Step, *, validate_only: bool) -> Answer:
+        """UpdateFeatures, sent once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
+        version = self._require(Api.UPDATE_FEATURES)
+        if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
+            raise RefusedError(
+                f"{self.address}: expected a controller that validates without "
+                "writing, found one that would apply the request (ZooKeeper mode). Nothing was "
+                "sent. Leave out --validate-only."
+            )
+        fields: dict[str, object] = {
+            "timeout_ms": step.timeout_ms,
+            "validate_only": validate_only,
+            "feature_updates": [
+                {
+                    "feature": update.feature,
+                    "max_version_level": update.to_level,
+                    "upgrade_type": int(UpgradeType[update.upgrade_type]),
+                    "allow_downgrade": update.upgrade_type != UpgradeType.UPGRADE.name,
+                }
+                for update in step.updates
+            ],
+        }
+        try:
+            return self._send(Api.UPDATE_FEATURES, version, fields, step.timeout_ms)
+        except LostError as lost:
+            if validate_only:  # nothing would have been written
+                raise UnreachableError(f"{self.address}: {lost}") from None
+            raise OutcomeUnknownError(
+                f"{self.address}: {lost}. UpdateFeatures was sent and no answer came, "
+                "so it may have been applied. Run: featurelib resume"
+            ) from None
+
+    def _ask(self, api: Api, version: int, **fields: object) -> Answer:
+        try:
+            return self._send(api, version, fields)
+        except LostError as lost:
+            raise UnreachableError(f"{self.address}: {lost}") from None
+
+    def _send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Answer:
+        said = self._connection.send(api, version, fields, more_ms)
+        return Answer(api=api, version=said.version, at=datetime.now(UTC), body=said.to_dict())
+
+    def _require(self, api: Api) -> int:
+        version = self.version_of(api)
+        if version is None:
+            low, high = VERSIONS[api]
+            offered = self._connection.offered.get(api)
+            found = "none" if offered is None else f"{offered[0]} to {offered[1]}"
+            raise RefusedError(
+                f"{self.address}: expected {api.title} in a version from {low} to "
+                f"{high}, found {found}. Nothing was sent."
+            )
+        return version

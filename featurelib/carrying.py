@@ -1,0 +1,247 @@
+"""One go at an approved plan, under the cluster's lock: look, decide, validate, send, look again.
+
+It ends at the first step that is not applied, or that some node does not report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+
+from featurelib.core.decide import NothingToDo, Refuse, Send, decide
+from featurelib.core.dialect import load
+from featurelib.core.ending import Ending, Rehearsed, Unknown, Validated, conclude
+from featurelib.core.ending import NothingToDo as NothingWasToDo
+from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
+from featurelib.core.planned import Meaning, Step
+from featurelib.core.reply import NO_ERROR
+from featurelib.errors import (
+    FeatureLibError,
+    OutcomeUnknownError,
+    RefusedError,
+    StalePlanError,
+    UnreachableError,
+)
+from featurelib.journal import Entry, Intent, Journal, Lock
+from featurelib.looking import Look, Watcher
+from featurelib.planfile import digest
+from featurelib.sending import Sent, Waits, send
+
+
+class Mode(Enum):
+    """How far to go."""
+
+    SEND = "send"
+    VALIDATE = "validate"  # ask the controller, where it then writes nothing
+    REHEARSE = "rehearse"  # send nothing at all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A plan and the word for it. `check_approval` gives what the approval is known by, as of a
+    time, or raises ApprovalError; it is asked before each request. `reach` are the options that
+    choose the cluster, for the next command a message names."""
+
+    plan: Meaning
+    check_approval: Callable[[datetime], str]
+    mode: Mode = Mode.SEND
+    command: str = "featurelib apply"
+    reach: str = ""
+    waits: Waits = field(default_factory=Waits)
+
+
+def _carried_out(entries: list[Entry]) -> int:
+    """How many steps of a plan are known to be applied, from the first on without a gap."""
+    fates = {entry.intent.position: entry.fate for entry in entries}
+    count = 0
+    while fates.get(count) is Fate.APPLIED:
+        count += 1
+    return count
+
+
+class Run:
+    """One go at a plan."""
+
+    def __init__(
+        self, order: Order, watcher: Watcher, journal: Journal, lock: Lock, used: list[Entry]
+    ) -> None:
+        self._order, self._watcher, self._journal, self._lock = order, watcher, journal, lock
+        self._plan, self._digest, self._used = order.plan, digest(order.plan), used
+        self._before = _carried_out(used)
+        self._steps: list[StepOutcome] = []
+
+    def carry_out(self) -> Ending:
+        look: Look | None = self._watcher.look()
+        position = self._before
+        while True:
+            try:
+                if look is None:
+                    look = self._watcher.look(self._plan.cluster)
+                step = self._next(look, position)
+                if isinstance(step, Ending):
+                    return step
+                intent = self._intent(step, position)
+                moves = ", ".join(f"{u.feature} {u.to_level}" for u in step.updates)
+                self._watcher.say(f"sending step {position + 1} of {intent.total}: {moves}")
+                sent = self._send(intent, look)
+            except OutcomeUnknownError:
+                raise
+            except KeyboardInterrupt:  # between two requests
+                if not self._steps:
+                    raise
+                return self._end("interrupted")
+            except FeatureLibError as error:  # nothing of this step was sent
+                if not self._steps:
+                    raise
+                return self._end(str(error))
+            if sent.unwritten:
+                return self._unwritten(sent.unwritten)
+            position += 1
+            if sent.result.fate is not Fate.APPLIED or sent.result.late:
+                return self._end()
+            if position == len(self._plan.steps):
+                return self._end()
+            look = sent.look
+
+    def _send(self, intent: Intent, look: Look) -> Sent:
+        """Send the request, and take up what became of it before anything can interrupt again."""
+        try:
+            sent = send(self._watcher, self._journal, self._lock, intent, look, self._order.waits)
+            self._steps.append(sent.result)
+        except KeyboardInterrupt as error:
+            raise OutcomeUnknownError(
+                f"interrupted while request {intent.position + 1} of {intent.total} was being "
+                "sent: it may have been applied. "
+                f"Look: featurelib resume {intent.reach}".rstrip()
+            ) from error
+        return sent
+
+    def _next(self, look: Look, position: int) -> Step | Ending:
+        """The step to send, looked at, judged, allowed and validated; or how this run ends."""
+        plan, order = self._plan, self._order
+        found = self._watcher.found(look, plan, plan.steps[position:])
+        decision = decide(plan, position, found)
+        if isinstance(decision, Refuse):
+            raise self._stale(decision)
+        if isinstance(decision, NothingToDo):
+            if self._steps:
+                return self._end("the other levels are there already: somebody else wrote them")
+            return self._of(NothingWasToDo)
+        assert isinstance(decision, Send)
+        if order.mode is Mode.REHEARSE:
+            return self._of(Rehearsed)
+        refused = self._validate(look, decision.step, position)
+        if refused is not None:
+            self._steps.append(refused)
+            return self._end()
+        if order.mode is Mode.VALIDATE:
+            return self._of(Validated)
+        return decision.step
+
+    def _stale(self, decision: Refuse) -> RefusedError:
+        reasons = "".join(f"\n  {reason.text}" for reason in decision.reasons)
+        evidence = [reason for reason in decision.reasons if reason.what != "judged again"]
+        kind = StalePlanError if evidence else RefusedError
+        told = ""
+        if self._before:
+            numbers = ", ".join(str(entry.number) for entry in self._used)
+            told = (
+                f"\n  With this approval {self._before} of {len(self._plan.steps)} steps were "
+                f"applied before (journal entry {numbers}); what they wrote is expected."
+            )
+        overlay = any(reason.what == "catalogue" for reason in evidence)
+        hint = " Or judge by the same catalogue, with --overlay FILE." if overlay else ""
+        what = "is not as the plan expects it" if evidence else "would refuse the plan now"
+        raise kind(
+            f"cluster {self._plan.cluster} {what}. Nothing was sent.{reasons}{told}\n"
+            f"Make a new plan: featurelib plan {self._order.reach or 'CLUSTER'} …{hint}"
+        )
+
+    def _validate(self, look: Look, step: Step, position: int) -> StepOutcome | None:
+        """What the controller says against a step, asked without writing; None = nothing, or it
+        cannot be asked."""
+        abilities = self._watcher.backend.abilities()
+        honoured = all(load(name).can.validate_only == "honoured" for name in look.sight.dialects)
+        if abilities.mode == "zk" or not abilities.validate_only or not honoured:
+            text = "This controller would apply a request to validate, so it is not asked to."
+            if self._order.mode is Mode.VALIDATE:
+                raise RefusedError(
+                    f"--validate-only: expected a controller that validates without writing. "
+                    f"{text} Nothing was sent. Use --dry-run."
+                )
+            if not self._steps:
+                self._watcher.say(text)
+            return None
+        self._watcher.say(f"asking the controller to validate step {position + 1}")
+        try:
+            heard = Heard(reply=self._watcher.backend.update(step, validate_only=True))
+        except OutcomeUnknownError as error:  # a request to validate writes nothing
+            raise UnreachableError(
+                f"the controller did not answer a request to validate: {error} Nothing was written."
+            ) from error
+        codes = [heard.of(update.feature)[0] for update in step.updates]
+        if all(code == NO_ERROR for code in codes):
+            return None
+        return _refused(step, position, heard)
+
+    def _intent(self, step: Step, position: int) -> Intent:
+        now = datetime.now(UTC)
+        plan, waits = self._plan, self._order.waits
+        return Intent(
+            cluster=plan.cluster,
+            where=self._watcher.backend.where,
+            reach=self._order.reach,
+            plan=self._digest,
+            approval=self._order.check_approval(now),
+            position=position,
+            total=len(plan.steps),
+            step=step,
+            who=self._lock.who,
+            at=waits.clock(),
+            over_at=waits.over_at(step),
+        )
+
+    def _of(self, kind: type[Ending]) -> Ending:
+        return kind(
+            cluster=self._plan.cluster,
+            plan=self._digest,
+            total=len(self._plan.steps),
+            before=self._before,
+        )
+
+    def _end(self, *reasons: str) -> Ending:
+        return conclude(
+            cluster=self._plan.cluster,
+            plan=self._digest,
+            total=len(self._plan.steps),
+            before=self._before,
+            steps=tuple(self._steps),
+            reasons=reasons,
+        )
+
+    def _unwritten(self, why: str) -> Ending:
+        """What became of the request is known here, and nowhere else: so it stays open."""
+        return Unknown(
+            cluster=self._plan.cluster,
+            plan=self._digest,
+            total=len(self._plan.steps),
+            before=self._before,
+            steps=tuple(self._steps),
+            reasons=(f"what became of the last request could not be written down: {why}",),
+        )
+
+
+def _refused(step: Step, position: int, heard: Heard) -> StepOutcome:
+    """What a controller refused to validate: nothing of it was written."""
+    updates = []
+    for update in step.updates:
+        code, message = heard.of(update.feature)
+        fate = Fate.NOT_APPLIED if code == NO_ERROR else Fate.REJECTED
+        updates.append(
+            UpdateOutcome(
+                update=update, fate=fate, code=code, message=message, level=update.from_level
+            )
+        )
+    return StepOutcome(position=position, updates=tuple(updates))

@@ -1,0 +1,183 @@
+"""`featurelib apply`: carries out one approved plan on one cluster, and says what is true then.
+
+What is read of the plan is what its digest covers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from shlex import join, quote
+from typing import Annotated
+
+import typer
+
+from featurelib import planfile
+from featurelib.backends.opening import TIMEOUT_SECONDS
+from featurelib.cli.applying import Shown
+from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.entrance import say
+from featurelib.cli.interrupt import INTERRUPTED
+from featurelib.cli.journal import JournalFile, journal_path
+from featurelib.cli.reach import (
+    Bootstrap,
+    Controllers,
+    EmbeddedFile,
+    FleetFile,
+    Reached,
+    Timeout,
+    Zookeeper,
+    reach,
+)
+from featurelib.cli.settings import ConfigFile, open_settings
+from featurelib.controller import Mode, Order, apply
+from featurelib.core.ending import Ending
+from featurelib.ending_words import sentence
+from featurelib.errors import ConfigError, FeatureLibError
+from featurelib.journal import Journal
+from featurelib.looking import Watcher
+from featurelib.planfile import PlanFile
+from featurelib.sending import NODES_SECONDS, Waits
+from featurelib.settings import Settings
+
+PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
+ApprovalFile = Annotated[
+    str | None,
+    typer.Option("--approval", metavar="FILE", help="What featurelib approve wrote for this plan."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Look and judge; send nothing at all.")]
+ValidateOnly = Annotated[
+    bool,
+    typer.Option(
+        "--validate-only", help="Let the controller judge too, where it then writes nothing."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        max=3600,
+        help="How long nodes may take to report a level after a step.",
+    ),
+]
+
+
+def apply_command(
+    plan: PlanPath,
+    approval: ApprovalFile = None,
+    dry_run: DryRun = False,
+    validate_only: ValidateOnly = False,
+    yes: Yes = False,
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    zookeeper: Zookeeper = None,
+    file: EmbeddedFile = None,
+    fleet: FleetFile = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    wait: Wait = NODES_SECONDS,
+    journal: JournalFile = None,
+    config: ConfigFile = None,
+    overlay: OverlayFile = None,
+    as_json: Json = False,
+) -> int:
+    """Carry out an approved plan on its cluster.
+
+    The cluster is the plan's, as the inventory reaches it, unless addresses are given. It is looked
+    at again first: if anything is not as the plan saw it, nothing is sent. Then one request a step
+    goes to the controller, and each is looked after until every node reports it.
+
+    \b
+        featurelib apply payments.json --approval payments.approval.json
+        featurelib apply payments.json --dry-run --bootstrap kafka-1:9092
+
+    Exit codes: 0 applied, or nothing to do; 1 stopped part of the way, or not every node reports
+    it; 2 usage; 3 refused, nothing written; 4 outcome unknown, run featurelib resume; 5 could not
+    look.
+    """
+    mode = _mode(dry_run=dry_run, validate_only=validate_only)
+    settings, catalogue = open_settings(config), open_catalogue(overlay)
+    made = planfile.read(_read(plan, "a plan file"), plan)
+    ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
+    cluster = None if any((*ways.values(), file)) else made.meaning.cluster
+    reached = reach(cluster, catalogue, fleet=fleet, file=file, timeout=timeout, **ways)
+    order = Order(
+        plan=made.meaning,
+        check_approval=_checker(made, approval, settings, mode),
+        mode=mode,
+        command=join(["featurelib", *sys.argv[1:]]),
+        reach=_options(made.meaning.cluster, file, ways),
+        waits=Waits(nodes=wait),
+    )
+    shown = Shown(made=made, reached=reached, as_json=as_json)
+    if mode is Mode.SEND:
+        shown.ask(yes=yes)
+    try:
+        ending = _carry_out(order, reached, settings, journal_path(journal))
+    except FeatureLibError as error:
+        shown.refused(error)
+        raise
+    except KeyboardInterrupt:
+        say("error: interrupted; nothing was sent by this run")
+        return INTERRUPTED
+    shown.ended(ending, sentence(ending, catalogue, name=shown.name, reach=order.reach))
+    return ending.exit_code
+
+
+def _mode(*, dry_run: bool, validate_only: bool) -> Mode:
+    if dry_run and validate_only:
+        raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
+    return Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
+
+
+def _read(path: str, what: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: expected {what}, found: {error.strerror}.") from error
+
+
+def _checker(
+    made: PlanFile, approval: str | None, settings: Settings, mode: Mode
+) -> Callable[[datetime], str]:
+    """What says whether the plan is approved, as of a time. Only what sends needs an approval."""
+    if approval is None:
+        if mode is Mode.SEND:
+            raise ConfigError(
+                "expected --approval FILE, found none. Write one: "
+                "featurelib approve PLAN --expires 24h"
+            )
+        return lambda now: ""
+    from featurelib.signing import checker
+
+    return checker(made, _read(approval, "an approval"), settings=settings, where=approval)
+
+
+def _options(cluster: str, file: str | None, ways: dict[str, str | None]) -> str:
+    """The options that reach this cluster again, from any folder."""
+    given = ways | {"file": str(Path(file).absolute()) if file else None}
+    words = [f"--{name} {quote(text)}" for name, text in given.items() if text]
+    return " ".join(words) or quote(cluster)
+
+
+def _carry_out(order: Order, reached: Reached, settings: Settings, path: Path) -> Ending:
+    opened = Journal(path)
+    try:
+        backend = reached.open()
+        try:
+            watcher = Watcher(
+                backend=backend,
+                catalogue=reached.catalogue,
+                fleet=reached.fleet,
+                max_age=settings.max_age,
+                say=say,
+            )
+            return apply(order, watcher, opened)
+        finally:
+            backend.close()
+    finally:
+        opened.close()

@@ -1,0 +1,112 @@
+"""What `featurelib apply` shows: the plan before it asks, a line an update, one sentence after.
+
+Text goes to stdout; with JSON one object does, and what is asked goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from featurelib.cli.asking import confirm
+from featurelib.cli.entrance import say
+from featurelib.cli.journal import results_as_json
+from featurelib.cli.reach import Reached
+from featurelib.core.ending import Ending, NothingToDo, Unknown
+from featurelib.ending_words import move_text, update_line, warnings
+from featurelib.errors import BackendError, FeatureLibError, InputError, OutcomeUnknownError
+from featurelib.planfile import PlanFile
+from featurelib.report.clean import clean
+
+# What an error before anything was sent is called, where it is no refusal.
+_WORDS = {
+    InputError.exit_code: "usage",
+    OutcomeUnknownError.exit_code: Unknown.word,
+    BackendError.exit_code: "could not look",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One plan, and the cluster it is for."""
+
+    made: PlanFile
+    reached: Reached
+    as_json: bool
+
+    @property
+    def name(self) -> str:
+        """What people call the cluster, with its id."""
+        cluster = clean(self.made.meaning.cluster)
+        title = clean(self.reached.entry_of(self.made.meaning.cluster).title or cluster)
+        return cluster if title == cluster else f"{title} ({cluster})"
+
+    def ask(self, *, yes: bool) -> None:
+        """What would be done, and what cannot be taken back; then the question."""
+        plan, show = self.made.meaning, say if self.as_json else print
+        show(f"plan {self.made.digest} ({clean(plan.intent)}) for cluster {self.name}")
+        for position, step in enumerate(plan.steps, start=1):
+            show(f"step {position} of {len(plan.steps)}:")
+            for update in step.updates:
+                show(f"  {move_text(update, self.reached.catalogue)}")
+        for warning in warnings(plan, self.reached.catalogue):
+            show(f"! {warning}")
+        confirm(f"Apply this plan to cluster {self.name}?", yes=yes)
+
+    def refused(self, error: FeatureLibError) -> None:
+        """What ended it before anything was sent, for a program; people are told on stderr."""
+        if self.as_json:
+            word = _WORDS.get(error.exit_code, "refused")
+            self._print_json(word, error.exit_code, str(error))
+
+    def ended(self, ending: Ending, says: str) -> None:
+        """What became of it."""
+        if self.as_json:
+            self._print_json(ending.word, ending.exit_code, says, ending)
+            return
+        if not isinstance(ending, NothingToDo):
+            print("\n".join(self._lines(ending)))
+        print(says)
+
+    def _lines(self, ending: Ending) -> list[str]:
+        """One line an update, in KIP-584's form: with its result, or without if it was not sent."""
+        results = {
+            (step.position, outcome.update.feature): outcome
+            for step in ending.steps
+            for outcome in step.updates
+        }
+        lines = []
+        for position, step in enumerate(self.made.meaning.steps):
+            for update in step.updates:
+                outcome = results.get((position, update.feature))
+                line = update_line(update, outcome)
+                if outcome is None and ending.steps:
+                    line += " Result: " + ("OK, before" if position < ending.before else "NOT SENT")
+                lines.append(line)
+        return lines
+
+    def _print_json(self, word: str, code: int, says: str, ending: Ending | None = None) -> None:
+        plan = self.made.meaning
+        document = {
+            "version": 1,
+            "cluster": plan.cluster,
+            "name": self.reached.entry_of(plan.cluster).title,
+            "plan": self.made.digest,
+            "outcome": word,
+            "exit_code": code,
+            "says": says,
+            "steps": len(plan.steps),
+            "applied_before": ending.before if ending else 0,
+            "requests": [
+                {
+                    "step": step.position + 1,
+                    "outcome": step.fate.value,
+                    "nodes_asked": step.asked,
+                    "nodes_late": list(step.late),
+                    "updates": results_as_json(step.updates),
+                }
+                for step in (ending.steps if ending else ())
+            ],
+            "reasons": list(ending.reasons) if ending else [],
+        }
+        print(json.dumps(document, indent=2, ensure_ascii=False))

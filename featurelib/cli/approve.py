@@ -1,0 +1,209 @@
+"""`featurelib approve`: shows what a plan does, and writes down who lets it be applied until when.
+
+What is written was checked as `featurelib apply` will check it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import msgspec
+import typer
+
+from featurelib import approval as form
+from featurelib import planfile
+from featurelib.approval import Approval, say_span
+from featurelib.cli.approving import describe, updates_of
+from featurelib.cli.asking import at_terminal, confirm
+from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.entrance import say
+from featurelib.cli.settings import ConfigFile, open_settings
+from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
+from featurelib.settings import Settings
+from featurelib.signing import agent_key, check_approval, sign
+
+SPAN = re.compile("([0-9]{1,5})([mhd])")
+UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
+Expires = Annotated[
+    str, typer.Option("--expires", metavar="TIME", help="How long it holds: 30m, 24h, 2d.")
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="The SSH key to sign with: private, or public if an agent or a hardware key holds the "
+        "other half. Default: no signature.",
+    ),
+]
+Agent = Annotated[
+    bool, typer.Option("--agent", help="Sign with ssh-agent: its only key, or the one of --key.")
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by", metavar="NAME", help="Who approves, as in allowed_signers. Default: the login name."
+    ),
+]
+Reason = Annotated[
+    str | None,
+    typer.Option("--reason", metavar="TEXT", help="Why, or a ticket. It is signed too."),
+]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", metavar="FILE", help="Default: PLAN's name with .approval.json."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def approve(
+    plan: PlanPath,
+    expires: Expires,
+    key: Key = None,
+    agent: Agent = False,
+    by: By = None,
+    reason: Reason = None,
+    out: Out = None,
+    yes: Yes = False,
+    config: ConfigFile = None,
+    overlay: OverlayFile = None,
+    as_json: Json = False,
+) -> int:
+    """Let a plan be applied, until a time.
+
+    The approval is a file beside the plan.
+
+    It shows each step, what goes down, what is deleted, and from where on there is no way back.
+    The approval names the plan's digest: of a plan that is changed afterwards it is none.
+
+    \b
+        featurelib approve payments.json --expires 24h --reason CHG-17
+        featurelib approve payments.json --expires 2h --key ~/.ssh/id_ed25519 --by ann@example.com
+
+    Whether a signature is needed, and whose counts, conf/audit.toml says. Exit codes: 0 done,
+    2 usage, 3 refused, nothing written.
+    """
+    span = _parse_span(expires)
+    settings, catalogue = open_settings(config), open_catalogue(overlay)
+    text = _read(plan)
+    file = planfile.read(text, plan)
+    target = _choose_out(plan, out)
+    now = datetime.now(UTC)
+    _expect_allowed(span, settings, signed=agent or key is not None)
+    approval = form.approve(
+        file.meaning, by=by or _login_name(), at=now, expires=span, reason=reason
+    )
+    show: Callable[[str], None] = say if as_json else print
+    for line in describe(file.meaning, file.digest, approval, catalogue):
+        show(line)
+    confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
+    signature = _sign(approval, key, agent=agent)
+    written = form.write(approval, signature)
+    check_approval(file, written, now=now, settings=settings, where=str(target))
+    _write(target, written)
+    command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
+    if as_json:
+        document = {
+            "version": 1,
+            "approval": msgspec.to_builtins(approval),
+            "updates": updates_of(file.meaning, catalogue),
+            "file": str(target),
+            "signed": signature is not None,
+            "next": command,
+        }
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+        return 0
+    print(f"written: {target} ({'signed' if signature else 'not signed'})")
+    print(f"next: {command}")
+    return 0
+
+
+def _parse_span(text: str) -> timedelta:
+    match = SPAN.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise ConfigError(f"--expires {text}: expected a time as 30m, 24h or 2d, found none such.")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def _read(plan: str) -> bytes:
+    try:
+        return Path(plan).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{plan}: expected a plan file, found: {error.strerror}. Make one: featurelib plan "
+            "CLUSTER upgrade-all --out FILE"
+        ) from error
+
+
+def _choose_out(plan: str, out: str | None) -> Path:
+    """Where the approval goes; never over a file that is none."""
+    target = Path(out) if out is not None else Path(plan).with_suffix(".approval.json")
+    try:
+        form.read(target.read_bytes(), str(target))
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            raise ConfigError(f"--out {target}: expected a folder {target.parent}.") from None
+    except (OSError, InputError, RefusedError) as error:
+        raise ConfigError(
+            f"--out {target}: expected no file there, or an approval to replace; found another. "
+            "Name another with --out FILE."
+        ) from error
+    return target
+
+
+def _expect_allowed(span: timedelta, settings: Settings, *, signed: bool) -> None:
+    """What `featurelib apply` would refuse is told before anybody is asked."""
+    if span > timedelta(hours=settings.longest_approval_hours):
+        raise ApprovalError(
+            f"--expires: expected at most {settings.longest_approval_hours:g} hours "
+            f"(longest_approval_hours in conf/audit.toml), found {say_span(span)}. "
+            "Nothing was written."
+        )
+    if settings.require_signature and not signed:
+        raise ApprovalError(
+            "expected a signature (require_signature in conf/audit.toml), found neither --key nor "
+            "--agent. Nothing was written. Name a key with --key FILE."
+        )
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
+
+
+def _sign(approval: Approval, key: str | None, *, agent: bool) -> str | None:
+    if key is None and not agent:
+        return None
+    terminal = at_terminal()
+    message = form.canonical(approval)
+    if key is not None:
+        return sign(message, key, agent=agent, terminal=terminal)
+    with tempfile.NamedTemporaryFile("w", prefix="featurelib-", suffix=".pub") as public:
+        public.write(agent_key())
+        public.flush()
+        return sign(message, public.name, agent=True, terminal=terminal)
+
+
+def _write(target: Path, text: bytes) -> None:
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        part.write_bytes(text)
+        part.replace(target)  # whole or not at all
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ConfigError(
+            f"{target}: cannot be written ({error.strerror}). Name another with --out FILE."
+        ) from error

@@ -1,0 +1,64 @@
+"""What an approver sees of a plan: its steps, what goes down, and what cannot be taken back.
+
+Only the part of a plan that its digest covers is read, and texts from it are made safe to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from featurelib.approval import Approval, say_span, say_time
+from featurelib.catalogue import Catalogue
+from featurelib.core.planned import Meaning, Update
+from featurelib.core.returning import Loss, loss_of
+from featurelib.feature import UpgradeType
+from featurelib.report.clean import clean
+
+
+def describe(
+    meaning: Meaning, digest: str, approval: Approval, catalogue: Catalogue
+) -> Iterator[str]:
+    """What is approved, by whom and until when, as lines for a person."""
+    yield f"plan: {digest}"
+    yield f"cluster: {clean(meaning.cluster)}"
+    yield f"does: {clean(meaning.intent)}"
+    for i, step in enumerate(meaning.steps, start=1):
+        yield f"step {i} of {len(meaning.steps)}:"
+        for update in step.updates:
+            yield f"  {_say_update(update, loss_of(update, meaning, catalogue), catalogue)}"
+    if meaning.catalogue != catalogue.label:
+        yield (
+            f"note: the plan was made with the catalogue of {clean(meaning.catalogue)}, and this "
+            f"is the one of {catalogue.label}. With its overlay, if it had one: --overlay FILE"
+        )
+    yield f"by: {approval.approved_by}" + (f" ({approval.reason})" if approval.reason else "")
+    lasts = say_span(approval.expires_at - approval.approved_at)
+    yield f"until: {say_time(approval.expires_at)}, {lasts} from now"
+
+
+def _say_update(update: Update, loss: Loss, catalogue: Catalogue) -> str:
+    """`metadata.version 20 (4.0-IV0) → 25 (4.0-IV3)`, then what cannot be taken back."""
+
+    def level(number: int) -> str:
+        name = catalogue.level_name(update.feature, number)
+        return str(number) if name == str(number) else f"{number} ({name})"
+
+    up = update.upgrade_type == UpgradeType.UPGRADE.name
+    kind = "UPGRADE" if up else "DELETION" if loss.deletes else update.upgrade_type
+    notes = kind.lower() if up else kind.replace("_", " ")
+    if loss.may_lose_metadata:
+        notes += "; METADATA MAY BE LOST"
+    if loss.no_return is not None:
+        back = level(update.from_level)
+        notes += f"; NO WAY BACK to {back} from {level(loss.no_return)} on"
+    return f"{clean(update.feature)} {level(update.from_level)} → {level(update.to_level)}: {notes}"
+
+
+def updates_of(meaning: Meaning, catalogue: Catalogue) -> list[dict[str, object]]:
+    """The same as objects for JSON, one for each update."""
+    return [
+        {"step": i, **asdict(update), **asdict(loss_of(update, meaning, catalogue))}
+        for i, step in enumerate(meaning.steps, start=1)
+        for update in step.updates
+    ]

@@ -1,0 +1,188 @@
+"""`featurelib collect`: live clusters, or what tools printed, to landing files.
+
+Nothing here writes to a cluster. Progress is on stderr, a line a cluster; a cluster that could not
+be looked at does not keep the others from landing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from featurelib.backends.base import Backend
+from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
+from featurelib.catalogue import load
+from featurelib.cli.catalogue import Json
+from featurelib.cli.collect_from import (
+    VERSION,
+    Chroot,
+    ClusterOf,
+    From,
+    Kind,
+    ObservedAt,
+    Paths,
+    choose_source,
+    convert_file,
+)
+from featurelib.cli.entrance import say
+from featurelib.cli.reach import (
+    Bootstrap,
+    Controllers,
+    EmbeddedFile,
+    FleetFile,
+    Timeout,
+    Ways,
+    Zookeeper,
+    choose,
+    open_fleet,
+)
+from featurelib.cli.text import counted
+from featurelib.collect import Collected
+from featurelib.collect import collect as collect_clusters
+from featurelib.errors import BackendError, ConfigError
+from featurelib.fleet import Cluster
+
+SHOWN = 3  # silent listeners that a line names
+
+Clusters = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CLUSTER]…", help="Ids or names in the inventory. Default: all."),
+]
+Out = Annotated[
+    str, typer.Option("--out", metavar="FOLDER", help="Where landing files go; made if missing.")
+]
+Parallel = Annotated[
+    int, typer.Option("--parallel", min=1, max=256, help="Clusters that are read at once.")
+]
+
+
+def collect(
+    clusters: Clusters = None,
+    out: Out = "",
+    fleet: FleetFile = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    parallel: Parallel = 8,
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    zookeeper: Zookeeper = None,
+    file: EmbeddedFile = None,
+    from_: From = None,
+    kind: Kind = None,
+    cluster: ClusterOf = None,
+    observed_at: ObservedAt = None,
+    path: Paths = None,
+    chroot: Chroot = "",
+    as_json: Json = False,
+) -> int:
+    """Read clusters, and write what their nodes say.
+
+    One landing file a cluster.
+
+    Every listener of every node is asked, brokers and controllers; one that does not answer is
+    written down as not answering. Nothing is written to a cluster.
+
+    Exit codes: 0 done; 2 usage; 5 some clusters could not be looked at, and what the others said
+    is written.
+
+    \b
+        featurelib collect --out landing
+        featurelib collect payments-eu --out landing
+        featurelib collect --from dump.txt --kind metadata_log --cluster payments-eu --out landing
+    """
+    if not out:
+        raise ConfigError("--out: expected a folder for the landing files. Add --out FOLDER.")
+    given = {"--kind": kind, "--cluster": cluster, "--observed-at": observed_at, "--path": path}
+    given["--chroot"] = chroot
+    if from_ is not None:
+        if kind is None or cluster is None or clusters:
+            raise ConfigError(
+                f"--from {from_}: expected --kind KIND and --cluster CLUSTER beside it, and no "
+                "other cluster. Which kinds there are is what featurelib collect --help says."
+            )
+        source = choose_source(from_, cluster, observed_at, tuple(path or ()), chroot, fleet)
+        return convert_file(kind, source, Path(out), as_json)
+    for option, value in given.items():
+        if value:
+            raise ConfigError(f"{option}: expected beside --from FILE, found none.")
+    ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
+    entries = _entries(clusters or [], fleet, ways)
+    return _collect(entries, Path(out), timeout, parallel, as_json)
+
+
+def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[Cluster]:
+    """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
+    where, inventory = open_fleet(fleet, None)
+    if ways.given and len(names) > 1:
+        raise ConfigError("addresses: expected one cluster beside them, found several.")
+    if ways.given or names:
+        wanted: list[str | None] = [*dict.fromkeys(names)] or [None]
+        return [choose(name, inventory, where, ways) for name in wanted]
+    entries = [entry for entry in inventory.cluster if entry.is_reachable]
+    for entry in inventory.cluster:
+        if not entry.is_reachable:
+            say(f"{entry.title}: left out, {where} does not say how it is reached")
+    if not entries:
+        raise ConfigError(
+            f"{where}: expected clusters with a way to reach them (bootstrap, zookeeper or file), "
+            "found none. Its keys are explained in conf/fleet.toml."
+        )
+    return entries
+
+
+def _collect(
+    entries: list[Cluster], out: Path, timeout: float, parallel: int, as_json: bool
+) -> int:
+    def open_one(entry: Cluster) -> Backend:
+        return open_backend(entry, load(), timeout=timeout)
+
+    done = []
+    for result in collect_clusters(entries, out, open_one, parallel=parallel, say=say):
+        done.append(result)
+        say(_line(result))
+    failed = [result for result in done if result.error]
+    if as_json:
+        document = {"version": VERSION, "out": str(out), "clusters": [_document(r) for r in done]}
+        print(json.dumps(document, ensure_ascii=False))
+    else:
+        looked = f"{counted(len(done) - len(failed), 'cluster')} looked at"
+        missed = f", {len(failed)} not: {', '.join(r.title for r in failed)}" if failed else ""
+        print(f"{looked}{missed}. Landing files are in {out}")
+    return BackendError.exit_code if failed else 0
+
+
+def _line(result: Collected) -> str:
+    if result.error:
+        recorded = (
+            f" Recorded: {_halves(len(result.silent))} did not answer." if result.file else ""
+        )
+        return f"{result.title}: NOT LOOKED AT: {result.error}{recorded}"
+    silent = ""
+    if result.silent:
+        named = [f"{half}: {why}" for half, why in result.silent.items()][:SHOWN]
+        more = "; …" if len(result.silent) > SHOWN else ""
+        silent = f", {len(result.silent)} did not ({'; '.join(named)}{more})"
+    odd = f"; ingest will quarantine: {'; '.join(result.refused)}" if result.refused else ""
+    return f"{result.title}: {_halves(len(result.answered))} answered{silent}{odd}"
+
+
+def _halves(count: int) -> str:
+    return counted(count, "listener")
+
+
+def _document(result: Collected) -> dict[str, object]:
+    return {
+        "id": result.cluster_id or None,
+        "name": result.title,
+        "file": None if result.file is None else str(result.file),
+        "lines": result.lines,
+        "answered": [{"node_id": h.node_id, "role": h.role.text} for h in result.answered],
+        "not_answering": [
+            {"node_id": half.node_id, "role": half.role.text, "error": why}
+            for half, why in result.silent.items()
+        ],
+        "quarantined": list(result.refused),
+        "error": result.error or None,
+    }

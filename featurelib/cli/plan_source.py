@@ -1,0 +1,16 @@
+"""The evidence that the options of a command choose, with its progress on stderr."""
+
+from __future__ import annotations
+
+from featurelib.catalogue import Catalogue
+from featurelib.cli.entrance import say
+from featurelib.source import RUN_TIME as RUN_TIME
+from featurelib.source import Source as Source
+from featurelib.source import Wanted as Wanted
+from featurelib.source import entry_named as entry_named
+from featurelib.source import find_source as find
+
+
+def find_source(wanted: Wanted, catalogue: Catalogue) -> Source:
+    """As featurelib.source.find_source."""
+    return find(wanted, catalogue, say)

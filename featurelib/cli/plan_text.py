@@ -1,0 +1,233 @@
+"""A plan, and why there is none, as lines for a person: levels with names, everything in words.
+
+Texts from outside are made safe to show; nothing here reads the part of a file that is for people,
+but to say what it says.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from featurelib.catalogue import Catalogue
+from featurelib.cli.text import columns, counted
+from featurelib.core.dialect import GENERATIONS, load
+from featurelib.core.moves import irreversible
+from featurelib.core.planned import Group, Meaning, Update
+from featurelib.feature import UpgradeType
+from featurelib.outlook import NONE, Change, StepOutlook, look_ahead
+from featurelib.planning import Planned
+from featurelib.reasons import EVIDENCE, Reason
+from featurelib.report.clean import clean
+
+WIDTH = 96
+_KINDS = {
+    UpgradeType.UPGRADE.name: "upgrade",
+    UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
+    UpgradeType.UNSAFE_DOWNGRADE.name: "UNSAFE DOWNGRADE, METADATA MAY BE LOST",
+}
+
+
+def level_text(catalogue: Catalogue, feature: str, level: int) -> str:
+    """`25 (4.0-IV3)`, `1`, `0 (not finalized)`."""
+    name = catalogue.level_name(feature, level)
+    if level == 0:
+        return "0 (not finalized)"
+    return str(level) if name == str(level) else f"{level} ({name})"
+
+
+def plan_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+    """Every request: what it changes, brings and costs, and what is true after it."""
+    steps = look_ahead(meaning, catalogue)
+    for number, step in enumerate(steps, start=1):
+        together = ", all or nothing" if len(step.changes) > 1 else ""
+        seconds = f"{step.timeout_ms / 1000:g} s"
+        yield f"Request {number} of {len(steps)}{together}, timeout {seconds}"
+        for change in step.changes:
+            yield from _change_lines(change, catalogue)
+        yield from _after_lines(step, meaning, catalogue)
+        yield ""
+
+
+def update_text(update: Update, catalogue: Catalogue) -> str:
+    """`metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
+    low = level_text(catalogue, update.feature, update.from_level)
+    high = level_text(catalogue, update.feature, update.to_level)
+    kind = _KINDS[update.upgrade_type]
+    if update.to_level == 0:
+        kind = f"DELETION ({kind.lower()})"
+    elif update.to_level in irreversible(catalogue, update.feature):
+        kind += ", IRREVERSIBLE"
+    return f"{clean(update.feature)} {low} → {high}: {kind}"
+
+
+def _change_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
+    yield f"  {update_text(change.update, catalogue)}"
+    for word, notes in (("brings", change.brings), ("may lose", change.loses)):
+        labels = [word] + [""] * len(notes)
+        rows = [
+            (label, str(note.level), note.name, note.purpose)
+            for label, note in zip(labels, notes, strict=False)
+        ]
+        yield from (f"    {line}" for line in columns([("unlocks ", "0", "", ""), *rows])[1:])
+    if change.unlocks:
+        levels = ", ".join(f"{other} {level}" for other, level in change.unlocks)
+        yield from _wrapped(f"    {'unlocks':<8}  {levels}", 14)
+    yield from return_lines(change, catalogue)
+
+
+def return_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
+    """From where on there is no way back, if there is such a place."""
+    name = change.update.feature
+    before = level_text(catalogue, name, change.update.from_level)
+    if change.irreversible:
+        yield f"    POINT OF NO RETURN HERE: nothing takes {clean(name)} back to {before}."
+    elif change.no_return != NONE:
+        there = level_text(catalogue, name, change.no_return)
+        text = (
+            f"POINT OF NO RETURN HERE: from {there} on, {before} cannot be had again without loss."
+        )
+        yield from _wrapped(f"    {text}", 6)
+
+
+def _after_lines(step: StepOutlook, meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+    name = "metadata.version"
+    if step.floor != NONE:
+        floor = level_text(catalogue, name, step.floor)
+        here = step.floor == step.levels[name]
+        text = (
+            f"{name} cannot be lowered" if here else f"{name} can be lowered to {floor}, no further"
+        )
+        yield f"  After it, without loss: {text}."
+    if meaning.requirements.features_node_version is not None:
+        return
+    joins = say_releases(step.joins, catalogue) or "no release"
+    yield f"  Nodes that may join then: Kafka {joins} (production software)."
+    if step.joins_no_more:
+        gone = say_releases(step.joins_no_more, catalogue)
+        yield f"  NO MORE: Kafka {gone}; no node can be rolled back to it without lowering first."
+    if step.joins_newly:
+        yield f"  Newly: Kafka {say_releases(step.joins_newly, catalogue)}."
+
+
+def say_releases(names: Sequence[str], catalogue: Catalogue) -> str:
+    """`3.3 to 3.6, 4.1`: runs of releases in the catalogue's order."""
+    order = [release.name for release in catalogue.releases]
+    runs: list[list[str]] = []
+    for name in names:
+        last = runs[-1][-1] if runs else None
+        if last is not None and order.index(name) == order.index(last) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def judged_text(meaning: Meaning) -> str:
+    """By what the plan was judged."""
+    own = [load(name).title for name in meaning.own_dialects if name in GENERATIONS]
+    also = f", and as these controllers answer: {'; '.join(own)}" if own else ""
+    return f"strict policy{also}; catalogue of {clean(meaning.catalogue)}"
+
+
+def requirement_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+    """What has to be found again before anything is sent, in short."""
+    required = meaning.requirements
+    levels = ", ".join(
+        f"{clean(n)} {level_text(catalogue, n, v)}" for n, v in sorted(required.levels.items())
+    )
+    rows = [("finalized", f"{levels or 'nothing'}, and nothing else")]
+    rows += [(_who(group), _ranges(group)) for group in required.nodes]
+    if required.features_node_version is not None:
+        rows.append(("features node", f"version {required.features_node_version}"))
+    rows.append(("other nodes", "none"))
+    for who, what in rows:
+        yield from textwrap.wrap(
+            f"{who}: {what}", WIDTH, initial_indent="  ", subsequent_indent="      "
+        )
+
+
+def _who(group: Group) -> str:
+    texts = []
+    for noun, ids in (("broker", group.brokers), ("controller", group.controllers)):
+        if ids:
+            texts.append(f"{noun}{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}")
+    return " and ".join(texts)
+
+
+def _ranges(group: Group) -> str:
+    texts = [
+        f"{clean(name)} {low}-{high}" if high else f"no {clean(name)}"
+        for name, (low, high) in sorted(group.ranges.items())
+    ]
+    return ", ".join(texts)
+
+
+def reason_lines(reasons: Sequence[Reason], catalogue: Catalogue) -> Iterator[str]:
+    """Every reason, by feature and level: who says so, by which rule, and what helps."""
+    told: set[str] = set()
+    for feature in dict.fromkeys(reason.feature for reason in reasons):
+        mine = [reason for reason in reasons if reason.feature == feature]
+        levels = {r.level for r in mine if r.level is not None} if feature else set()
+        title = clean(feature) if feature else "the whole cluster"
+        named = [level_text(catalogue, feature, level) for level in sorted(levels)]
+        yield f"  {title} {' and '.join(named)}".rstrip()
+        for reason in mine:
+            yield from _reason_lines(reason, told)
+
+
+def _reason_lines(reason: Reason, told: set[str]) -> Iterator[str]:
+    message = clean(reason.message, 1000)
+    if reason.judge in GENERATIONS:
+        title = load(reason.judge).title
+        yield from _wrapped(f'    {title} would answer: "{message}"', 6)
+        return
+    missing = "missing evidence, " if reason.judge == EVIDENCE else ""
+    yield from _wrapped(f"    {missing}{reason.code}: {message}", 6)
+    if reason.remedy and reason.remedy not in told:
+        told.add(reason.remedy)
+        yield from _wrapped(f"      → {clean(reason.remedy, 400)}", 8)
+        if reason.command:
+            yield f"        {clean(reason.command, 400)}"
+
+
+def stay_lines(planned: Planned) -> Iterator[str]:
+    """What was not moved, and why."""
+    if planned.goal.stays:
+        yield f"Not moved: {counted(len(planned.goal.stays), 'feature')}"
+        for stay in planned.goal.stays:
+            yield from _wrapped(f"  {clean(stay.text, 400)}", 4)
+
+
+def warning_lines(warnings: Sequence[str]) -> Iterator[str]:
+    for warning in warnings:
+        yield from _wrapped(f"warning: {clean(warning, 1000)}", 2)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    start = len(text) - len(text.lstrip())
+    return textwrap.wrap(
+        text.lstrip(),
+        WIDTH,
+        initial_indent=" " * start,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+    )
+
+
+def fact_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Names and values below each other; an empty value leaves its name out."""
+    width = max(len(name) for name, _ in rows) + 2
+    return [
+        line
+        for name, value in rows
+        if value
+        for line in textwrap.wrap(
+            value,
+            WIDTH,
+            initial_indent=f"{name:<{width}}",
+            subsequent_indent=" " * width,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    ]

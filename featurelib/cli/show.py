@@ -1,0 +1,110 @@
+"""`featurelib show`: what a plan would do, for the person who has to approve it.
+
+Shown is what the digest covers, worked out anew; a file that was tampered with is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import msgspec
+import typer
+
+from featurelib.catalogue import Catalogue
+from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.plan_text import (
+    fact_lines,
+    judged_text,
+    plan_lines,
+    requirement_lines,
+    warning_lines,
+)
+from featurelib.errors import PlanError
+from featurelib.outlook import look_ahead
+from featurelib.planfile import PlanFile, read
+from featurelib.report.clean import clean
+
+FORM = 1  # of the JSON object
+
+PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
+
+
+def show(plan: PlanPath, overlay: OverlayFile = None, as_json: Json = False) -> int:
+    """What a plan would do, request by request.
+
+    What each brings, and whether there is a way back:
+
+    \b
+        featurelib show plans/payments-eu.json
+        featurelib show plans/payments-eu.json --json
+
+    Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
+    lowered again afterwards, which releases may join, and what has to be found again before
+    `featurelib apply` sends anything. A plan that was changed after it was made is refused.
+    Nothing is sent. Exit codes: 0 done, 2 usage, or no plan.
+    """
+    found = read_plan(plan)
+    catalogue = open_catalogue(overlay)
+    if as_json:
+        print(json.dumps(_document(found, catalogue), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(_lines(plan, found, catalogue)))
+    return 0
+
+
+def read_plan(path: str) -> PlanFile:
+    """The plan in a file. Raises PlanError for a file that cannot be read, or is no plan."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise PlanError(
+            f"{path}: expected a plan file, found: {error.strerror}. `featurelib plan` writes one."
+        ) from error
+    return read(content, path)
+
+
+def _lines(path: str, found: PlanFile, catalogue: Catalogue) -> list[str]:
+    meaning, people = found.meaning, found.for_people
+    named = f" ({clean(people.name)})" if people.name else ""
+    made = [clean(people.written_at)] if people.written_at else []
+    made += [f"from {clean(people.made_from, 300)}"] if people.made_from else []
+    made += [f"last seen {clean(people.seen_at)}"] if people.seen_at else []
+    lines = fact_lines(
+        [
+            ("cluster", clean(meaning.cluster) + named),
+            ("intent", clean(meaning.intent, 400)),
+            ("digest", found.digest),
+            ("judged by", judged_text(meaning)),
+            ("made", ", ".join(made)),
+        ]
+    )
+    lines += ["", *plan_lines(meaning, catalogue)]
+    lines += ["It is applied only while this is found again:"]
+    lines += list(requirement_lines(meaning, catalogue))
+    if meaning.catalogue != catalogue.label:
+        text = (
+            f"the plan was made with the catalogue of {meaning.catalogue}, and this is the one of "
+            f"{catalogue.label}. With its overlay, if it had one: --overlay FILE"
+        )
+        lines += ["", *warning_lines([text])]
+    said = [f"  {line}" for line in warning_lines(people.warnings)]
+    said += [f"  left out: {clean(text, 400)}" for text in people.left_out]
+    if said:
+        lines += ["", "Noted when it was made (the digest does not cover it):", *said]
+    lines += ["", f"Next: featurelib approve {quote(path)} --expires 24h"]
+    return lines
+
+
+def _document(found: PlanFile, catalogue: Catalogue) -> dict[str, object]:
+    return {
+        "version": FORM,
+        "digest": found.digest,
+        "catalogue": catalogue.label,
+        "plan": msgspec.to_builtins(found.meaning),
+        "outlook": [asdict(step) for step in look_ahead(found.meaning, catalogue)],
+        "for_people": msgspec.to_builtins(found.for_people),
+    }

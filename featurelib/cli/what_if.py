@@ -1,0 +1,211 @@
+"""`featurelib what-if`: the verdicts if nodes ran other software, were gone or came."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from featurelib.cli.asked import (
+    LIVE_TIMEOUT_SECONDS,
+    Asked,
+    AsOf,
+    Capture,
+    RunNumber,
+    TablesFolder,
+    ask,
+)
+from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.layout import terminal_width
+from featurelib.cli.plan_source import Wanted
+from featurelib.cli.reach import (
+    Bootstrap,
+    ClusterName,
+    Controllers,
+    EmbeddedFile,
+    FleetFile,
+    Timeout,
+    Zookeeper,
+)
+from featurelib.cli.settings import ConfigFile
+from featurelib.cli.what_if_text import what_if_lines
+from featurelib.cli.why_not import level_asked
+from featurelib.errors import ConfigError
+from featurelib.questions.entering import Refused
+from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.sight import Sight
+
+VERSION = 1  # of the JSON output
+_NODE = re.compile("[0-9]{1,10}")
+
+Nodes = Annotated[
+    list[str],
+    typer.Option("--node", metavar="ID=RELEASE", help="A node runs that release; repeatable."),
+]
+Removed = Annotated[
+    list[int],
+    typer.Option("--remove", metavar="ID", help="A node is gone for good; repeatable."),
+]
+Added = Annotated[
+    list[str],
+    typer.Option("--add", metavar="ID=RELEASE", help="A new broker comes; repeatable."),
+]
+Release = Annotated[
+    str | None,
+    typer.Option("--release", metavar="RELEASE", help="All nodes that run are of that release."),
+]
+Finalized = Annotated[
+    list[str],
+    typer.Option(
+        "--finalize",
+        metavar="FEATURE=LEVEL",
+        help="A feature is finalized at that level, 0 = not at all; repeatable.",
+    ),
+]
+
+
+def what_if_command(
+    cluster: ClusterName = None,
+    nodes: Nodes = [],  # noqa: B006  # typer reads the default and never changes it
+    removed: Removed = [],  # noqa: B006
+    added: Added = [],  # noqa: B006
+    release: Release = None,
+    finalized: Finalized = [],  # noqa: B006
+    tables: TablesFolder = None,
+    run: RunNumber = None,
+    capture: Capture = None,
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    zookeeper: Zookeeper = None,
+    file: EmbeddedFile = None,
+    as_of: AsOf = None,
+    fleet: FleetFile = None,
+    config: ConfigFile = None,
+    overlay: OverlayFile = None,
+    timeout: Timeout = LIVE_TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> int:
+    """The verdicts if nodes or levels were others.
+
+    If nodes ran other software, were gone, or came:
+
+    \b
+        featurelib what-if payments-eu --node 7=4.1.2 --remove 9
+        featurelib what-if payments-eu --release 4.2
+        featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
+        featurelib what-if ghost-broker --remove 2 --tables build/samples/tables
+
+    The evidence is changed as the nodes' own answers would change it, and judged again as the
+    nightly judges. A node advertises what production software of its release does. Whether it may
+    join is asked of every generation of controllers that may lead now; one that may not does not
+    come. Only what differs is shown. Nothing is sent, and no table is written.
+
+    Exit codes: 0 answered; 2 usage; 5 no evidence.
+    """
+    catalogue = open_catalogue(overlay)
+    if not (nodes or removed or added or release or finalized):
+        raise ConfigError(
+            "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
+            "--release RELEASE or --finalize FEATURE=LEVEL."
+        )
+    wanted = Wanted(
+        cluster=cluster,
+        capture=capture,
+        tables=tables,
+        run=run,
+        as_of=as_of,
+        fleet=fleet,
+        config=config,
+        bootstrap=bootstrap,
+        controllers=controllers,
+        zookeeper=zookeeper,
+        file=file,
+        timeout=timeout,
+    )
+    asked = ask(wanted, catalogue)
+    sight = asked.source.sight
+    changes = Changes(
+        nodes=_releases("--node", nodes),
+        removed=tuple(dict.fromkeys(removed)),
+        added=_releases("--add", added),
+        release=release,
+        finalized=_levels(sight, finalized, asked),
+    )
+    _show(what_if(sight, changes, asked.terms), changes, asked, as_json=as_json)
+    return 0
+
+
+def _show(found: WhatIf, changes: Changes, asked: Asked, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(_document(found, asked), default=str, ensure_ascii=False))
+        return
+    name, made_from, said = asked.name, asked.source.made_from, say_changes(changes)
+    catalogue, width = asked.terms.catalogue, terminal_width()
+    for line in what_if_lines(found, said, name, made_from, catalogue, width):
+        print(line)
+
+
+def _releases(option: str, texts: list[str]) -> dict[int, str]:
+    """`ID=RELEASE` texts by node id. Raises ConfigError for what is none, or comes twice."""
+    found: dict[int, str] = {}
+    for text in texts:
+        node, _, release = text.partition("=")
+        if not (release and _NODE.fullmatch(node)) or int(node) >= 2**31:
+            raise ConfigError(f"{option} {text}: expected ID=RELEASE, as 7=4.1.2, found {text!r}.")
+        if int(node) in found:
+            raise ConfigError(f"{option} {text}: expected node {node} once, found it twice.")
+        found[int(node)] = release
+    return found
+
+
+def _levels(sight: Sight, texts: list[str], asked: Asked) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, level = text.partition("=")
+        if not (name and level) or name in found:
+            raise ConfigError(
+                f"--finalize {text}: expected FEATURE=LEVEL, each feature once, as "
+                f"group.version=1, found {text!r}."
+            )
+        found[name] = level_asked(sight, name, level, asked.terms.catalogue)
+    return found
+
+
+def say_changes(changes: Changes) -> str:
+    """The change as a clause after `if`."""
+    parts = [f"node {node} runs {release}" for node, release in changes.nodes.items()]
+    parts += [f"node {node} is gone" for node in changes.removed]
+    parts += [f"broker {node} of {release} comes" for node, release in changes.added.items()]
+    if changes.release is not None:
+        others = " other" if changes.nodes else ""
+        parts.append(f"every{others} node that runs is of {changes.release}")
+    parts += [f"{name} is finalized at {level}" for name, level in changes.finalized.items()]
+    return ", ".join(parts)
+
+
+def _document(found: WhatIf, asked: Asked) -> dict[str, object]:
+    def side(sight: Sight) -> dict[str, object]:
+        row = sight.judged.plans.to_pylist()[0]
+        return {name: row[name] for name in ("verdict", "phase", "may_join", "may_join_after")}
+
+    def refusal(one: Refused) -> dict[str, object]:
+        return asdict(one) | {"role": one.role.text}
+
+    return {
+        "version": VERSION,
+        "cluster": found.before.cluster_id,
+        "name": asked.source.entry.title or None,
+        "made_from": asked.source.made_from,
+        "before": side(found.before),
+        "after": side(found.after),
+        "features": [asdict(turn) for turn in found.turns],
+        "unchanged": found.unchanged,
+        "new": found.new,
+        "gone": found.gone,
+        "joined": found.joined,
+        "refused": [refusal(one) for one in found.refused],
+        "not_running": found.idle,
+    }

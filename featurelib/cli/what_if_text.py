@@ -1,0 +1,127 @@
+"""The verdicts before and after a change, as text: side by side, and only what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from featurelib.catalogue import Catalogue
+from featurelib.cli.layout import table, wrapped
+from featurelib.cli.text import counted
+from featurelib.cli.why_not_text import says
+from featurelib.core.dialect import STRICT, load
+from featurelib.feature import Severity
+from featurelib.questions.entering import Refused
+from featurelib.questions.what_if import Turn, WhatIf
+from featurelib.report.clean import clean
+from featurelib.report.phrases import nodes as say_nodes
+from featurelib.report.words import Columns, Words, metadata_first, say_code
+from featurelib.sight import Sight
+
+Row = dict[str, Any]
+FATES = {
+    "refused": "would be refused{over}, and ask again for ever",
+    "stops": "would end at its start{over}",
+    "ignored": "would be registered, and left out by the controller{over}",
+}
+
+
+def what_if_lines(
+    found: WhatIf, said: str, name: str, made_from: str, catalogue: Catalogue, width: int
+) -> Iterator[str]:
+    """The lines of an answer, without line ends; `said` is the change in words."""
+    words = Words(catalogue, load(STRICT))
+    yield from wrapped(f"{clean(name)}, if {said}", width)
+    yield from wrapped(clean(made_from, 300), width)
+    yield from entering_lines(found, width)
+    yield ""
+    was, now = worst(found.before), worst(found.after)
+    yield from wrapped(f"cluster: {was}" if was == now else f"cluster: {was} → {now}", width)
+    if found.turns:
+        yield ""
+        head = ("feature", "before", "after")
+        turns = sorted(found.turns, key=lambda turn: metadata_first(turn.feature))
+        shown = [(clean(t.feature, 60), *_states(t, words)) for t in turns]
+        same = [row for row in shown if row[1] == row[2]]
+        differ = [row for row in shown if row[1] != row[2]]
+        if differ:
+            yield from table([head, *differ], width)
+        count = found.unchanged + len(same)
+    else:
+        count = found.unchanged
+    yield f"{counted(count, 'feature')} unchanged" if count else "every feature changes"
+    for title, rows in (("new", found.new), ("gone", found.gone)):
+        if rows:
+            yield ""
+            yield f"findings that are {title}: {len(rows):,}"
+            yield from _finding_lines(rows, words, width)
+    if not (found.new or found.gone):
+        yield "no finding is new or gone"
+
+
+def worst(sight: Sight) -> str:
+    """The cluster's verdict and phase."""
+    row = sight.judged.plans.to_pylist()[0]
+    return f"{row['verdict']} ({row['phase']})"
+
+
+def entering_lines(found: WhatIf, width: int) -> Iterator[str]:
+    """Who may join, who may not and in whose words, and who does not run."""
+    if found.joined:
+        who = say_nodes(None, found.joined)
+        yield from wrapped(f"{who} may join with that software", width)
+    yield from refused_lines(found.refused, width)
+    if found.idle:
+        who = say_nodes(None, found.idle)
+        does = "does not run and is" if len(found.idle) == 1 else "do not run and are"
+        yield from wrapped(f"{who} {does} left as now: name it with --node or --remove", width)
+
+
+def refused_lines(refused: Sequence[Refused], width: int) -> Iterator[str]:
+    """Refusals in the same words together, with who says them."""
+    alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
+    for one in refused:
+        key = (one.role.text, one.entry, one.message, one.features)
+        alike.setdefault(key, []).append(one)
+    for (role, entry, message, features), mine in alike.items():
+        who = say_nodes(role, [one.node_id for one in mine])
+        over = f" over {', '.join(clean(n, 60) for n in features)}" if features else ""
+        yield from wrapped(f"{who} {FATES[entry].format(over=over)}", width, "", "  ")
+        by = " and ".join(dict.fromkeys(says(one.dialect) for one in mine))
+        yield from wrapped(f'{by}: "{clean(message, 600)}"', width, "  ", "    ")
+
+
+def _states(turn: Turn, words: Words) -> tuple[str, str]:
+    return _state(turn.feature, turn.before, words), _state(turn.feature, turn.after, words)
+
+
+def _state(feature: str, row: Row | None, words: Words) -> str:
+    """`READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 0, below 27`."""
+    if row is None:
+        return "not listed"
+    here = "?" if row["finalized_level"] is None else _level(words, feature, row["finalized_level"])
+    if row["target"] is not None:
+        there = _level(words, feature, row["target"])
+        short = row["ceiling"] - row["target"]
+        more = f", below {_level(words, feature, row['ceiling'])}" if short else ""
+        return f"{row['verdict']} {here} → {there}{more}"
+    if row["ceiling"] == row["finalized_level"]:
+        return f"{row['verdict']} at {here}"
+    return f"{row['verdict']} at {here}, below {_level(words, feature, row['ceiling'])}"
+
+
+def _level(words: Words, feature: str, level: int) -> str:
+    shown = words.level(feature, level)
+    return str(level) if shown is None else shown.text
+
+
+def _finding_lines(rows: Sequence[Row], words: Words, width: int) -> Iterator[str]:
+    """One line a finding, the worst first; equal sentences once, with how often."""
+    order = list(Severity)
+    texts: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: order.index(Severity(row["severity"]))):
+        columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
+        text = f"{row['severity']}  {say_code(row['code'])}: {words.say(columns).message}"
+        texts[text] = texts.get(text, 0) + 1
+    for text, count in texts.items():
+        yield from wrapped(text + (f" (×{count})" if count > 1 else ""), width, "  ", "    ")

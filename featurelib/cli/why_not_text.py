@@ -1,0 +1,217 @@
+"""Why a level cannot be finalized, as text: who is in the way, by which rule, and the way out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from featurelib.catalogue import Catalogue
+from featurelib.cli.layout import show_moment, table, wrapped
+from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.core.steps import GOAL
+from featurelib.core.unlock import Action, Fix, Unlock
+from featurelib.questions.proofs import Proof
+from featurelib.questions.why_not import Answer, WhyNot
+from featurelib.report.clean import clean
+from featurelib.report.phrases import nodes as say_nodes
+from featurelib.report.words import NOT_LISTED, Words
+
+Places = Mapping[int, str]
+_HEADS = {
+    Answer.NOTHING: "nothing stands in the way",
+    Answer.FINALIZED: "it is finalized already",
+    Answer.BLOCKED: "BLOCKED",
+    Answer.UNKNOWN: "UNKNOWN",
+}
+
+
+def why_not_lines(
+    found: WhyNot, name: str, made_from: str, places: Places, catalogue: Catalogue, width: int
+) -> Iterator[str]:
+    """The lines of an answer, without line ends."""
+    words = Words(catalogue, load(STRICT))
+    there = _level(words, found.feature, found.level)
+    yield from wrapped(
+        f"{clean(name)}: {clean(found.feature)} {there}: {_HEADS[found.answer]}", width
+    )
+    now = "nobody knows" if found.current is None else _level(words, found.feature, found.current)
+    yield from wrapped(f"finalized: {now} · {clean(made_from, 300)}", width)
+    yield from wrapped(f"judged by: {judges(found.dialects)}", width)
+    needs = [f"{clean(n)} {_level(words, n, v)}" for n, v in found.moves if n != found.feature]
+    if needs:
+        yield from wrapped(f"it depends on {', '.join(needs)}, which moves with it", width)
+    if found.proofs:
+        yield ""
+        yield from _proof_lines(found.proofs, words, places, width)
+    if found.unknown:
+        yield ""
+        yield from _unknown_lines(found.unknown, places, width)
+    yield from _way_out(found, name, words, width)
+
+
+def judges(dialects: Sequence[str]) -> str:
+    """Who was asked, in words."""
+    own = [load(one).title for one in dialects if one in GENERATIONS]
+    return f"the policy{'; and as these controllers answer: ' + '; '.join(own) if own else ''}"
+
+
+def says(judge: str) -> str:
+    """Who says something, in a word or two."""
+    if judge == STRICT:
+        return "policy"
+    if judge == GOAL:
+        return "the release's catalogue"
+    return load(judge).title if judge in GENERATIONS else judge
+
+
+def _level(words: Words, feature: str, level: int) -> str:
+    if level == 0:
+        return "0 (not finalized)"
+    shown = words.level(feature, level)
+    return str(level) if shown is None else shown.text
+
+
+def _proof_lines(
+    proofs: Sequence[Proof], words: Words, places: Places, width: int
+) -> Iterator[str]:
+    """One row for each node that is in the way, then each rule: who asks it, and of whom."""
+    nodes = [proof for proof in proofs if proof.node]
+    if nodes:
+        several = len({proof.feature for proof in nodes}) > 1
+        head = ("in the way", "feature", "supports", "seen", "line")
+        rows = dict.fromkeys(_node_row(proof, words, places, several) for proof in nodes)
+        yield from table([head, *rows], width)
+        yield ""
+    yield "the rules that refuse it"
+    for rule in dict.fromkeys(proof.rule for proof in proofs):
+        yield from _rule_lines([proof for proof in proofs if proof.rule == rule], width)
+
+
+def _node_row(proof: Proof, words: Words, places: Places, several: bool) -> tuple[str, ...]:
+    ends = proof.supported
+    shown = words.supported(proof.feature, *ends) if ends else None
+    return (
+        proof.node,
+        clean(proof.feature) if several else "",
+        shown.text if shown else NOT_LISTED,
+        show_moment(proof.seen_at),
+        short_place(places.get(proof.line_id, "")),
+    )
+
+
+def short_place(place: str) -> str:
+    """The last folder, the file and the line: `payments/landing.jsonl:7`."""
+    return "/".join(place.split("/")[-2:])
+
+
+def _rule_lines(mine: Sequence[Proof], width: int) -> Iterator[str]:
+    """One rule: who asks it, of which nodes, where it comes from, and in which words."""
+    who = dict.fromkeys(says(proof.judge) for proof in mine)
+    halves = []
+    for role in dict.fromkeys(proof.role for proof in mine if proof.node):
+        ids = {p.node_id for p in mine if p.role == role and p.node_id is not None}
+        halves.append(say_nodes(role, ids))
+    text = f"{mine[0].rule}, asked by {' and '.join(who)}"
+    text += f": {'; '.join(halves)}" if halves else ""
+    yield from wrapped(text, width, "  ", "    ")
+    if source := next((proof.source for proof in mine if proof.source), ""):
+        yield from wrapped(source, width, "    ", "    ")
+    told = set[str]()
+    for proof in mine:
+        if proof.judge == STRICT and proof.node:
+            continue  # its row says it
+        message = clean(proof.message, 1000)
+        if proof.judge in GENERATIONS:
+            if proof.judge in told:
+                continue  # it would name the first node only
+            told.add(proof.judge)
+            message = f'{says(proof.judge)} would answer: "{message}"'
+        yield from wrapped(message, width, "    ", "      ")
+
+
+def _unknown_lines(unknown: Sequence[Proof], places: Places, width: int) -> Iterator[str]:
+    yield f"what nobody knows, and could change the answer ({len(unknown)})"
+    told = set[str]()
+    for proof in unknown:
+        seen = [show_moment(proof.seen_at), short_place(places.get(proof.line_id, ""))]
+        after = ", ".join(text for text in seen if text)
+        text = f"{proof.rule}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}"
+        yield from wrapped(text, width, "  ", "    ")
+        if proof.remedy and proof.remedy not in told:
+            told.add(proof.remedy)
+            yield from wrapped(f"→ {clean(proof.remedy, 400)}", width, "    ", "      ")
+            if proof.command:
+                yield f"      {clean(proof.command, 400)}"
+
+
+def _way_out(found: WhyNot, name: str, words: Words, width: int) -> Iterator[str]:
+    command = f"featurelib plan {shlex.quote(name)} {found.words}"
+    if found.answer is Answer.FINALIZED:
+        return
+    yield ""
+    if found.answer is Answer.NOTHING:
+        yield "this plans it"
+        yield f"  {command}"
+        return
+    if found.answer is Answer.UNKNOWN:
+        text = "nothing that is known stands in the way: find out what is not, and ask again"
+        yield from wrapped(text, width)
+        return
+    if found.unlock is not None:
+        yield from _unlock_lines(found, found.unlock, words, width)
+    else:
+        yield from _remedy_lines(found.proofs, width)
+    if found.unknown:
+        yield "  and find out what nobody knows"
+    yield f"  then: {command}"
+
+
+def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Iterator[str]:
+    yield "the smallest set of changes that unlocks it"
+    software = f"Kafka {way.release} or later" if way.release else "software that supports it"
+    if way.fixes:
+        for group in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
+            mine = [fix for fix in way.fixes if (fix.role, fix.action) == group]
+            who = say_nodes(group[0].text, [fix.node_id for fix in mine])
+            yield from wrapped(f"{who}: {fix_text(mine[0], software)}", width, "  ", "    ")
+            if group[1] is Action.UNREGISTER:
+                for fix in mine:
+                    yield f"    {UNREGISTER} {fix.node_id}"
+    for role, node_id in found.also_refused_over:
+        text = (
+            f"{role.text} {node_id}: only the controllers' own rule is against it; run software "
+            "there that this rule accepts, or name the controllers' release in conf/fleet.toml"
+        )
+        yield from wrapped(text, width, "  ", "    ")
+    rules = [proof for proof in found.proofs if not proof.node]
+    yield from _remedy_lines(rules, width, heading=False)
+    if not (way.fixes or found.also_refused_over or rules):
+        yield "  none that is known"
+
+
+UNREGISTER = "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id"
+
+
+def fix_text(fix: Fix, software: str) -> str:
+    """What to do about one node."""
+    texts = {
+        Action.UPGRADE: f"upgrade to {software}",
+        Action.DOWNGRADE: "run older software: its range begins above the level",
+        Action.UNREGISTER: "unregister or upgrade; it is registered and does not run. Start it "
+        f"with {software}, or, if it is gone for good:",
+        Action.REMOVE_VOTER: f"start it with {software}, or remove it from the quorum",
+        Action.REGISTER: "start it with Kafka 3.7 or later, or remove it from the quorum",
+    }
+    return texts[fix.action]
+
+
+def _remedy_lines(proofs: Sequence[Proof], width: int, *, heading: bool = True) -> Iterator[str]:
+    remedies = dict.fromkeys(proof.remedy for proof in proofs if proof.remedy)
+    if heading:
+        yield "what helps"
+    for remedy in remedies:
+        yield from wrapped(clean(remedy, 400), width, "  ", "    ")
+    own = dict.fromkeys(proof.rule for proof in proofs if proof.judge in GENERATIONS)
+    if own and not remedies:
+        rules = ", ".join(own)
+        yield from wrapped(f"mend what its controllers ask for: {rules}", width, "  ", "    ")

@@ -1,0 +1,141 @@
+"""What became of a request: what is true decides, the controller's word only explains it.
+
+A level that is there is applied, whatever was answered: 4.1 moves kraft.version while it refuses
+the request, ZooKeeper mode writes and then answers 96. A level that is not there is not applied
+only once nobody can apply it any more: after a refusal for good, or when its time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from featurelib.core.planned import Step, Update
+from featurelib.core.reply import NO_ERROR, Reply
+from featurelib.feature import KRAFT_VERSION
+
+
+class Fate(StrEnum):
+    """What became of one update, or of a step."""
+
+    APPLIED = "applied"  # the level is there
+    REJECTED = "rejected"  # refused, and the level is as it was
+    NOT_APPLIED = "not applied"  # not refused, or never sent, and the level is as it was
+    OVERTAKEN = "overtaken"  # it is at another level: somebody else wrote too
+    UNKNOWN = "unknown"  # it may be there or not
+    PARTLY = "partly applied"  # of a step: some updates are there, some are not
+
+
+# A controller that answers so has judged the request and is done with it: no rights to ALTER,
+# UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_UPDATE_VERSION. Not among them: 96, and
+# REQUEST_TIMED_OUT and NOT_CONTROLLER, since the next leader may commit what was appended.
+FOR_GOOD = frozenset({31, 35, 42, 95})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What was heard of a request. Without a reply it was lost, or never `sent`."""
+
+    reply: Reply | None = None
+    sent: bool = True
+    why: str = ""  # there is no reply
+
+    def of(self, feature: str) -> tuple[int | None, str | None]:
+        """The code and the words about one update; None = nothing was said."""
+        if self.reply is None:
+            return None, self.why or None
+        if self.reply.code != NO_ERROR:
+            return self.reply.code, self.reply.message
+        if not self.reply.results:  # wire version 2 lists none where all is well
+            return NO_ERROR, None
+        said = {result.feature: result for result in self.reply.results}
+        if feature not in said:
+            return None, "the answer does not mention it"
+        return said[feature].code, said[feature].message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a look showed. `unknown`: the features whose level no trustworthy witness says."""
+
+    levels: Mapping[str, int]
+    unknown: frozenset[str] = frozenset()
+
+    def level(self, feature: str) -> int | None:
+        """0 = not finalized, None = not known."""
+        return None if feature in self.unknown else self.levels.get(feature, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateOutcome:
+    """What became of one update, the answer about it, and the level now (None = not known)."""
+
+    update: Update
+    fate: Fate
+    code: int | None
+    message: str | None
+    level: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """What became of one request. `late` are nodes that do not report the levels it wrote."""
+
+    position: int
+    updates: tuple[UpdateOutcome, ...]
+    late: tuple[str, ...] = ()
+    asked: int = 0  # nodes whose report was waited for
+
+    @property
+    def fate(self) -> Fate:
+        """One word for the whole request."""
+        fates = {outcome.fate for outcome in self.updates}
+        if Fate.UNKNOWN in fates:
+            return Fate.UNKNOWN
+        if len(fates) == 1:
+            return next(iter(fates))
+        if fates & {Fate.APPLIED, Fate.OVERTAKEN}:
+            return Fate.PARTLY
+        return Fate.REJECTED if Fate.REJECTED in fates else Fate.NOT_APPLIED
+
+
+def settle(
+    step: Step, position: int, heard: Heard, seen: Seen | None, *, over: bool
+) -> StepOutcome:
+    """What became of a request, by what was heard and seen (None: nothing could be seen).
+
+    `over`: nobody can apply the request any more, because its time has passed.
+    """
+    outcomes = []
+    for update in step.updates:
+        code, message = heard.of(update.feature)
+        level = None if seen is None else seen.level(update.feature)
+        fate = _fate(update, step, heard, level, over=over)
+        outcomes.append(
+            UpdateOutcome(update=update, fate=fate, code=code, message=message, level=level)
+        )
+    return StepOutcome(position=position, updates=tuple(outcomes))
+
+
+def _fate(update: Update, step: Step, heard: Heard, level: int | None, *, over: bool) -> Fate:
+    code, _ = heard.of(update.feature)
+    refused = code is not None and code != NO_ERROR
+    if not heard.sent:
+        return Fate.NOT_APPLIED
+    if level == update.to_level:
+        return Fate.APPLIED
+    final = code in FOR_GOOD and not may_have_leaked(update, step)
+    if level is None:
+        return Fate.REJECTED if final else Fate.UNKNOWN
+    if level != update.from_level:
+        return Fate.OVERTAKEN
+    if final or (over and refused):
+        return Fate.REJECTED
+    return Fate.NOT_APPLIED if over and code != NO_ERROR else Fate.UNKNOWN
+
+
+def may_have_leaked(update: Update, step: Step) -> bool:
+    """From 4.1 on kraft.version moves although the rest of its request is refused, and shows a
+    moment later (KAFKA-16538)."""
+    return update.feature == KRAFT_VERSION and len(step.updates) > 1

@@ -1,0 +1,204 @@
+"""The tables without Spark: what the nights found, and each cluster's newest snapshot, as Arrow.
+
+Only read, and only what is asked for: the run and the cluster choose files before rows. A night is
+there once its row in gold.audit_run is. Any Delta reader sees the same; this one needs no Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.schema import SNAPSHOT, TIME
+from featurelib.tables import Table
+from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables.gold import AUDIT_RUN, UPGRADE_PLANS
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
+
+VERSION_PROPERTY = "featurelib.tableVersion"
+INSTALL = "pip install 'featurelib[lake]'"
+_SHOWN = 5
+
+
+class Lake:
+    """The tables below one folder or URI."""
+
+    def __init__(self, root: str, storage: Mapping[str, str] | None = None) -> None:
+        """`storage` are options of an object store, as deltalake takes them; else the environment.
+
+        Raises ConfigError for a folder that is not there.
+        """
+        self.root, self._storage = root.rstrip("/") or "/", dict(storage or {})
+        self._open: dict[tuple[str, int | None], DeltaTable] = {}
+        if "://" not in root and not Path(root).is_dir():
+            raise ConfigError(
+                f"tables {root}: expected the folder of the nightly's tables, found none. Name it "
+                "with --tables FOLDER; `./spark-submit.sh nightly` makes it."
+            )
+
+    @cached_property
+    def runs(self) -> pa.Table:
+        """Rows of gold.audit_run, the newest first. Raises NoEvidenceError where no night is."""
+        table = self._read(AUDIT_RUN)
+        if table.num_rows == 0:
+            raise NoEvidenceError(
+                f"table {AUDIT_RUN.full_name} below {self.root}: expected a run, found none. "
+                "Run the nightly first."
+            )
+        return table.sort_by([("run", "descending")])
+
+    def run(self, run: int | None = None) -> int:
+        """`run` if that night is there, or the newest. Raises ConfigError."""
+        known: list[int] = self.runs["run"].to_pylist()
+        if run is None:
+            return known[0]
+        if run in known:
+            return run
+        near = sorted(known, key=lambda one: abs(one - run))[:_SHOWN]
+        raise ConfigError(
+            f"--run {run}: expected one of the {len(known)} runs below {self.root}, found no such "
+            f"run; the nearest are {', '.join(map(str, near))}. Leave it out for the newest."
+        )
+
+    def as_of(self, run: int | None = None) -> int:
+        """When that night judged ages as of, microseconds."""
+        row = self.runs.filter(pc.equal(self.runs["run"], self.run(run)))
+        return int(row["as_of"].cast(pa.int64())[0].as_py())
+
+    def rows(
+        self,
+        table: Table,
+        *,
+        run: int | None = None,
+        cluster: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """One run's rows of a gold table (None: the newest), of all clusters or of one."""
+        wanted = pc.field("run") == self.run(run)
+        if cluster is not None:
+            wanted = wanted & (pc.field("cluster") == cluster)
+        return self._read(table, wanted, columns)
+
+    def history(self, table: Table, cluster: str, run: int | None = None) -> pa.Table:
+        """All rows of a history of silver about one cluster, of all nights up to one."""
+        wanted = (pc.field("cluster") == cluster) & (pc.field("run") <= self.run(run))
+        return self._read(table, wanted)
+
+    def places(self, cluster: str, lines: Mapping[int, int]) -> dict[int, str]:
+        """Where landing lines of one cluster stand, as `file:line`; what is not kept is left out.
+
+        `lines`: line_id → when it was observed, microseconds; the times choose files.
+        """
+        if not lines:
+            return {}
+        times = pa.array([min(lines.values()), max(lines.values())], pa.int64()).cast(TIME)
+        wanted = (pc.field("observed_at") >= times[0]) & (pc.field("observed_at") <= times[1])
+        wanted &= pc.field("cluster") == cluster
+        wanted &= pc.field("line_id").isin(pa.array(list(lines), pa.int64()))
+        found = self._read(LANDING_LINE, wanted, ["line_id", "source_file", "line_number"])
+        return {
+            row["line_id"]: f"{row['source_file']}:{row['line_number']}"
+            for row in found.to_pylist()
+        }
+
+    def clusters(self, run: int | None = None) -> list[str]:
+        """The ids of the clusters of one night, sorted."""
+        return sorted(self.rows(UPGRADE_PLANS, run=run, columns=["cluster"])["cluster"].to_pylist())
+
+    def expect_cluster(self, cluster: str, run: int | None = None) -> None:
+        """Raises ConfigError, naming the nearest, for a cluster that is not in that night."""
+        if self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"]).num_rows:
+            return
+        known = self.clusters(run)
+        near = get_close_matches(cluster, known, n=_SHOWN, cutoff=0.4) or known[:_SHOWN]
+        raise ConfigError(
+            f"cluster {cluster}: expected one of the {len(known)} clusters of run {self.run(run)} "
+            f"below {self.root}, found none of that id; the nearest are {', '.join(near)}."
+        )
+
+    def snapshot(self, cluster: str, run: int | None = None) -> pa.RecordBatch:
+        """One cluster as that night read it: a row of featurelib.schema.SNAPSHOT.
+
+        Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
+        """
+        judged = self._snapshot_version(self.run(run))
+        wanted = pc.field("cluster") == cluster
+        found = self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
+        if found.num_rows == 0:
+            self.expect_cluster(cluster, run)
+            raise NoEvidenceError(
+                f"cluster {cluster}: nothing landed from it up to run {self.run(run)}. Collect it."
+            )
+        return found.combine_chunks().to_batches()[0]
+
+    def _snapshot_version(self, run: int) -> int | None:
+        """The version of the snapshots which that night judged; None = the newest there is."""
+        row = self.runs.filter(pc.equal(self.runs["run"], run))
+        for read in row["inputs"][0].as_py() or ():
+            if read["table"] == CLUSTER_SNAPSHOT.full_name:
+                return int(read["version"])
+        return None
+
+    def _read(
+        self,
+        table: Table,
+        wanted: pc.Expression | None = None,
+        columns: Sequence[str] | None = None,
+        version: int | None = None,
+    ) -> pa.Table:
+        names = list(columns or table.schema.names)
+        schema = pa.schema([table.schema.field(name) for name in names])
+        dataset = self._opened(table, version).to_pyarrow_dataset(filesystem=self._files(table))
+        return dataset.to_table(columns=names, filter=wanted).cast(schema)
+
+    def _files(self, table: Table) -> FileSystem | None:
+        """How Arrow reads the files of a table of this machine: by itself. Through deltalake's own
+        way its threads call Python, and now and then one still does when the process ends, which
+        aborts it."""
+        if "://" in self.root:
+            return None
+        from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+        return SubTreeFileSystem(f"{self.root}/{table.path}", LocalFileSystem())
+
+    def _opened(self, table: Table, version: int | None) -> DeltaTable:
+        """The table as this release reads it. Raises NoEvidenceError, TableError, ConfigError."""
+        if (table.full_name, version) in self._open:
+            return self._open[table.full_name, version]
+        try:
+            from deltalake import DeltaTable
+            from deltalake.exceptions import DeltaError, TableNotFoundError
+        except ImportError as error:
+            raise ConfigError(f"reading tables needs the package deltalake: {INSTALL}") from error
+        where = f"{self.root}/{table.path}"
+        try:
+            found = DeltaTable(where, version=version, storage_options=self._storage or None)
+        except TableNotFoundError as error:
+            raise NoEvidenceError(
+                f"table {table.full_name}: there is none at {where}. Name the folder the nightly "
+                "writes with --tables FOLDER."
+            ) from error
+        except (DeltaError, OSError) as error:
+            raise TableError(
+                f"table {table.full_name} at {where}: cannot be read: {error}. Snapshots of old "
+                "nights are kept for 90 days; leave out --run for the newest."
+            ) from error
+        written = found.metadata().configuration.get(VERSION_PROPERTY)
+        if written != str(table.version):
+            raise TableError(
+                f"table {table.full_name} at {where}: expected version {table.version}, found "
+                f"{written}. Read it with the featurelib that wrote it."
+            )
+        self._open[table.full_name, version] = found
+        return found

@@ -1,0 +1,151 @@
+"""One look at a live cluster, as carrying out a plan needs it: judged, and who reports what.
+
+The look is the same as everybody's (featurelib.sight); only what each node itself says is finalized
+is read beside it, because a plan is done when all of them say so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from featurelib.backends.base import Backend, Say
+from featurelib.catalogue import Catalogue
+from featurelib.core.again import judge_again
+from featurelib.core.decide import Found
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.findings import wordings
+from featurelib.core.outcome import Seen
+from featurelib.core.planned import Meaning, Step
+from featurelib.errors import ProtocolError
+from featurelib.feature import Role, Severity
+from featurelib.fleet import Fleet
+from featurelib.landing import ApiVersionsAnswer, Landing, read
+from featurelib.plan_requirements import features_of, require
+from featurelib.sight import Sight, see
+
+Node = tuple[Role, int]
+Levels = Mapping[str, int]
+_SHOWN = 5  # findings that are told of one look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A cluster as it was seen. `reports`: what each node half that answered says is finalized,
+    None where it cannot tell (a controller before 3.6, a broker without a features node)."""
+
+    sight: Sight
+    reports: Mapping[Node, Levels | None]
+
+    def seen(self, features: Iterable[str]) -> Seen:
+        """The levels as the witness that is believed says them, of `features` and all others. What
+        nobody mentions is not finalized, if there is such a witness."""
+        evidence = self.sight.judged.evidence
+        assert evidence is not None
+        asked = evidence.questions
+        names = [asked.names[code] for code in asked.feature.tolist()]
+        known = dict(zip(names, asked.known.tolist(), strict=True))
+        levels = dict(zip(names, asked.current.tolist(), strict=True))
+        trusted = bool(evidence.levels.trusted[0] and not evidence.levels.too_old[0])
+        unsure = {name for name in {*names, *features} if not known.get(name, trusted)}
+        return Seen(levels=levels, unknown=frozenset(unsure))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """How one cluster is looked at: its backend, and by what it is judged."""
+
+    backend: Backend
+    catalogue: Catalogue
+    fleet: Fleet
+    max_age: int  # microseconds
+    say: Say
+
+    def look(self, cluster: str | None = None, *, say: Say | None = None) -> Look:
+        """Ask every node. Raises UnreachableError and NoEvidenceError, and ProtocolError where
+        another cluster than `cluster` answers."""
+        lines = self.backend.describe(say or self.say)
+        now = time.time_ns() // 1000
+        sight = see(
+            lines, catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet
+        )
+        if cluster is not None and sight.cluster_id != cluster:
+            raise ProtocolError(
+                f"{self.backend.where}: expected the cluster {cluster}, found "
+                f"{sight.cluster_id}. Mend the addresses."
+            )
+        return Look(sight=sight, reports=_reports(lines))
+
+    def found(self, look: Look, plan: Meaning, rest: Sequence[Step]) -> Found:
+        """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
+        evidence, sight = look.sight.judged.evidence, look.sight
+        assert evidence is not None
+        features = features_of(plan.steps)
+        refusals = judge_again(sight.cluster, sight.releases, self._mode(), rest, self.catalogue)
+        return Found(
+            cluster=sight.cluster_id,
+            requirements=require(evidence, 0, features, self.catalogue),
+            dialects=sight.dialects,
+            catalogue=self.catalogue.label,
+            unknown=look.seen(features).unknown,
+            missing=self._missing(sight, features),
+            against=tuple(
+                f"{refusal.judge}: {refusal.feature} {refusal.level}: {refusal.message}"
+                for refusal in refusals
+            ),
+        )
+
+    def _mode(self) -> str:
+        return self.backend.abilities().mode
+
+    def _missing(self, sight: Sight, features: Sequence[str]) -> tuple[str, ...]:
+        """What is not known and could change the answer, as sentences; a plan is not made over it
+        either."""
+        usual = wordings(load(STRICT))
+        codes: list[str] = sight.judged.findings["code"].to_pylist()
+        if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
+            return ()
+        from featurelib.reasons import Reasons  # its words are not needed where all is well
+
+        reasons = Reasons(sight, self.catalogue).of_missing_evidence(features)
+        said = list(dict.fromkeys(reason.message for reason in reasons))
+        more = [f"{len(said) - _SHOWN} more; see featurelib describe"] if said[_SHOWN:] else []
+        return (*said[:_SHOWN], *more)
+
+
+def _reports(lines: Iterable[bytes]) -> dict[Node, Levels | None]:
+    """What each node half that answered says is finalized."""
+    reports: dict[Node, Levels | None] = {}
+    for raw in lines:
+        line = read(raw)
+        if not isinstance(line, Landing) or not isinstance(line.content, ApiVersionsAnswer):
+            continue
+        said = line.content
+        if said.error is None:
+            levels = {name: level for name, _, level in said.finalized}
+            reports[said.role, said.node_id] = levels if said.epoch >= 0 else None
+    return reports
+
+
+def late_nodes(before: Look, now: Look | None, wanted: Levels) -> tuple[list[str], int]:
+    """Who does not report `wanted`, of the nodes that answered before, and how many were asked.
+
+    A node that could not tell before and cannot now is not waited for.
+    """
+    late = []
+    asked = 0
+    for node, told in sorted(before.reports.items(), key=lambda item: (item[0][0], item[0][1])):
+        answers = now is not None and node in now.reports
+        levels = now.reports[node] if now is not None and answers else None
+        if told is None and answers and levels is None:
+            continue
+        asked += 1
+        name = f"{node[0].text} {node[1]}"
+        if not answers:
+            late.append(f"{name} (it answers no longer)")
+        elif levels is None:
+            late.append(f"{name} (it says nothing is finalized)")
+        elif odd := [n for n, level in wanted.items() if levels.get(n, 0) != level]:
+            late.append(f"{name} ({', '.join(f'{n} {levels.get(n, 0)}' for n in odd)})")
+    return late, asked

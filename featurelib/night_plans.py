@@ -1,0 +1,53 @@
+"""The plan files of a judged batch: one for every cluster with something READY.
+
+They are what `featurelib plan CLUSTER upgrade-all` writes for the same evidence, but for the part
+that is for people.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.catalogue import Catalogue
+from featurelib.core.audit import Judged
+from featurelib.core.planned import Meaning
+from featurelib.feature import METADATA_VERSION
+from featurelib.plan_requirements import features_of, require, steps_of
+from featurelib.planfile import ForPeople, write
+
+UPGRADE_ALL = "upgrade-all"
+
+
+def with_texts(judged: Judged, *, dialect: str, catalogue: Catalogue) -> pa.Table:
+    """The plans of a judged batch with the `plan` column filled where there are steps."""
+    evidence, plans = judged.evidence, judged.plans
+    assert evidence is not None
+    texts: list[str | None] = [None] * plans.num_rows
+    lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(lengths)
+    shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows))
+    for i, cluster, sent, own in zip(rows.tolist(), *shown.to_pydict().values(), strict=True):
+        steps = steps_of(sent)
+        meaning = Meaning(
+            cluster=cluster,
+            intent=UPGRADE_ALL,
+            dialect=dialect,
+            own_dialects=tuple(own),
+            catalogue=catalogue.label,
+            steps=steps,
+            requirements=require(evidence, i, features_of(steps), catalogue),
+        )
+        texts[i] = write(meaning, ForPeople(level_names=level_names(meaning, catalogue)))
+    at = plans.schema.get_field_index("plan")
+    return plans.set_column(at, plans.schema.field(at), pa.array(texts, pa.string()))
+
+
+def level_names(meaning: Meaning, catalogue: Catalogue) -> dict[str, dict[str, str]]:
+    """The names of the levels of metadata.version in a plan; other features have numbers only."""
+    updates = [update for step in meaning.steps for update in step.updates]
+    levels = {u.from_level for u in updates if u.feature == METADATA_VERSION}
+    levels |= {u.to_level for u in updates if u.feature == METADATA_VERSION}
+    levels |= {meaning.requirements.levels.get(METADATA_VERSION, 0)}
+    names = {str(n): catalogue.names[n] for n in sorted(levels) if n in catalogue.names}
+    return {METADATA_VERSION: names} if names else {}

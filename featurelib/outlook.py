@@ -1,0 +1,135 @@
+"""What a plan does, step by step: what each level brings, unlocks and costs, and the way back.
+
+All of it is worked out anew from what the digest covers. A plan names no release, so the catalogue
+of all of them answers, for every dialect of the plan; the worst is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from featurelib.catalogue import Catalogue
+from featurelib.core.cluster import Cluster, Node
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.fitting import fits
+from featurelib.core.floors import downgrade_floor, footing_of
+from featurelib.core.moves import irreversible, losses
+from featurelib.core.planned import Meaning, Update
+from featurelib.core.returning import loss_of
+from featurelib.feature import METADATA_VERSION, Role
+
+NONE = -1  # no such level
+Levels = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A metadata.version and what it brought."""
+
+    level: int
+    name: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One update. `no_return` is the first level on the way from which what is finalized before
+    the plan cannot be had again without loss; -1 if it can from everywhere."""
+
+    update: Update
+    brings: tuple[Note, ...]  # going up
+    loses: tuple[Note, ...]  # going down: what may be lost with it
+    unlocks: tuple[tuple[str, int], ...]  # levels of other features whose need is met from here on
+    irreversible: bool  # nothing takes it back
+    no_return: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutlook:
+    """One request. `floor` is the lowest metadata.version that can be had again without loss, -1
+    where there is none to speak of; releases are those whose production software may join."""
+
+    changes: tuple[Change, ...]
+    timeout_ms: int
+    levels: dict[str, int]  # once it has settled
+    floor: int
+    joins: tuple[str, ...]
+    joins_no_more: tuple[str, ...]
+    joins_newly: tuple[str, ...]
+
+
+def look_ahead(meaning: Meaning, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
+    """Each step of a plan as it would be once those before it are applied (N3, KIP-778)."""
+    levels, steps = dict(meaning.requirements.levels), []
+    for step in meaning.steps:
+        after = levels | {update.feature: update.to_level for update in step.updates}
+        after = {name: level for name, level in after.items() if level}
+        before_joins, joins = _joins(meaning, levels, catalogue), _joins(meaning, after, catalogue)
+        steps.append(
+            StepOutlook(
+                changes=tuple(_change(update, meaning, catalogue) for update in step.updates),
+                timeout_ms=step.timeout_ms,
+                levels=after,
+                floor=_floor(meaning, after, catalogue),
+                joins=joins,
+                joins_no_more=tuple(name for name in before_joins if name not in joins),
+                joins_newly=tuple(name for name in joins if name not in before_joins),
+            )
+        )
+        levels = dict(after)
+    return tuple(steps)
+
+
+def _change(update: Update, meaning: Meaning, catalogue: Catalogue) -> Change:
+    name, low, high = update.feature, update.from_level, update.to_level
+    is_metadata = name == METADATA_VERSION
+    no_return = loss_of(update, meaning, catalogue).no_return
+    return Change(
+        update=update,
+        brings=tuple(
+            Note(level=row.level, name=row.name, purpose=row.purpose)
+            for row in catalogue.rows.metadata_version
+            if is_metadata and low < row.level <= high
+        ),
+        loses=tuple(
+            Note(level=loss.level, name=loss.name, purpose=loss.purpose)
+            for loss in (losses(catalogue, "", low, high) if is_metadata else ())
+        ),
+        unlocks=tuple(
+            (need.feature, need.level)
+            for need in catalogue.dependencies
+            if need.other == name and low < need.least <= high
+        ),
+        irreversible=high > low and high in irreversible(catalogue, name),
+        no_return=NONE if no_return is None else no_return,
+    )
+
+
+def _floor(meaning: Meaning, levels: Levels, catalogue: Catalogue) -> int:
+    """The highest of what the plan's dialects say; NONE without a metadata.version."""
+    if METADATA_VERSION not in levels:
+        return NONE
+    nodes = [
+        Node(node_id=node_id, role=role, supported=dict(group.ranges))
+        for group in meaning.requirements.nodes
+        for role, ids in ((Role.BROKER, group.brokers), (Role.CONTROLLER, group.controllers))
+        for node_id in ids
+    ]
+    finalized = {name: (level, level) for name, level in levels.items()}
+    there = Cluster(release="", nodes=tuple(nodes), finalized=finalized)
+    where = footing_of([there], catalogue)
+    floors = [
+        int(downgrade_floor(catalogue.tables, where, load(name).can)[0])
+        for name in meaning.own_dialects or (STRICT,)
+    ]
+    return max(floors)
+
+
+def _joins(meaning: Meaning, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
+    """The releases whose production software may register at these levels of Kafka's features.
+    In ZooKeeper mode production software lists none, so there is nothing to say."""
+    known = {name: level for name, level in levels.items() if name in catalogue.features}
+    if meaning.requirements.features_node_version is not None or not known:
+        return ()
+    return tuple(fit.release for fit in fits(known, catalogue) if fit.joins)

@@ -1,0 +1,195 @@
+"""From a look at a cluster and what a person asks to a plan, or to every reason why there is none.
+
+The policy and every controller that may answer have to pass each step; the worst counts. Nothing is
+planned over missing evidence, upwards or downwards. An upgrade-all plan is the nightly's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow.compute as pc
+
+from featurelib.catalogue import Catalogue
+from featurelib.core import planned
+from featurelib.core.again import dialect_of, judge_again, who_may_lead
+from featurelib.core.dialect import STRICT
+from featurelib.core.intents import Command, Intent, goal_of
+from featurelib.core.moves import Goal, Move
+from featurelib.core.plan import TIMEOUT_MS
+from featurelib.core.planned import Meaning
+from featurelib.core.steps import Task, plan, plans
+from featurelib.core.tried import Refusal
+from featurelib.feature import UpgradeType, Verdict
+from featurelib.plan_requirements import features_of, require
+from featurelib.reasons import Reason, Reasons
+from featurelib.report.words import metadata_first
+from featurelib.sight import Sight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What came of it. Without a meaning and without refusals there is nothing to do.
+
+    With a meaning the refusals are what upgrade-all had to leave out.
+    """
+
+    intent: Intent
+    goal: Goal
+    meaning: Meaning | None = None
+    refusals: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def make_plan(
+    sight: Sight, intent: Intent, catalogue: Catalogue, *, timeout_ms: int = TIMEOUT_MS
+) -> Planned:
+    """The plan that does what `intent` says (KIP-584, Tooling; KIP-778; KIP-1022).
+
+    All or nothing, but for upgrade-all, which does what is READY. Pure: nothing is sent or written.
+    """
+    reasons = Reasons(sight, catalogue)
+    goal = goal_of(intent, sight.cluster, catalogue)
+    left_out: tuple[Reason, ...] = ()
+    if intent.command is Command.UPGRADE_ALL:
+        goal, left_out = _ready(sight, goal, reasons)
+    warnings = (*goal.warnings, *_warnings(sight, intent, goal, catalogue))
+    made = Planned(intent=intent, goal=goal, refusals=left_out, warnings=warnings)
+    if goal.faults:
+        return replace(made, refusals=reasons.of_faults(goal.faults))
+    if not goal.moves:
+        return made
+    if missing := tuple(reasons.of_missing_evidence([move.feature for move in goal.moves])):
+        return replace(made, refusals=missing)
+    steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
+    if refused:
+        return replace(made, refusals=tuple(reasons.of_refusals(refused)))
+    return replace(made, meaning=_meaning(sight, intent, steps, catalogue))
+
+
+def mode_of(sight: Sight) -> str:
+    """kraft or zk, as its controllers speak."""
+    return sight.dialects[0].partition("-")[0] if sight.dialects else ""
+
+
+def _ready(sight: Sight, goal: Goal, reasons: Reasons) -> tuple[Goal, tuple[Reason, ...]]:
+    """The goal with what the audit calls READY as its moves, and what holds the rest."""
+    moves, left_out, settled = list[Move](), list[Reason](), set[str]()
+    for row in sight.judged.readiness.to_pylist():
+        if row["verdict"] == Verdict.READY:
+            move = Move(
+                feature=row["feature"],
+                current=row["finalized_level"],
+                level=row["target"],
+                kind=UpgradeType.UPGRADE,
+            )
+            moves.append(move)
+        if row["verdict"] == Verdict.UP_TO_DATE:
+            settled.add(row["feature"])
+        elif row["target"] != row["ceiling"]:
+            left_out += reasons.of_findings(
+                row["feature"], unknown=row["verdict"] == Verdict.UNKNOWN
+            )
+    if not sight.judged.readiness.num_rows:  # nobody lists or finalized anything
+        left_out += reasons.of_missing_evidence([])
+    stays = tuple(stay for stay in goal.stays if stay.feature in settled)
+    return replace(goal, moves=tuple(moves), stays=stays), tuple(dict.fromkeys(left_out))
+
+
+def _route(
+    sight: Sight, goal: Goal, catalogue: Catalogue, *, stepwise: bool, timeout_ms: int
+) -> tuple[tuple[planned.Step, ...], tuple[Refusal, ...]]:
+    """Steps that all pass, or what refuses them.
+
+    Where one of the controllers that may answer is not all or nothing, its way is taken: one
+    feature a request, which the others take too.
+    """
+    if not sight.releases:
+        text = (
+            "Nothing tells which release the controllers run, so nobody knows what they would "
+            "answer. Name it in conf/fleet.toml."
+        )
+        return (), (
+            Refusal(judge=STRICT, code="release_unknown", feature="", level=0, message=text),
+        )
+    mode, likeliest = mode_of(sight), sight.releases[0]
+    cluster = who_may_lead(sight.cluster, mode)[0]
+    own = [dialect_of(release, mode, catalogue) for release in sight.releases]
+    careful = next((dialect for dialect in own if not dialect.can.atomic), own[0])
+    driver = Task(
+        cluster=replace(cluster, release=likeliest),
+        goal=goal,
+        dialect=careful,
+        stepwise=stepwise,
+        vendors=True,  # as in the audit
+    )
+    found = plan(driver, catalogue)
+    if found.refusals:
+        others = [
+            replace(driver, cluster=replace(cluster, release=release), dialect=dialect)
+            for release, dialect in zip(sight.releases, own, strict=True)
+        ]
+        refused = dict.fromkeys(found.refusals)
+        for one in plans(others, catalogue):  # the policy has spoken
+            refused |= dict.fromkeys(r for r in one.refusals if r.judge != STRICT)
+        return (), tuple(refused)
+    levels = {name: level for name, (_, level) in cluster.finalized.items()}
+    steps = []
+    for step in found.steps:
+        order = sorted(step.request.updates, key=lambda update: metadata_first(update.feature))
+        updates = tuple(
+            planned.Update(
+                feature=update.feature,
+                from_level=levels.get(update.feature, 0),
+                to_level=update.level,
+                upgrade_type=UpgradeType(update.kind).name,
+            )
+            for update in order
+        )
+        levels |= {update.feature: update.to_level for update in updates}
+        steps.append(planned.Step(updates=updates, timeout_ms=timeout_ms))
+    return tuple(steps), judge_again(sight.cluster, sight.releases, mode, steps, catalogue)
+
+
+def _meaning(
+    sight: Sight, intent: Intent, steps: Sequence[planned.Step], catalogue: Catalogue
+) -> Meaning:
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    return Meaning(
+        cluster=sight.cluster_id,
+        intent=intent.text,
+        dialect=STRICT,
+        own_dialects=sight.dialects,
+        catalogue=catalogue.label,
+        steps=tuple(steps),
+        requirements=require(evidence, 0, features_of(steps), catalogue),
+    )
+
+
+def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
+    for move in goal.moves:
+        there = catalogue.level_name(move.feature, move.level)
+        if move.irreversible:
+            yield f"{move.feature} {there} is irreversible: nothing takes it back."
+        for loss in move.losses:
+            yield (
+                f"{move.feature} {there} may lose what {loss.name} brought: "
+                f"{loss.purpose.removesuffix('.')}."
+            )
+    several = [release for release in sight.releases if catalogue.release_named(release)]
+    if intent.command in (Command.UPGRADE, Command.DOWNGRADE) and len(several) > 1:
+        levels = [
+            goal_of(intent, replace(sight.cluster, release=release), catalogue).levels
+            for release in several
+        ]
+        others = [r for r, mapped in zip(several, levels, strict=True) if mapped != levels[0]]
+        if others:
+            yield (
+                f"The controllers may run {', '.join(several)}. Levels are as {several[0]} maps "
+                f"them; {', '.join(others)} would map them otherwise. Name the release in "
+                "conf/fleet.toml."
+            )
+    if pc.any(pc.equal(sight.judged.findings["code"], "incompatible_with_finalized")).as_py():
+        yield "Some node does not fit what is finalized already: `featurelib describe` names it."

@@ -1,0 +1,174 @@
+"""Whether software of a release may join a cluster now, what must happen first, and the way back.
+
+Whoever rolls wants to know two things before: do the new nodes get in, and can the old software
+come back, right after the roll and once what the new one brings is finalized (M12, M16, N3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from featurelib.catalogue import Catalogue
+from featurelib.core.cluster import Node
+from featurelib.core.fitting import fits
+from featurelib.core.intents import Command, Intent
+from featurelib.feature import METADATA_VERSION
+from featurelib.planning import Planned, make_plan, mode_of
+from featurelib.questions.entering import (
+    ZOOKEEPER,
+    Refused,
+    refusals_of,
+    release_of,
+    software_of_release,
+)
+from featurelib.questions.terms import Terms
+from featurelib.questions.way_back import WayBack, may_join, way_back
+from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.sight import Sight
+
+Levels = Mapping[str, int]
+_FIRST = 1  # a KRaft cluster that says nothing of metadata.version is at 3.0-IV1 (KIP-778)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """A finalized level that software of the release does not support; None: it has no such
+    feature."""
+
+    feature: str
+    level: int
+    supported: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """What must happen before: an intent, and the plan of it or every reason against it."""
+
+    planned: Planned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roll:
+    """The answer. `misfits` are the policy's, `refused` the controllers' own.
+
+    `then`: every node that runs is of that release. `way_back` is None in ZooKeeper mode, whose
+    production software finalizes nothing of its own.
+    """
+
+    cluster_id: str
+    release: str
+    mode: str
+    levels: dict[str, int]
+    levels_known: bool  # a trustworthy witness says all of them
+    misfits: tuple[Misfit, ...]
+    only_unstable: tuple[str, ...]  # misfits that go away with unstable features enabled
+    refused: tuple[Refused, ...]
+    first: tuple[First, ...]
+    then: WhatIf
+    joins_now: tuple[str, ...]
+    way_back: WayBack | None
+
+    @property
+    def may_join(self) -> bool:
+        """Whether a node of production software may come now."""
+        return not (self.misfits or self.refused)
+
+
+def roll(sight: Sight, text: str, terms: Terms) -> Roll:
+    """Whether every node may run software of the release `text`, and what follows.
+
+    Raises ConfigError for a release that nobody knows, or without the cluster's mode.
+    """
+    mode, catalogue = mode_of(sight), terms.catalogue
+    release = release_of(text, mode, catalogue, "--to")
+    levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
+    if mode != ZOOKEEPER:
+        levels = {METADATA_VERSION: _FIRST} | levels
+    software = software_of_release(release, mode, catalogue)
+    nodes = [_as(node, release, software) for node in sight.cluster.nodes]
+    misfits, unstable = _misfits(levels, release, mode, catalogue)
+    refused = tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue))
+    found = Roll(
+        cluster_id=sight.cluster_id,
+        release=release,
+        mode=mode,
+        levels=levels,
+        levels_known=_are_known(sight),
+        misfits=misfits,
+        only_unstable=unstable,
+        refused=refused,
+        first=tuple(_first(sight, misfits, release, catalogue)),
+        then=what_if(sight, Changes(release=release), terms),
+        joins_now=() if mode == ZOOKEEPER else may_join(levels, catalogue),
+        way_back=None,
+    )
+    if mode == ZOOKEEPER:
+        return found
+    some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
+    running = {catalogue.release_named(node.release) or "" for node in some}
+    return replace(found, way_back=way_back(_then(found), release, running, catalogue))
+
+
+def _then(found: Roll) -> dict[str, int]:
+    """The levels once what must happen first has happened."""
+    levels = dict(found.levels)
+    for first in found.first:
+        if first.planned.meaning is not None:
+            for step in first.planned.meaning.steps:
+                levels |= {update.feature: update.to_level for update in step.updates}
+    return {name: level for name, level in levels.items() if level}
+
+
+def _are_known(sight: Sight) -> bool:
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    levels = evidence.levels
+    trusted = bool(levels.trusted[0] and not levels.too_old[0])
+    return trusted and bool(evidence.questions.known.all())
+
+
+def _as(node: Node, release: str, software: dict[str, tuple[int, int]]) -> Node:
+    return replace(node, release=release, supported=software, running=True, fenced=False)
+
+
+def _misfits(
+    levels: Levels, release: str, mode: str, catalogue: Catalogue
+) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
+    """What the software does not support, and what of it does with unstable features enabled."""
+    software = software_of_release(release, mode, catalogue)
+    if mode == ZOOKEEPER:  # production software there lists no feature at all
+        names, unstable = sorted(levels), set[str]()
+    else:
+        fit = next(one for one in fits(levels, catalogue) if one.release == release)
+        names, unstable = list(fit.misfits), set(fit.misfits) - set(fit.misfits_unstable)
+    return (
+        tuple(
+            Misfit(feature=name, level=levels[name], supported=software.get(name)) for name in names
+        ),
+        tuple(sorted(unstable)),
+    )
+
+
+def _first(
+    sight: Sight, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
+) -> Iterator[First]:
+    """The levels that have to go down, and those that have to go up, before the software comes."""
+    low: dict[str, str] = {}
+    down = False
+    for misfit in misfits:
+        ends = misfit.supported
+        if ends is not None and misfit.level == min((misfit.level, *ends)):
+            low[misfit.feature] = str(ends[0])
+        else:
+            down = True
+    if down and catalogue.release_named(release) is not None:
+        intent = Intent(command=Command.DOWNGRADE_ALL, release_version=release)
+        yield First(planned=make_plan(sight, intent, catalogue))
+    elif down:
+        gone = tuple(misfit.feature for misfit in misfits)
+        intent = Intent(command=Command.DISABLE, delete=gone)
+        yield First(planned=make_plan(sight, intent, catalogue))
+    if low:
+        intent = Intent(command=Command.UPGRADE, up=low)
+        yield First(planned=make_plan(sight, intent, catalogue))

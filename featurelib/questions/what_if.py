@@ -1,0 +1,217 @@
+"""What the audit would say of a cluster if its nodes or levels were others.
+
+The evidence is changed and judged again, by the same core and the same terms; nothing else differs.
+A node that may not join does not come: what is left of it is what is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from featurelib.core.cluster import Node
+from featurelib.errors import ConfigError
+from featurelib.feature import Role
+from featurelib.fleet import Fleet
+from featurelib.planning import mode_of
+from featurelib.questions.draft import Draft
+from featurelib.questions.entering import Refused, refusals_of, release_of, software_of_release
+from featurelib.questions.terms import Terms
+from featurelib.sight import Sight
+
+Row = dict[str, Any]
+KEY = ("code", "role", "node_id", "feature")  # of a finding, within a cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What would be otherwise. `nodes` and `added`: node id → release; `release`: of every node
+    that runs, but those named; `finalized`: feature → level, 0 = not finalized."""
+
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    removed: tuple[int, ...] = ()
+    added: Mapping[int, str] = field(default_factory=dict)
+    release: str | None = None
+    finalized: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One feature before and after; None = nobody speaks of it. Rows of featurelib.schema."""
+
+    feature: str
+    before: Row | None
+    after: Row | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
+    and `gone` are findings; `refused` is who may not join; `idle` who does not run and is left."""
+
+    before: Sight
+    after: Sight
+    turns: tuple[Turn, ...]
+    unchanged: int
+    new: tuple[Row, ...]
+    gone: tuple[Row, ...]
+    refused: tuple[Refused, ...]
+    joined: tuple[int, ...]  # nodes that may, and did
+    idle: tuple[int, ...]
+
+
+def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
+    """The verdicts before and after `changes`, judged by `terms`, which judged `sight`.
+
+    Raises ConfigError for a node that is not there, or is there already, and for a release that
+    nobody knows.
+    """
+    _expect_nodes(sight, changes)
+    after, refused, joined, idle = _look_again(sight, changes, terms)
+    was, now = _readiness(sight), _readiness(after)
+    turns = [
+        Turn(feature=name, before=was.get(name), after=now.get(name))
+        for name in sorted(was.keys() | now.keys())
+    ]
+    told = [turn for turn in turns if turn.before != turn.after]
+    before_rows, after_rows = _findings(sight), _findings(after)
+    return WhatIf(
+        before=sight,
+        after=after,
+        turns=tuple(told),
+        unchanged=len(turns) - len(told),
+        new=tuple(row for key, row in after_rows.items() if key not in before_rows),
+        gone=tuple(row for key, row in before_rows.items() if key not in after_rows),
+        refused=refused,
+        joined=joined,
+        idle=idle,
+    )
+
+
+def _look_again(
+    sight: Sight, changes: Changes, terms: Terms
+) -> tuple[Sight, tuple[Refused, ...], tuple[int, ...], tuple[int, ...]]:
+    mode, cluster = mode_of(sight), sight.cluster
+    draft = Draft(sight.rows, sight.newest if terms.as_of is None else terms.as_of)
+    for node_id in changes.removed:
+        draft.remove(node_id)
+    if changes.finalized:
+        draft.finalize(changes.finalized)
+    finalized = {n: e for n, e in cluster.finalized.items() if n not in changes.finalized}
+    finalized |= {name: (level, level) for name, level in changes.finalized.items() if level}
+    there = replace(cluster, finalized=finalized)
+    wanted, idle = _wanted(sight, changes, mode, terms)
+    refused = tuple(
+        refusals_of(there, wanted, sight.releases, mode, terms.catalogue) if wanted else ()
+    )
+    out = {(one.role, one.node_id) for one in refused}
+    for node in wanted:
+        if (node.role, node.node_id) in out:
+            if node.node_id not in changes.added:
+                draft.stop(node.node_id, node.role)
+        elif node.node_id in changes.added:
+            draft.add(node.node_id, node.supported)
+        else:
+            draft.run(node.node_id, node.role, node.supported)
+    led = {n.node_id for n in wanted if n.role is Role.CONTROLLER or mode == "zk"}
+    told = _told(terms.fleet, sight.cluster_id, changes, bool(led))
+    after = replace(terms, fleet=told).see(draft.row())
+    stays = {node_id for _, node_id in out}
+    joined = tuple(sorted({node.node_id for node in wanted} - stays))
+    return after, refused, joined, idle
+
+
+def _wanted(
+    sight: Sight, changes: Changes, mode: str, terms: Terms
+) -> tuple[list[Node], tuple[int, ...]]:
+    """The halves of nodes that would start with other software, and nodes that do not run."""
+    named = dict(changes.nodes)
+    idle = set[int]()
+    if changes.release is not None:
+        for node in sight.cluster.nodes:
+            if node.node_id in named or node.node_id in changes.removed:
+                continue
+            if node.running:
+                named.setdefault(node.node_id, changes.release)
+            else:
+                idle.add(node.node_id)
+    found = []
+    for node in sight.cluster.nodes:
+        if node.node_id in named and node.node_id not in changes.removed:
+            option = "--node" if node.node_id in changes.nodes else "--release"
+            found.append(_with(node, named[node.node_id], mode, terms, option))
+    for node_id, release in changes.added.items():
+        node = Node(node_id=node_id, role=Role.BROKER)
+        found.append(_with(node, release, mode, terms, "--add"))
+    return found, tuple(sorted(idle - named.keys()))
+
+
+def _with(node: Node, text: str, mode: str, terms: Terms, option: str) -> Node:
+    release = release_of(text, mode, terms.catalogue, option)
+    supported = software_of_release(release, mode, terms.catalogue)
+    return replace(node, release=release, supported=supported, running=True, fenced=False)
+
+
+def _told(fleet: Fleet, cluster_id: str, changes: Changes, led_by_others: bool) -> Fleet:
+    """The inventory as its owner would write it then."""
+    entries = []
+    for entry in fleet.cluster:
+        if entry.id == cluster_id:
+            gone, release = set(changes.removed), entry.release
+            if changes.release is not None:
+                release = changes.release
+            elif led_by_others:
+                release = ""
+            entries.append(
+                msgspec.structs.replace(
+                    entry,
+                    release=release,
+                    brokers=tuple(n for n in entry.brokers if n not in gone),
+                    controllers=tuple(n for n in entry.controllers if n not in gone),
+                )
+            )
+        else:
+            entries.append(entry)
+    return msgspec.structs.replace(fleet, cluster=tuple(entries))
+
+
+def _expect_nodes(sight: Sight, changes: Changes) -> None:
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    known = sorted(set(evidence.subjects.node_id.tolist()))
+    shown = ", ".join(map(str, known)) or "none"
+    for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
+        for node_id in ids:
+            if node_id not in known:
+                raise ConfigError(
+                    f"{option} {node_id}: expected a node of cluster {sight.cluster_id}, found "
+                    f"these: {shown}. A new broker comes with --add {node_id}=RELEASE."
+                )
+    for node_id in changes.added:
+        if node_id in known:
+            raise ConfigError(
+                f"--add {node_id}: expected a node that is not there yet, found {node_id} among "
+                f"the nodes of cluster {sight.cluster_id}. It runs other software with --node "
+                f"{node_id}=RELEASE."
+            )
+    both = sorted(set(changes.nodes) & set(changes.removed))
+    if both:
+        raise ConfigError(f"--node and --remove both name {both[0]}. Keep one of them.")
+
+
+def _readiness(sight: Sight) -> dict[str, Row]:
+    return {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
+
+
+def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
+    """Findings by what tells them apart; a level they are about does, too."""
+    rows: Sequence[Row] = sight.judged.findings.to_pylist()
+    return dict(_keyed(rows))
+
+
+def _keyed(rows: Sequence[Row]) -> Iterator[tuple[tuple[object, ...], Row]]:
+    for row in rows:
+        yield tuple(row[name] for name in (*KEY, "level")), row

@@ -1,0 +1,135 @@
+"""How one cluster is named and reached: by the inventory, by addresses, or as a file.
+
+Addresses beside a name go before the inventory's; what the owner says there (its security, who
+manages it) still holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from featurelib.backends.base import Backend, Say
+from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
+from featurelib.catalogue import Catalogue
+from featurelib.errors import ConfigError
+from featurelib.fleet import Cluster, Fleet, faults, parse_fleet
+
+FLEET = Path("conf") / "fleet.toml"
+CHECKOUT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """One cluster that was named, and how it is reached. `entry.id` is empty where only addresses
+    are known: the look tells it."""
+
+    name: str
+    entry: Cluster
+    fleet: Fleet
+    catalogue: Catalogue
+    timeout: float = TIMEOUT_SECONDS
+
+    def open(self) -> Backend:
+        """Its backend; the caller closes it. Raises ConfigError."""
+        return open_backend(self.entry, self.catalogue, timeout=self.timeout)
+
+    def look(self, backend: Backend, say: Say) -> tuple[bytes, ...]:
+        """One look, as landing lines of this cluster: see featurelib.backends.opening.look."""
+        return look(backend, self.entry, say)
+
+    def entry_of(self, cluster_id: str) -> Cluster:
+        """What the inventory says of the cluster that answered: its owner's word holds by whatever
+        way it was reached."""
+        known = (entry for entry in self.fleet.cluster if entry.id == cluster_id)
+        return next(known, self.entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """Ways to a cluster given beside, or in place of, the inventory's."""
+
+    bootstrap: str | None = None
+    controllers: str | None = None
+    zookeeper: str | None = None
+    file: str | None = None
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The keys of an inventory's entry they stand for."""
+        said: dict[str, object] = {
+            "bootstrap": _split(self.bootstrap),
+            "controller_bootstrap": _split(self.controllers),
+            "zookeeper": self.zookeeper,
+            "file": self.file,
+        }
+        return {key: value for key, value in said.items() if value}
+
+
+def reach(
+    cluster: str | None,
+    catalogue: Catalogue,
+    *,
+    fleet: str | None = None,
+    bootstrap: str | None = None,
+    controllers: str | None = None,
+    zookeeper: str | None = None,
+    file: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Reached:
+    """The one cluster these options choose. Raises ConfigError for none, and for contradictions."""
+    where, inventory = open_fleet(fleet, catalogue)
+    ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
+    entry = choose(cluster, inventory, where, ways)
+    name = entry.title or file or zookeeper or bootstrap or controllers or ""
+    return Reached(name=name, entry=entry, fleet=inventory, catalogue=catalogue, timeout=timeout)
+
+
+def choose(cluster: str | None, fleet: Fleet, where: str, ways: Ways) -> Cluster:
+    """The entry of the cluster that is named, its ways replaced by those given; without a name an
+    entry of its own. `where` names the inventory. Raises ConfigError."""
+    given = ways.given
+    if cluster is None and not given:
+        raise ConfigError(
+            "expected a cluster, found none named. Give its id or name in the inventory, or "
+            "--bootstrap HOST:PORT, or --file PATH."
+        )
+    entry = Cluster(id="") if cluster is None else fleet.find(cluster, where)
+    if given:
+        nothing = {"bootstrap": (), "controller_bootstrap": (), "zookeeper": "", "file": ""}
+        entry = msgspec.structs.replace(entry, **(nothing | given))
+    fault = next(faults(entry), None)
+    if fault is not None:
+        raise ConfigError(f"{cluster or 'the cluster'}: {fault}")
+    if not entry.is_reachable:
+        raise ConfigError(
+            f"{where}: cluster {entry.title!r}: expected a way to reach it, found none. Add "
+            "bootstrap, zookeeper or file to its entry, or give --bootstrap HOST:PORT."
+        )
+    return entry
+
+
+def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fleet]:
+    """The inventory and the file it stands in; the usual one may be missing. Raises ConfigError.
+
+    The usual one is conf/fleet.toml here, or else the one of the checkout featurelib runs from.
+    Releases are checked with a catalogue only.
+    """
+    path = Path(fleet) if fleet is not None else FLEET
+    if fleet is None and not path.exists():
+        path = CHECKOUT / FLEET
+        if not path.exists():
+            return str(FLEET), Fleet()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path}: expected an inventory, found: {error}. Name another with --fleet FILE."
+        ) from error
+    return str(path), parse_fleet(text, str(path), catalogue)
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text else ()

@@ -1,0 +1,212 @@
+"""Why something is not planned, one reason a line: who says so, of which feature, level and node.
+
+The words are the findings' and the rules' own, with every node that offends; a controller's refusal
+keeps Kafka's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.compute as pc
+
+from featurelib.catalogue import Catalogue
+from featurelib.core.cluster import Node
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.findings import wordings
+from featurelib.core.moves import Fault, level_of
+from featurelib.core.steps import GOAL
+from featurelib.core.tried import Refusal
+from featurelib.core.unlock import refusing
+from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.report.words import Columns, Words
+from featurelib.sight import Sight
+
+EVIDENCE = "evidence"  # who refuses what nobody knows enough about
+_OF_NODES = "unsupported_by_node"
+# What no level could be asked for at all; others tell of levels that were not asked for.
+_DAMAGED = frozenset({"features_node_damaged"})
+_NOT_MISSING = frozenset({"level_newer_than_catalogue", "epoch_went_back"})
+_ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason against a feature's level; an empty feature is the whole cluster.
+
+    `judge` is goal (what was asked), evidence, strict (the policy) or the name of a dialect.
+    """
+
+    judge: str
+    code: str
+    message: str
+    feature: str = ""
+    level: int | None = None
+    node: str = ""  # as `broker 3`
+    supported: tuple[int, int] | None = None  # None: not listed, or no node's reason
+    remedy: str = ""
+    command: str = ""
+
+
+class Reasons:
+    """Makes reasons about one cluster."""
+
+    def __init__(self, sight: Sight, catalogue: Catalogue) -> None:
+        self._sight, self._catalogue = sight, catalogue
+        self._wordings = wordings(load(STRICT))
+        self._words = Words(catalogue, load(STRICT))
+        self._findings: list[dict[str, Any]] | None = None
+
+    def of_faults(self, faults: Sequence[Fault]) -> tuple[Reason, ...]:
+        """What is wrong with the asking."""
+        return tuple(
+            Reason(judge=GOAL, code=f.code, feature=f.feature, level=f.level, message=f.text)
+            for f in faults
+        )
+
+    def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
+        """What the audit found in a feature's way; with `unknown`, what is missing besides."""
+        for row in self._rows():
+            severity = self._wordings[row["code"]].severity
+            mine = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
+            if mine or (unknown and row["feature"] is None and self._is_missing(row["code"])):
+                yield self._of_finding(row)
+
+    def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
+        """What is not known and could change the answer: of the cluster, of these features, and of
+        the levels of those they depend on or that depend on them (KIP-1022, both ends)."""
+        near = self._neighbours(features)
+        unsure = self._level_unknown()
+        said = set[str]()
+        for row in self._rows():
+            code, feature = row["code"], row["feature"]
+            is_ours = feature in features or (feature in near and code in _ABOUT_LEVELS)
+            if (feature is None or is_ours) and self._is_missing(code):
+                said.add(feature or "")
+                yield self._of_finding(row)
+            elif code == "epoch_went_back" and unsure & {*features, *near}:
+                said |= unsure
+                yield self._of_finding(row)
+        for feature in sorted((unsure & {*features, *near}) - said):
+            if "" not in said:
+                text = f"Nobody who can be trusted says at which level {feature} is finalized."
+                yield Reason(judge=EVIDENCE, code="level_unknown", feature=feature, message=text)
+
+    def of_refusals(self, refusals: Sequence[Refusal]) -> Iterator[Reason]:
+        """The policy's reasons with every node that offends; a controller's in Kafka's words."""
+        for refusal in refusals:
+            if refusal.judge == STRICT and refusal.code == _OF_NODES:
+                yield from self._of_nodes(refusal)
+            elif refusal.judge == STRICT and refusal.code in self._wordings:
+                yield self._of_policy(refusal)
+            else:
+                yield Reason(
+                    judge=refusal.judge,
+                    code=refusal.code,
+                    feature=refusal.feature,
+                    level=refusal.level,
+                    message=refusal.message,
+                )
+
+    def _of_nodes(self, refusal: Refusal) -> Iterator[Reason]:
+        question = (refusal.feature, refusal.level)
+        nodes = refusing(self._sight.cluster.nodes, [question])[question]
+        for node in sorted(nodes, key=lambda one: (one.role, one.node_id)):
+            yield self._of_policy(refusal, node)
+
+    def _of_policy(self, refusal: Refusal, node: Node | None = None) -> Reason:
+        feature, level = refusal.feature, refusal.level
+        supported = node.supported.get(feature) if node else None
+        low, high = supported or (None, None)
+        said = self._words.say(
+            Columns(
+                code=refusal.code,
+                role=node.role.text if node else None,
+                node_id=node.node_id if node else None,
+                feature=feature or None,
+                finalized_level=level_of(self._sight.cluster, feature),
+                level=level,
+                min_version=low,
+                max_version=high,
+                observed_at=None,
+                detail=", ".join(self._detail(refusal)),
+            )
+        )
+        reason = Reason(
+            judge=STRICT,
+            code=refusal.code,
+            feature=feature,
+            level=level,
+            node=f"{node.role.text} {node.node_id}" if node else "",
+            supported=supported,
+            message=said.message,
+            remedy=said.remedy,
+            command=said.command,
+        )
+        # The audit has tried what a level depends on; here nobody may have asked for it.
+        return self._of_dependency(reason) if refusal.code == "dependency_unmet" else reason
+
+    def _of_dependency(self, reason: Reason) -> Reason:
+        asked, cluster = (reason.feature, reason.level), self._sight.cluster
+        needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == asked]
+        wants = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
+        there = ", ".join(
+            f"{d.other} {self._text(d.other, level_of(cluster, d.other))}" for d in needed
+        )
+        level = self._text(reason.feature, reason.level or 0)
+        message = f"{reason.feature} {level} depends on {wants}; finalized is {there}."
+        return replace(reason, message=message, remedy=f"Ask for {wants} as well, or first.")
+
+    def _text(self, feature: str, level: int) -> str:
+        """A level with its name, as `25 (4.0-IV3)`."""
+        named = self._words.level(feature, level)
+        return str(level) if named is None else named.text
+
+    def _detail(self, refusal: Refusal) -> Iterator[str]:
+        """What a rule of the policy has to add, as the audit adds it."""
+        cluster = self._sight.cluster
+        if refusal.code == "voter_not_registered":
+            yield from (str(n.node_id) for n in cluster.nodes if n.voter and not n.registered)
+        for known in self._catalogue.dependencies:
+            needs = known.other == refusal.feature and known.least > refusal.level
+            if needs and level_of(cluster, known.feature) == known.level:
+                yield f"{known.feature} {known.level}"
+
+    def _of_finding(self, row: dict[str, Any]) -> Reason:
+        columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
+        said, missing = self._words.say(columns), self._is_missing(row["code"])
+        low, high = row["min_version"], row["max_version"]
+        return Reason(
+            judge=EVIDENCE if missing else STRICT,
+            code=row["code"],
+            feature=row["feature"] or "",
+            level=row["level"],
+            node="" if row["node_id"] is None else f"{row['role'] or 'node'} {row['node_id']}",
+            supported=None if low is None or high is None else (low, high),
+            message=said.message,
+            remedy=said.remedy,
+            command=said.command,
+        )
+
+    def _is_missing(self, code: str) -> bool:
+        unknown = self._wordings[code].severity is Severity.UNKNOWN
+        return code in _DAMAGED or (unknown and code not in _NOT_MISSING)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        if self._findings is None:
+            self._findings = self._sight.judged.findings.to_pylist()
+        return self._findings
+
+    def _level_unknown(self) -> set[str]:
+        readiness = self._sight.judged.readiness
+        unsure = readiness.filter(pc.is_null(readiness["finalized_level"]))
+        return set(unsure["feature"].to_pylist())
+
+    def _neighbours(self, features: Sequence[str]) -> set[str]:
+        near: set[str] = {METADATA_VERSION} if features else set()
+        for dependency in self._catalogue.dependencies:
+            near |= {dependency.other} if dependency.feature in features else set()
+            near |= {dependency.feature} if dependency.other in features else set()
+        return near

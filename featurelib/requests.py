@@ -1,0 +1,58 @@
+"""What the journal holds of one request: what was intended, and what was found out about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from featurelib.core.outcome import Fate, StepOutcome
+from featurelib.core.planned import Step
+from featurelib.holder import Holder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One request that is about to be sent, by whom, and by when nobody can apply it any more.
+
+    Times are seconds since 1970. `approval` is what the approval is known by.
+    """
+
+    cluster: str
+    where: str  # how the cluster was reached
+    reach: str  # the options that reach it again
+    plan: str  # digest
+    approval: str
+    position: int  # of the step, from 0
+    total: int  # steps of the plan
+    step: Step
+    who: Holder
+    at: float
+    over_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a request, who says so, and when."""
+
+    result: StepOutcome
+    by: str  # apply, resume
+    who: Holder
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An intent and everything that was found out about it, oldest first."""
+
+    number: int
+    intent: Intent
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def fate(self) -> Fate:
+        """What is known last."""
+        return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may have been written that nobody knows of."""
+        return self.fate is Fate.UNKNOWN

@@ -1,0 +1,236 @@
+"""What people already have, as landing lines: outputs of Kafka's and ZooKeeper's own tools.
+
+A line keeps its text and its number. Of a metadata log only what tells of features, nodes,
+transactions and the raft layer is kept: topics, quotas and credentials stay where they are, and a
+line of ours says how many lines and which offsets were left out, so that the rest still proves
+what it proved. Damage is an error here, before anything lands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import msgspec
+
+from featurelib.errors import LandingError
+from featurelib.landing import KINDS, Rejected, features_describe, log_items, read
+from featurelib.landing.fault import show
+from featurelib.landing.metadata_log import left_out, parse_line
+from featurelib.landing.writing import write_line
+from featurelib.znode_outputs import znodes
+
+DUMP_TOOL = "kafka-dump-log.sh --cluster-metadata-decoder --files LOG"
+_PAYLOAD = " payload: "
+FEATURES_TOOL = "kafka-features.sh --bootstrap-server HOST:PORT describe"
+
+
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """One file: what it is of, and what was read of it so far. `observed_at` in microseconds."""
+
+    where: str
+    cluster_id: str
+    observed_at: int
+    paths: tuple[str, ...] = ()  # of znodes, in order, where the output does not name them
+    chroot: str = ""
+    lines: int = field(default=0, init=False)
+    left_out: int = field(default=0, init=False)
+
+    def fault(self, text: str, line: int | None = None) -> LandingError:
+        """An error that names the file, the line, and that nothing landed."""
+        place = self.where if line is None else f"{self.where}:{line}"
+        return LandingError(f"{place}: {text} Nothing was written.")
+
+    def write(self, kind: str, keys: dict[str, object], line: int) -> bytes:
+        """A landing line that ingest accepts. Raises LandingError."""
+        raw = write_line(kind, self.cluster_id, self.observed_at, keys)
+        said = read(raw)
+        if isinstance(said, Rejected):
+            raise self.fault(f"{said.reason}.", line)
+        return raw
+
+
+def convert(kind: str, lines: Iterable[bytes], source: Source) -> Iterator[bytes]:
+    """Landing lines of `kind` from the lines of one tool's output. Raises LandingError.
+
+    An error may come after some lines: whoever writes them must be able to drop them.
+    """
+    if kind not in KINDS:
+        raise source.fault(f"--kind {kind}: expected one of {', '.join(KINDS)}.")
+    yield from _READERS.get(kind, _json_lines(kind))(_texts(lines, source), source)
+    if source.lines == 0:
+        raise source.fault("expected the output of a tool, found an empty file.")
+
+
+def _texts(lines: Iterable[bytes], source: Source) -> Iterator[tuple[int, str]]:
+    for number, raw in enumerate(lines, start=1):
+        source.lines = number
+        try:
+            yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+        except UnicodeDecodeError as error:
+            found = f"found byte 0x{raw[error.start]:02x} at {error.start + 1}"
+            raise source.fault(f"expected UTF-8 text, {found}.", number) from None
+
+
+Numbered = Iterator[tuple[int, str]]
+
+
+def _features_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+    """Every line that is not blank, if some tell of features (Kafka, FeatureCommand)."""
+    some = False
+    for number, text in texts:
+        some = some or features_describe.parse_line(text) is not None
+        if text.strip():
+            keys: dict[str, object] = {"line_number": number, "line": text}
+            yield source.write("features_describe", keys, number)
+    if source.lines and not some:
+        raise source.fault(f"expected lines 'Feature: …', as of {FEATURES_TOOL}, found none.")
+
+
+@dataclass(slots=True)
+class _Run:
+    """Consecutive lines that are left out, and the consecutive offsets of their records."""
+
+    number: int = 0
+    lines: int = 0
+    first: int | None = None
+    last: int | None = None
+
+
+class _Log:
+    """Reads one dump, line by line (Kafka, DumpLogSegments)."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.run = _Run()
+        self.batch: tuple[int, str] | None = None  # its records may all be left out
+        self.offset = -1  # of the next record, where records do not tell theirs
+        self.is_control = False  # the batch; what it holds tells of the raft layer, and is kept
+        self.records = self.read = 0
+
+    def take(self, number: int, text: str) -> Iterator[bytes]:
+        item = parse_line(text)
+        if isinstance(item, log_items.Record):
+            self.records += 1
+            if not isinstance(item.body, log_items.Undecodable):
+                self.read += 1
+                offset = self.offset if item.offset is None else item.offset
+                self.offset = offset + 1
+                if isinstance(item.body, log_items.Other) and _PAYLOAD in text:
+                    if not self.is_control:
+                        yield from self.leave_out_record(number, offset)
+                        return
+                    # Its batch is damaged: it is kept for its place, without its data.
+                    text = text[: text.find(_PAYLOAD)] + _emptied(item.body.type)
+        elif item is None:
+            yield from self.hold(None)
+            self.leave_out(number)
+            return
+        elif isinstance(item, log_items.Batch):
+            self.offset, self.is_control = item.base_offset, item.is_control
+            if not item.is_control:
+                yield from self.hold((number, text))
+                return
+        yield from self.hold(None)
+        yield from self.close_run()
+        yield self.keep(number, text)
+
+    def leave_out_record(self, number: int, offset: int) -> Iterator[bytes]:
+        run = self.run
+        if run.last is not None and offset != run.last + 1:
+            yield from self.close_run()  # a hole must stay one
+        if self.batch is not None:
+            self.leave_out(self.batch[0])
+            self.batch = None
+        self.leave_out(number)
+        self.run.first = offset if self.run.first is None else self.run.first
+        self.run.last = offset
+
+    def leave_out(self, number: int) -> None:
+        self.run.number = self.run.number or number
+        self.run.lines += 1
+
+    def hold(self, batch: tuple[int, str] | None) -> Iterator[bytes]:
+        """Keep the batch that was held, because its first record is; hold another in its place."""
+        held, self.batch = self.batch, batch
+        if held is not None:
+            yield from self.close_run()
+            yield self.keep(*held)
+
+    def close_run(self) -> Iterator[bytes]:
+        run, self.run = self.run, _Run()
+        if run.lines:
+            self.source.left_out += run.lines
+            text = left_out(log_items.LeftOut(run.lines, run.first, run.last))
+            yield self.keep(run.number, text)
+
+    def keep(self, number: int, text: str) -> bytes:
+        keys: dict[str, object] = {"line_number": number, "line": text}
+        return self.source.write("metadata_log", keys, number)
+
+
+def _log_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+    dump = _Log(source)
+    for number, text in texts:
+        yield from dump.take(number, text)
+    yield from dump.hold(None)
+    yield from dump.close_run()
+    if source.lines and not dump.read:
+        found = f"{dump.records} that cannot be read" if dump.records else "none"
+        raise source.fault(f"expected records, as {DUMP_TOOL} shows them, found {found}.")
+
+
+def _emptied(record_type: str) -> str:
+    return _PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
+
+
+def _json_lines(kind: str) -> Callable[[Numbered, Source], Iterator[bytes]]:
+    """Answers somebody kept as JSON, one a line, with the keys of that kind of landing line; a
+    time they tell themselves goes before the file's."""
+
+    def convert_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+        for number, text in texts:
+            if not text.strip():
+                continue
+            keys = _object(text, number, source)
+            envelope = {"kind": kind, "cluster_id": source.cluster_id}
+            for name, expected in envelope.items():
+                if keys.pop(name, expected) != expected:
+                    raise source.fault(f"{name}: expected {expected}, found another.", number)
+            yield source.write(kind, keys, number)
+
+    return convert_lines
+
+
+def _object(text: str, number: int, source: Source) -> dict[str, object]:
+    try:
+        return _OBJECT.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise source.fault(f"expected one JSON object, found {show(text)}.", number) from None
+
+
+def _znode_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+    """JSON objects, one a line, or what ZooKeeper's shell printed for `get -s`."""
+    start = next(texts, None)
+    if start is None:
+        return
+    everything = chain((start,), texts)
+    try:
+        is_json = "path" in _OBJECT.decode(start[1])  # and not the data of a znode
+    except (msgspec.DecodeError, RecursionError):
+        is_json = False
+    if is_json:
+        yield from _json_lines("znode")(everything, source)
+        return
+    for number, keys in znodes(everything, source.paths, source.chroot, source.fault):
+        yield source.write("znode", keys, number)
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, object])
+_READERS: dict[str, Callable[[Numbered, Source], Iterator[bytes]]] = {
+    "metadata_log": _log_lines,
+    "features_describe": _features_lines,
+    "znode": _znode_lines,
+}

@@ -1,0 +1,127 @@
+"""Real clusters as fixtures; what they hold is described in tests/backends/rig/__init__.py.
+
+Shared ones live as long as the run and are looked at, not changed; a test that moves levels takes
+`kraft_cluster`. Where Java, the jars or the network are missing, a test is skipped and says why.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.kraft import Node, start_kraft
+from tests.backends.rig.secured import start_secured
+from tests.backends.rig.security import make_security
+from tests.backends.rig.zookeeper import ZooKeeperBroker, start_zookeeper_mode
+
+REAL = {
+    "kraft_cluster", "kraft_node", "mixed_cluster", "cluster_without_a_controller", "secured_node",
+    "zookeeper_cluster",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if REAL & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kafka)
+
+
+@contextmanager
+def running(start: Callable[[], RunningCluster]) -> Iterator[RunningCluster]:
+    """Ends the cluster whatever the test did."""
+    try:
+        cluster = start()
+    except UnavailableError as missing:
+        pytest.skip(f"real Kafka: {missing}")
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def kraft_cluster(tmp_path: Path) -> Iterator[Callable[..., RunningCluster]]:
+    """A factory with the arguments of start_kraft after `home`; its clusters end with the test."""
+    with ExitStack() as stack:
+        made = itertools.count()
+
+        def make(*nodes: Node, **words: Any) -> RunningCluster:
+            home = tmp_path / f"cluster-{next(made)}"
+            start = partial(start_kraft, home, nodes or (Node(id=1),), **words)
+            return stack.enter_context(running(start))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def kraft_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """One 4.2.1 node, broker and controller, static quorum, finalized at 4.1.
+
+    Shared: only look, validate, or be refused.
+    """
+    home = tmp_path_factory.mktemp("kraft-node")
+    with running(lambda: start_kraft(home, release_version="4.1")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def mixed_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """Controller 100 and broker 1 (4.2.1), broker 2 (3.9.2), ghost 3 (4.0.1: registered, stopped).
+
+    Finalized at 3.9, the highest that broker 2 admits. Shared: only look, validate, or be refused.
+    """
+    home = tmp_path_factory.mktemp("mixed")
+    nodes = (
+        Node(id=100, roles="controller"),
+        Node(id=1, roles="broker"),
+        Node(id=2, roles="broker", release="3.9.2"),
+        Node(id=3, roles="broker", release="4.0.1"),
+    )
+    with running(lambda: start_kraft(home, nodes, release_version="3.9")) as cluster:
+        cluster.stop_node(3)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_without_a_controller(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RunningCluster]:
+    """A static quorum of three 4.2.1 controllers, 1 (broker too), 2 and 3; 3 was killed.
+
+    Finalized at 4.1. Shared: only look, validate, or be refused.
+    """
+    home = tmp_path_factory.mktemp("quorum")
+    nodes = (Node(id=1), Node(id=2, roles="controller"), Node(id=3, roles="controller"))
+    with running(lambda: start_kraft(home, nodes, release_version="4.1")) as cluster:
+        cluster.stop_node(3, kill=True)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """One 4.2.1 node, SASL_SSL on both listeners; security.py says who may what. Shared."""
+    home = tmp_path_factory.mktemp("secured")
+    with running(lambda: start_secured(home / "node", make_security(home))) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def zookeeper_cluster(tmp_path: Path) -> Iterator[RunningCluster]:
+    """ZooKeeper mode 3.9.2: broker 1, the controller, advertises f 1-5, broker 2 f 1-3, both g 1-2.
+
+    Finalized are f and g at 1: f can go to 3, and broker 2 is in the way of more.
+    """
+    brokers = (
+        ZooKeeperBroker(id=1, features={"f": (1, 5), "g": (1, 2)}),
+        ZooKeeperBroker(id=2, features={"f": (1, 3), "g": (1, 2)}),
+    )
+    with running(lambda: start_zookeeper_mode(tmp_path, brokers, {"f": 1, "g": 1})) as cluster:
+        yield cluster

@@ -1,0 +1,68 @@
+"""A listener that answers what a test tells it to, in Kafka's own frames; it imitates no rule.
+
+For answers that no real node of the rig gives: releases whose jars are not fetched, servers that
+refuse a version, words that repeat a secret.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.backends.cutting import frame
+
+API_VERSIONS, UNSUPPORTED_VERSION = 18, 35
+Answering = Callable[[int], Any]  # version → a response of kafka-python
+
+
+@dataclass
+class Listener:
+    """`heard` is (API key, version, the whole frame) of every request, in order."""
+
+    answers: Mapping[int, Answering]
+    address: str = ""
+    heard: list[tuple[int, int, bytes]] = field(default_factory=list)
+
+    @property
+    def asked(self) -> list[tuple[int, int]]:
+        return [(key, version) for key, version, _ in self.heard]
+
+    def serve(self, server: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            with client, suppress(OSError):
+                while request := frame(client):
+                    key, version = (int.from_bytes(request[i : i + 2], "big") for i in (4, 6))
+                    self.heard.append((key, version, request))
+                    client.sendall(self.answer(key, version, request[8:12]))
+
+    def answer(self, key: int, version: int, correlation: bytes) -> bytes:
+        response = self.answers[key](version)
+        is_refused = getattr(response, "error_code", 0) == UNSUPPORTED_VERSION
+        version = 0 if is_refused else version  # so does Kafka
+        # Headers have tagged fields from the flexible versions on, those of ApiVersions never.
+        is_flexible = response.flexible_version_q(version) and key != API_VERSIONS
+        head = correlation + (b"\x00" if is_flexible else b"")
+        body = head + response.encode(version=version)
+        return len(body).to_bytes(4, "big") + body
+
+
+@contextmanager
+def speaking(answers: Mapping[int, Answering]) -> Iterator[Listener]:
+    """A listener that answers API keys, ended with the block."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        made = Listener(answers, f"127.0.0.1:{server.getsockname()[1]}")
+        thread = threading.Thread(target=made.serve, args=(server,), daemon=True)
+        thread.start()
+        try:
+            yield made
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+    thread.join(5)

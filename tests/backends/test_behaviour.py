@@ -1,0 +1,392 @@
+"""One behaviour suite for every backend: whatever is behind it looks and answers the same way.
+
+A factory makes a fresh cluster of a kind and says what of it can be changed from outside; a new
+kind of backend is one more row of FACTORIES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from featurelib.backends.base import Backend
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded_backend import EmbeddedBackend, open_embedded
+from featurelib.backends.kafka_backend import open_kafka
+from featurelib.catalogue import load
+from featurelib.controller import Order, apply
+from featurelib.core import ending as endings
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.intents import Command, Intent
+from featurelib.core.planned import Meaning, Step, Update
+from featurelib.errors import ConfigError, RefusedError, UnreachableError
+from featurelib.feature import Role
+from featurelib.fleet import Cluster as FleetEntry
+from featurelib.fleet import Fleet
+from featurelib.journal import Journal
+from featurelib.landing import ApiVersionsAnswer, Landing, read
+from featurelib.looking import Watcher
+from featurelib.planning import make_plan
+from featurelib.sending import Waits
+from featurelib.sight import Sight, see
+from tests.backends.conftest import running
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.kraft import Node, start_kraft
+from tests.controller.clusters import OLD, kraft, zookeeper
+
+CATALOGUE = load()
+AGE = 72 * 3_600_000_000
+TIMEOUT_MS = 1000
+WAITS = Waits(nodes=10.0, margin=0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A fresh cluster: a feature that can go up one level, and what a test may do to it."""
+
+    backend: Backend
+    fleet: Fleet
+    feature: str
+    up: Update  # one level up, which the controller accepts
+    too_high: Update  # which it refuses
+    brokers: frozenset[int]
+    controllers: frozenset[int]
+    stop_broker: Callable[[], int]  # which one it was
+    is_forgotten: bool  # a broker that stopped leaves no trace, as in ZooKeeper
+
+
+Factory = Callable[[Path], Subject]
+
+
+def embedded_kraft(folder: Path) -> Subject:
+    return _embedded(folder, "4.2.1")
+
+
+def embedded_kraft_old(folder: Path) -> Subject:
+    return _embedded(folder, "3.9.2")
+
+
+def _embedded(folder: Path, release: str) -> Subject:
+    old = release < "4"
+    low = 20 if old else 25
+    cluster = EmbeddedCluster(str(folder / "c.db"), CATALOGUE.tables, cluster_id="embedded-1")
+    cluster.put(kraft(low, release=release, **({"ranges": OLD} if old else {})), 50)
+    entry = FleetEntry(id="embedded-1", release=release, registrations_complete=old)
+
+    def stop() -> int:
+        cluster.stop(12)
+        return 12
+
+    return Subject(
+        backend=EmbeddedBackend(cluster),
+        fleet=Fleet(cluster=(entry,)),
+        feature="metadata.version",
+        up=_update("metadata.version", low, low + 1),
+        too_high=_update("metadata.version", low, 99),
+        brokers=frozenset({11, 12, 13}),
+        controllers=frozenset({1, 2}),
+        stop_broker=stop,
+        is_forgotten=False,
+    )
+
+
+def embedded_zookeeper(folder: Path) -> Subject:
+    path = str(folder / "c.db")
+    cluster = EmbeddedCluster(path, CATALOGUE.tables, mode="zk", cluster_id="embedded-2")
+    cluster.put(zookeeper(), 50)
+
+    def stop() -> int:
+        cluster.stop(3)
+        return 3
+
+    return Subject(
+        backend=EmbeddedBackend(cluster),
+        fleet=Fleet(),
+        feature="f",
+        up=_update("f", 1, 2),
+        too_high=_update("f", 1, 99),
+        brokers=frozenset({1, 2, 3}),
+        controllers=frozenset(),
+        stop_broker=stop,
+        is_forgotten=True,
+    )
+
+
+def _update(feature: str, low: int, high: int) -> Update:
+    return Update(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
+
+
+FACTORIES: dict[str, Factory] = {
+    "embedded, KRaft 4.2": embedded_kraft,
+    "embedded, KRaft 3.9": embedded_kraft_old,
+    "embedded, ZooKeeper mode": embedded_zookeeper,
+}
+
+
+@pytest.fixture(scope="module")
+def real_kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """Controller 100, brokers 1 and 2, real processes of 4.2.1 finalized at 4.1; for all tests."""
+    nodes = (Node(id=100, roles="controller"), Node(id=1, roles="broker"))
+    nodes += (Node(id=2, roles="broker"),)
+    home = tmp_path_factory.mktemp("behaviour")
+    with running(lambda: start_kraft(home, nodes, release_version="4.1")) as cluster:
+        yield cluster
+
+
+def fresh(cluster: RunningCluster) -> Subject:
+    """The real cluster as it was at first: whatever a test left is taken back."""
+    entry = FleetEntry(id=cluster.cluster_id, bootstrap=(cluster.nodes[1].broker,))
+
+    def stop() -> int:
+        cluster.stop_node(2)
+        return 2
+
+    made = Subject(
+        backend=open_kafka(entry, CATALOGUE, timeout=5.0),
+        fleet=Fleet(cluster=(entry,)),
+        feature="metadata.version",
+        up=_update("metadata.version", 27, 28),
+        too_high=_update("metadata.version", 27, 99),
+        brokers=frozenset({1, 2}),
+        controllers=frozenset({100}),
+        stop_broker=stop,
+        is_forgotten=False,
+    )
+    if any(answer.error for answer in answers(made)):
+        cluster.start_node(2)
+    back = replace(made.up, from_level=29, to_level=27, upgrade_type="SAFE_DOWNGRADE")
+    assert made.backend.update(step(back)).code == 0
+    assert settled(made, 27)
+    return made
+
+
+@pytest.fixture(params=[*FACTORIES, pytest.param("real KRaft 4.2", marks=pytest.mark.kafka)])
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
+    factory = FACTORIES.get(request.param)
+    made = factory(tmp_path) if factory else fresh(request.getfixturevalue("real_kraft"))
+    yield made
+    made.backend.close()
+
+
+def quiet(text: str) -> None:
+    """Nobody listens."""
+
+
+def sight_of(subject: Subject) -> Sight:
+    return see(
+        subject.backend.describe(quiet),
+        catalogue=CATALOGUE,
+        as_of=None,
+        max_age=AGE,
+        fleet=subject.fleet,
+    )
+
+
+def level_of(subject: Subject) -> int:
+    return sight_of(subject).cluster.finalized.get(subject.feature, (0, 0))[1]
+
+
+def answers(subject: Subject) -> list[ApiVersionsAnswer]:
+    lines = [read(raw) for raw in subject.backend.describe(quiet)]
+    return [
+        line.content
+        for line in lines
+        if isinstance(line, Landing) and isinstance(line.content, ApiVersionsAnswer)
+    ]
+
+
+def step(update: Update) -> Step:
+    return Step(updates=(update,), timeout_ms=TIMEOUT_MS)
+
+
+def settled(subject: Subject, level: int) -> bool:
+    """Whether the level is seen, sooner or later."""
+    import time
+
+    until = time.monotonic() + 10
+    while level_of(subject) != level and time.monotonic() < until:
+        time.sleep(0.05)
+    return level_of(subject) == level
+
+
+# --- Looking --------------------------------------------------------------------------------------
+
+
+def test_a_look_is_landing_lines_that_are_all_accepted(subject: Subject) -> None:
+    lines = subject.backend.describe(quiet)
+    assert lines
+    assert not [raw for raw in lines if not isinstance(read(raw), Landing)]
+    assert len({msgspec.json.decode(raw)["cluster_id"] for raw in lines}) == 1
+
+
+def test_every_listener_of_every_node_is_asked(subject: Subject) -> None:
+    asked = [(answer.role, answer.node_id) for answer in answers(subject)]
+    wanted = {(Role.BROKER, n) for n in subject.brokers}
+    wanted |= {(Role.CONTROLLER, n) for n in subject.controllers}
+    assert set(asked) == wanted
+    assert len(asked) == len(wanted)
+
+
+def test_a_look_is_all_that_judging_needs(subject: Subject) -> None:
+    sight = sight_of(subject)
+    verdicts = {row["feature"]: row["verdict"] for row in sight.judged.readiness.to_pylist()}
+    assert verdicts[subject.feature] == "READY"
+    assert sight.rejected == ()
+    assert sight.cluster.active >= 0
+
+
+def test_two_looks_at_an_idle_cluster_are_of_one_state(subject: Subject) -> None:
+    one, two = sight_of(subject), sight_of(subject)
+    assert (one.cluster, one.dialects) == (two.cluster, two.dialects)
+
+
+def test_progress_is_told_while_looking(subject: Subject) -> None:
+    said: list[str] = []
+    subject.backend.describe(said.append)
+    assert said
+
+
+def test_a_node_that_is_stopped_is_recorded_as_not_answering(subject: Subject) -> None:
+    gone = subject.stop_broker()
+    told = [a for a in answers(subject) if (a.role, a.node_id) == (Role.BROKER, gone)]
+    assert [bool(answer.error) for answer in told] == ([] if subject.is_forgotten else [True])
+
+
+# --- Abilities ------------------------------------------------------------------------------------
+
+
+def test_abilities_are_those_of_every_dialect_it_may_speak(subject: Subject) -> None:
+    able, sight = subject.backend.abilities(), sight_of(subject)
+    for name in sight.dialects:
+        dialect = load_dialect(name)
+        assert dialect.mode == able.mode
+        assert able.validate_only == (dialect.can.validate_only == "honoured")
+    assert able.compare_and_set is False  # Kafka has none
+    assert able.cannot
+
+
+# --- Updating -------------------------------------------------------------------------------------
+
+
+def test_an_update_is_applied_and_seen(subject: Subject) -> None:
+    reply = subject.backend.update(step(subject.up))
+    assert reply.code == 0
+    assert not [result for result in reply.results or () if result.code]
+    assert settled(subject, subject.up.to_level)
+
+
+def test_a_refused_update_says_so_in_words_and_writes_nothing(subject: Subject) -> None:
+    before = level_of(subject)
+    reply = subject.backend.update(step(subject.too_high))
+    codes = [reply.code, *(result.code for result in reply.results or ())]
+    words = [reply.message, *(result.message for result in reply.results or ())]
+    assert any(codes)
+    assert any(words)
+    assert level_of(subject) == before
+
+
+def test_a_request_to_validate_is_answered_and_never_written(subject: Subject) -> None:
+    before = level_of(subject)
+    if subject.backend.abilities().validate_only:
+        good = subject.backend.update(step(subject.up), validate_only=True)
+        bad = subject.backend.update(step(subject.too_high), validate_only=True)
+        assert not any([good.code, *(result.code for result in good.results or ())])
+        assert any([bad.code, *(result.code for result in bad.results or ())])
+    else:
+        with pytest.raises(RefusedError, match="Nothing was sent"):
+            subject.backend.update(step(subject.up), validate_only=True)
+    assert level_of(subject) == before
+
+
+# --- Carrying out ---------------------------------------------------------------------------------
+
+
+def carry_out(subject: Subject, plan: Meaning, folder: Path) -> endings.Ending:
+    journal = Journal(folder / "journal.sqlite")
+    watcher = Watcher(
+        backend=subject.backend, catalogue=CATALOGUE, fleet=subject.fleet, max_age=AGE, say=quiet
+    )
+    try:
+        order = Order(plan=plan, check_approval=lambda now: "approval", waits=WAITS)
+        return apply(order, watcher, journal)
+    finally:
+        journal.close()
+
+
+def plan_of(subject: Subject) -> Meaning:
+    intent = Intent(command=Command.UPDATE, up={subject.feature: str(subject.up.to_level)})
+    made = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS)
+    assert made.meaning is not None, made.refusals
+    return made.meaning
+
+
+def test_a_plan_is_carried_out_and_then_has_nothing_to_do(subject: Subject, tmp_path: Path) -> None:
+    plan = plan_of(subject)
+    ending = carry_out(subject, plan, tmp_path)
+    assert isinstance(ending, endings.Applied)
+    assert ending.steps[-1].asked == len(subject.brokers | subject.controllers)
+    assert level_of(subject) == subject.up.to_level
+    assert isinstance(carry_out(subject, plan, tmp_path), endings.NothingToDo)
+
+
+def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path) -> None:
+    intent = Intent(command=Command.UPGRADE_ALL)
+    plan = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS).meaning
+    assert plan is not None
+    subject.backend.update(step(subject.up))
+    assert settled(subject, subject.up.to_level)
+    if plan.steps[0].updates[0].to_level == subject.up.to_level and len(plan.steps) == 1:
+        assert isinstance(carry_out(subject, plan, tmp_path), endings.NothingToDo)
+        return
+    with pytest.raises(RefusedError, match=f"level of {subject.feature}: expected"):
+        carry_out(subject, plan, tmp_path)
+
+
+# --- Only the embedded one ------------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there_is_no_embedded_cluster(tmp_path: Path) -> None:
+    path = str(tmp_path / "nothing")
+    with pytest.raises(ConfigError, match=f"featurelib embedded make {path}"):
+        open_embedded(FleetEntry(id="x", file=path), CATALOGUE)
+    assert not Path(path).exists()
+
+
+def test_a_cluster_of_which_nobody_runs_cannot_be_looked_at(tmp_path: Path) -> None:
+    subject = embedded_kraft(tmp_path)
+    assert isinstance(subject.backend, EmbeddedBackend)
+    for node in (1, 2, 11, 12, 13):
+        subject.backend._cluster.stop(node)
+    with pytest.raises(UnreachableError, match="found none of 5 running"):
+        subject.backend.describe(quiet)
+    with pytest.raises(UnreachableError, match="Nothing was sent"):
+        subject.backend.update(step(subject.up))
+
+
+def test_an_embedded_cluster_is_opened_by_its_file(tmp_path: Path) -> None:
+    made = embedded_kraft(tmp_path)
+    made.backend.close()
+    path = str(tmp_path / "c.db")
+    backend = open_embedded(FleetEntry(id="x", file=path), CATALOGUE)
+    assert backend.where == path
+    assert backend.describe(quiet)
+    backend.close()
+
+
+@pytest.mark.parametrize("text", [None, "{", "\udcff", '{"version":2,"status":1,"features":{}}'])
+def test_whatever_is_in_the_features_node_is_a_line_that_is_accepted(
+    tmp_path: Path, text: str | None
+) -> None:
+    subject = embedded_zookeeper(tmp_path)
+    assert isinstance(subject.backend, EmbeddedBackend)
+    subject.backend._cluster.write_features_node(text)
+    if any(node.running for node in subject.backend._cluster.cluster.nodes):
+        lines = subject.backend.describe(quiet)
+        assert not [raw for raw in lines if not isinstance(read(raw), Landing)]
+    else:
+        with pytest.raises(UnreachableError):  # every broker stopped over it, as real ones do
+            subject.backend.describe(quiet)

@@ -1,0 +1,307 @@
+"""Answers of every version in one shape, and what is made of them; no Kafka is needed here."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from featurelib.backends.kafka_answers import (
+    Answer,
+    Api,
+    address,
+    members,
+    quorum,
+    reply,
+)
+from featurelib.backends.kafka_asking import NOT_OFFERED, WITNESSES, Asked, Share, Target
+from featurelib.backends.kafka_backend import candidates
+from featurelib.backends.kafka_lines import lines_of
+from featurelib.backends.kafka_look import voters_not_asked
+from featurelib.backends.kafka_map import Map
+from featurelib.backends.znodes import Read, Znodes
+from featurelib.core.reply import Result
+from featurelib.errors import ConfigError, ProtocolError
+from featurelib.feature import Role
+from featurelib.landing import ApiVersionsAnswer, read
+from featurelib.landing.line import Landing
+
+BACKENDS = Path(__file__).parents[2] / "featurelib" / "backends"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+AT = datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=UTC)
+
+
+def answer(api: Api, version: int, **body: object) -> Answer:
+    return Answer(api=api, version=version, at=AT, body=body)
+
+
+def recorded(folder: str, kind: str, listener: str) -> Answer:
+    """An answer of a real node, as a sample holds it."""
+    api = Api.DESCRIBE_QUORUM if kind == "describe_quorum" else Api.DESCRIBE_CLUSTER
+    for raw in (SAMPLES / folder / "landing.jsonl").read_bytes().splitlines():
+        line = msgspec.json.decode(raw)
+        if line["kind"] == kind and line["listener"] == listener and line.get("answer"):
+            return answer(api, line["version"], **line["answer"])
+    raise AssertionError(f"{folder} has no {kind} of a {listener}")
+
+
+def test_describe_cluster_shows_who_is_fenced_from_version_2_on() -> None:
+    said = members(recorded("ghost-broker", "describe_cluster", "broker"))
+    assert said.fenced == {2}
+    assert set(said.addresses) == {1, 2}
+    before = members(recorded("k33-fresh", "describe_cluster", "broker"))
+    assert before.fenced == frozenset()
+    assert before.cluster_id == "JGr89IftRcqgNaYEr5WIFA"
+
+
+def test_metadata_is_made_the_same_shape() -> None:
+    said = members(
+        answer(
+            Api.METADATA,
+            9,
+            cluster_id="c",
+            controller_id=2,
+            brokers=[{"node_id": 2, "host": "::1", "port": 9092, "rack": None}],
+            topics=[],
+        )
+    )
+    assert (said.cluster_id, said.controller_id) == ("c", 2)
+    assert said.addresses == {2: "[::1]:9092"}
+
+
+def test_describe_quorum_shows_where_voters_listen_from_version_2_on() -> None:
+    said = quorum(recorded("ghost-broker", "describe_quorum", "broker"))
+    assert said is not None
+    assert (said.leader_id, said.voters) == (1, (1,))
+    assert list(said.addresses) == [1]
+    before = quorum(recorded("k33-fresh", "describe_quorum", "broker"))
+    assert before is not None
+    assert before.addresses == {}
+    assert before.leader_id == 1
+
+
+def test_a_controller_that_does_not_lead_says_nothing_of_the_quorum() -> None:
+    partition = {"error_code": 6, "leader_id": 0, "leader_epoch": 0, "current_voters": []}
+    said = answer(
+        Api.DESCRIBE_QUORUM, 2, error_code=0, topics=[{"partitions": [partition]}], nodes=[]
+    )
+    assert said.fault is None
+    assert quorum(said) is None
+
+
+def test_replies_of_every_version_are_made_one_shape() -> None:
+    one = {"feature": "f", "error_code": 95, "error_message": "no"}
+    for version in (0, 1):
+        said = reply(
+            answer(Api.UPDATE_FEATURES, version, error_code=0, error_message=None, results=[one])
+        )
+        assert said.results == (Result(feature="f", code=95, message="no"),)
+    said = reply(answer(Api.UPDATE_FEATURES, 2, error_code=95, error_message="all"))
+    assert (said.code, said.message, said.results) == (95, "all", None)
+
+
+def test_an_error_code_is_no_answer_and_a_missing_right_is_named() -> None:
+    assert answer(Api.METADATA, 9, brokers=[]).fault is None
+    said = answer(Api.DESCRIBE_CLUSTER, 1, error_code=35, error_message="too early").fault
+    assert said == "DescribeCluster was answered with error 35: too early"
+    for api, operation in (
+        (Api.DESCRIBE_QUORUM, "DESCRIBE"),
+        (Api.DESCRIBE_CLUSTER, "ALTER"),
+        (Api.UPDATE_FEATURES, "ALTER"),
+    ):
+        fault = answer(api, 0, error_code=31, error_message="Request Request(…)").fault
+        assert f"the operation {operation} on the resource CLUSTER" in (fault or "")
+
+
+def test_an_answer_of_another_shape_is_a_protocol_error() -> None:
+    with pytest.raises(ProtocolError, match="DescribeCluster version 1: expected the fields"):
+        members(answer(Api.DESCRIBE_CLUSTER, 1, error_code=0))
+
+
+def test_an_address_of_version_6_stands_in_brackets() -> None:
+    assert address("::1", 9092) == "[::1]:9092"
+    assert address("kafka-1", 9092) == "kafka-1:9092"
+
+
+def target(role: Role = Role.BROKER, node_id: int = 7) -> Target:
+    return Target(role=role, node_id=node_id, addresses=("kafka-7:9092",))
+
+
+def asked(**changes: object) -> Asked:
+    given: dict[str, object] = {"target": target(), "address": "kafka-7:9092", "at": AT}
+    return Asked(**{**given, "error": None, **changes})  # type: ignore[arg-type]
+
+
+FEATURES = answer(
+    Api.API_VERSIONS,
+    3,
+    error_code=0,
+    throttle_time_ms=0,
+    api_keys=[{"api_key": 57, "min_version": 0, "max_version": 1}],
+    supported_features=[{"name": "f", "min_version": 1, "max_version": 3}],
+    finalized_features_epoch=-1,
+    finalized_features=[],
+    zk_migration_ready=False,
+)
+
+
+def test_a_line_says_which_version_was_asked_and_which_answered() -> None:
+    (line,) = lines_of(asked(answers=(FEATURES,), is_kraft=True), "c")
+    said = read(line)
+    assert isinstance(said, Landing)
+    assert isinstance(said.content, ApiVersionsAnswer)
+    assert (said.content.asked_version, said.content.answered_version) == (4, 3)
+    assert (said.content.epoch, said.content.supported) == (-1, (("f", 1, 3),))
+    assert msgspec.json.decode(line)["observed_at"] == "2026-11-21T06:00:00.123456Z"
+    assert "throttle_time_ms" not in msgspec.json.decode(line)
+
+
+def test_a_node_that_cannot_be_asked_is_a_line_with_its_reason() -> None:
+    (line,) = lines_of(asked(error="kafka-7:9092: connection refused"), "c")
+    said = read(line)
+    assert isinstance(said, Landing)
+    assert isinstance(said.content, ApiVersionsAnswer)
+    assert said.content.error == "kafka-7:9092: connection refused"
+
+
+@pytest.mark.parametrize("is_kraft", [True, False])
+def test_a_list_that_is_not_offered_is_recorded_in_kraft_only(is_kraft: bool) -> None:
+    why = NOT_OFFERED.format(Api.DESCRIBE_QUORUM.title)
+    silent = ((Api.DESCRIBE_QUORUM, AT, why), (Api.DESCRIBE_CLUSTER, AT, "error 99"))
+    found = [
+        msgspec.json.decode(line)
+        for line in lines_of(asked(answers=(FEATURES,), silent=silent, is_kraft=is_kraft), "c")
+    ]
+    assert all(isinstance(read(msgspec.json.encode(line)), Landing) for line in found)
+    texts = {line["kind"]: line.get("why") or line.get("error") for line in found[1:]}
+    expected = {"describe_quorum": why} if is_kraft else {}
+    assert texts == {**expected, "describe_cluster": "error 99"}
+
+
+def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller() -> None:
+    share = Share()
+    for _ in range(WITNESSES):
+        assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
+        share.note(Api.DESCRIBE_CLUSTER, 2)
+    assert share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
+    assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 1)
+    assert not share.is_enough(target(Role.CONTROLLER), Api.DESCRIBE_CLUSTER, 2)
+
+
+def test_lists_of_two_clusters_are_never_put_on_one_map() -> None:
+    known = Map()
+    known.learn_members(
+        members(recorded("ghost-broker", "describe_cluster", "broker")), Role.BROKER
+    )
+    other = members(recorded("k33-fresh", "describe_cluster", "broker"))
+    with pytest.raises(ConfigError, match="expected nodes of one cluster"):
+        known.learn_members(other, Role.BROKER)
+
+
+def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> None:
+    known = Map(kraft={Role.BROKER}, leader=(3, 101), fenced={1})
+    known.controllers = {100: ("c0:9093",), 101: ("c1:9093", "c1:9094")}
+    known.brokers = {1: ("b1:9092",), 2: ("b2:9092",), 3: ("b3:9092",)}
+    assert list(candidates(known)) == [
+        (Role.CONTROLLER, "c1:9093"),
+        (Role.CONTROLLER, "c1:9094"),
+        (Role.BROKER, "b2:9092"),
+        (Role.BROKER, "b3:9092"),
+    ]
+
+
+def test_in_zookeeper_mode_an_update_goes_to_the_controller_broker_and_to_nobody_else() -> None:
+    known = Map(zookeeper=True, active=2, brokers={1: ("b1:9092",), 2: ("b2:9092",)})
+    assert list(candidates(known)) == [(Role.BROKER, "b2:9092")]
+    known.active = -1
+    assert list(candidates(known)) == []
+
+
+def test_voters_without_an_address_are_named_with_what_to_do() -> None:
+    known = Map(voters={1, 2, 3}, controllers={1: ("c1:9093",)}, nameless=["tunnel:9093"])
+    first, second = voters_not_asked(known)
+    assert first.startswith("voters 2, 3: not asked")
+    assert "ID@HOST:PORT" in second
+    assert second.startswith("tunnel:9093: ")
+    known.controllers |= {2: ("c2:9093",), 3: ("c3:9093",)}
+    assert list(voters_not_asked(known)) == []
+
+
+def znode(path: str, data: str | None) -> Read:
+    version = None if data is None else 0
+    return Read(path=path, at=AT, version=version, czxid=version, ephemeral_owner=None, data=data)
+
+
+def test_registrations_name_brokers_and_damaged_ones_none() -> None:
+    found = Znodes(
+        reads=(
+            znode("/cluster/id", '{"version":"1","id":"c"}'),
+            znode("/brokers/ids/1", '{"endpoints":["SSL://b1:9093","PLAINTEXT://b1:9092"]}'),
+            znode("/brokers/ids/2", "damaged"),
+            znode("/brokers/ids/3", None),
+        )
+    )
+    assert found.cluster_id == "c"
+    assert found.brokers == {1: ("b1:9093", "b1:9092"), 2: ()}
+    assert Znodes(reads=()).cluster_id == ""
+    assert Znodes(reads=(znode("/cluster/id", "damaged"),)).cluster_id == ""
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def test_only_one_module_knows_each_client() -> None:
+    users = {path.name: imported(path) & {"kafka", "kazoo"} for path in BACKENDS.glob("*.py")}
+    assert {name: used for name, used in users.items() if used} == {
+        "kafka_client.py": {"kafka"},
+        "znodes.py": {"kazoo"},
+    }
+
+
+def test_nothing_of_ours_can_write_a_znode() -> None:
+    calls = {
+        node.func.attr
+        for node in ast.walk(ast.parse((BACKENDS / "znodes.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value) == "client"
+    }
+    assert calls == {"start", "exists", "get", "get_children", "stop", "close"}
+
+
+@pytest.mark.parametrize(
+    ("module", "client", "extra"),
+    [("kafka_backend", "kafka", "kafka"), ("znodes", "kazoo", "zookeeper")],
+)
+def test_without_its_client_a_backend_says_what_to_install(
+    module: str, client: str, extra: str
+) -> None:
+    program = (
+        f"import sys; sys.modules[{client!r}] = None\n"
+        "from featurelib.errors import ConfigError\n"
+        f"try: import featurelib.backends.{module}\n"
+        "except ConfigError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert f"pip install 'featurelib[{extra}]'" in done.stdout
+
+
+def test_the_clients_are_imported_without_a_warning() -> None:
+    program = "import featurelib.backends.kafka_backend, featurelib.backends.znodes"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

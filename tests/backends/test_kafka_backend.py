@@ -1,0 +1,533 @@
+"""The backend on real clusters: who is asked, what is sent, and what is never sent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+)
+
+from featurelib.backends import kafka_wire
+from featurelib.backends.base import Backend
+from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_backend import KafkaBackend, open_kafka
+from featurelib.backends.kafka_wire import Talk, Wire
+from featurelib.backends.security import Credentials
+from featurelib.catalogue import load
+from featurelib.core.planned import Step, Update
+from featurelib.core.reply import Reply, Result
+from featurelib.errors import (
+    ConfigError,
+    OutcomeUnknownError,
+    RefusedError,
+    UnreachableError,
+)
+from featurelib.feature import METADATA_VERSION
+from featurelib.fleet import Cluster
+from featurelib.landing import read
+from featurelib.landing.line import Landing
+from featurelib.security import Security
+from featurelib.sight import Sight, see
+from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.kraft import Node
+from tests.backends.rig.security import password
+
+TIMEOUT = 5.0  # seconds
+CATALOGUE = load()
+NOT_AUTHORIZED, INVALID_UPDATE_VERSION = 31, 95
+
+
+def opened(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
+    """The backend of a running cluster, known by its brokers alone unless said otherwise."""
+    given: dict[str, Any] = {"bootstrap": tuple(cluster.bootstrap.split(","))} | changes
+    backend = open_kafka(Cluster(id="", **given), CATALOGUE, timeout=TIMEOUT)
+    assert isinstance(backend, KafkaBackend)
+    return backend
+
+
+def described(backend: Backend) -> list[dict[str, Any]]:
+    """The lines of one look, as objects; each is one that the nightly accepts."""
+    lines = backend.describe(lambda text: None)
+    assert [found for found in map(read, lines) if not isinstance(found, Landing)] == []
+    return [msgspec.json.decode(line) for line in lines]
+
+
+def asked(lines: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+    """The ApiVersions lines by (role, node id); nobody is asked twice."""
+    mine = [line for line in lines if line["kind"] == "api_versions"]
+    found = {(line["role"], line["node_id"]): line for line in mine}
+    assert len(found) == len(mine)
+    return found
+
+
+def seen(backend: Backend) -> Sight:
+    return see(
+        backend.describe(lambda text: None), catalogue=CATALOGUE, as_of=None, max_age=3_600_000_000
+    )
+
+
+def level(backend: Backend, feature: str) -> int:
+    """What every listener says is finalized; they may take a moment to agree."""
+    levels = set()
+    for _ in range(50):
+        levels = {
+            entry["max_version_level"]
+            for line in asked(described(backend)).values()
+            for entry in line["finalized_features"]
+            if entry["name"] == feature
+        }
+        if len(levels) < 2:
+            break
+    assert len(levels) < 2
+    return levels.pop() if levels else 0
+
+
+def step(feature: str, from_level: int, to_level: int, upgrade_type: str = "UPGRADE") -> Step:
+    update = Update(
+        feature=feature, from_level=from_level, to_level=to_level, upgrade_type=upgrade_type
+    )
+    return Step(updates=(update,), timeout_ms=5000)
+
+
+UP = step("group.version", 0, 1)
+TOO_HIGH = step(METADATA_VERSION, 27, 99)
+
+
+# One node
+
+
+def test_both_halves_of_one_process_are_asked_in_version_4_with_their_api_ranges(
+    kraft_node: RunningCluster,
+) -> None:
+    lines = described(opened(kraft_node))
+    found = asked(lines)
+    assert set(found) == {("controller", 1), ("broker", 1)}
+    for (role, _), line in found.items():
+        endpoint = (
+            kraft_node.nodes[1].broker if role == "broker" else kraft_node.nodes[1].controller
+        )
+        assert line["endpoint"] == endpoint
+        assert (line["asked_version"], line["answered_version"]) == (4, 4)
+        assert {"api_key": 57, "min_version": 0, "max_version": 2} in line["api_keys"]
+        assert line["cluster_id"] == kraft_node.cluster_id
+    kinds = {(line["kind"], line.get("listener"), line.get("endpoint_type")) for line in lines}
+    assert ("describe_cluster", "broker", 1) in kinds
+    assert ("describe_cluster", "controller", 2) in kinds
+    assert {kind for kind, _, _ in kinds} >= {"describe_quorum"}
+
+
+def test_a_look_is_enough_to_judge_a_cluster(kraft_node: RunningCluster) -> None:
+    backend = opened(kraft_node)
+    sight = seen(backend)
+    assert sight.cluster_id == kraft_node.cluster_id
+    assert sight.rejected == ()
+    assert backend.abilities().mode == "kraft"
+    assert backend.abilities().validate_only
+
+
+def test_controllers_alone_are_enough_to_find_a_cluster(kraft_node: RunningCluster) -> None:
+    address = kraft_node.controller_bootstrap
+    for given in (address, f"1@{address}", address.replace("127.0.0.1", "localhost")):
+        found = asked(described(opened(kraft_node, bootstrap=(), controller_bootstrap=(given,))))
+        assert found["controller", 1]["endpoint"] == given.rpartition("@")[2]
+        assert "error" not in found["controller", 1]
+
+
+def test_where_brokers_do_not_name_controllers_they_are_taken_from_the_inventory(
+    kraft_node: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kafka_wire.VERSIONS, Api.DESCRIBE_QUORUM, (0, 1))  # as before 3.9
+    told: list[str] = []
+    backend = opened(kraft_node)
+    backend.describe(told.append)
+    assert set(asked(described(backend))) == {("broker", 1)}
+    assert any(text.startswith("voters 1: not asked") for text in told)
+    assert backend.update(step(METADATA_VERSION, 27, 27), validate_only=True).code == 0  # forwarded
+    given = (kraft_node.controller_bootstrap,)
+    found = asked(described(opened(kraft_node, controller_bootstrap=given)))
+    assert set(found) == {("controller", 1), ("broker", 1)}
+
+
+def test_a_controller_named_as_broker_is_told_apart(kraft_node: RunningCluster) -> None:
+    backend = opened(kraft_node, bootstrap=(kraft_node.controller_bootstrap,))
+    with pytest.raises(UnreachableError, match="belongs under controller_bootstrap"):
+        backend.describe(lambda text: None)
+
+
+def test_where_nobody_answers_every_address_is_named_with_its_reason() -> None:
+    entry = Cluster(id="x", bootstrap=("127.0.0.1:1", "nowhere.invalid:9092"))
+    with pytest.raises(UnreachableError) as caught:
+        open_kafka(entry, CATALOGUE, timeout=1.0).describe(lambda text: None)
+    assert "127.0.0.1:1: connection refused" in str(caught.value)
+    assert "nowhere.invalid:9092: the host name is not known" in str(caught.value)
+
+
+def test_a_listener_that_stays_silent_ends_by_the_time_limit(kraft_node: RunningCluster) -> None:
+    wire = Wire(Credentials(Security(protocol="SSL")), 0.5)
+    with (
+        proxy(kraft_node.bootstrap, Cut.SILENCE) as silent,  # speaks no TLS: waits for a frame
+        pytest.raises(UnreachableError, match=r"no answer within 0\.5 s"),
+    ):
+        wire.connect(silent.address)
+
+
+# Several nodes
+
+
+def test_a_ghost_is_asked_and_recorded_as_not_answering(mixed_cluster: RunningCluster) -> None:
+    backend = opened(mixed_cluster, bootstrap=(mixed_cluster.nodes[1].broker,))
+    lines = described(backend)
+    found = asked(lines)
+    assert set(found) == {("controller", 100), ("broker", 1), ("broker", 2), ("broker", 3)}
+    assert "connection refused" in found["broker", 3]["error"]
+    versions = {
+        line["version"]: [one.get("is_fenced") for one in line["answer"]["brokers"]]
+        for line in lines
+        if line["kind"] == "describe_cluster" and line["listener"] == "broker"
+    }
+    assert versions == {2: [False, False, True], 1: [None, None]}
+    codes = set(seen(backend).judged.findings.column("code").to_pylist())
+    assert "ghost_broker" in codes
+
+
+def test_a_controller_that_is_down_is_recorded_as_not_answering(
+    cluster_without_a_controller: RunningCluster,
+) -> None:
+    backend = opened(cluster_without_a_controller)
+    found = asked(described(backend))
+    assert {key for key, line in found.items() if "error" in line} == {("controller", 3)}
+    assert {("controller", 1), ("controller", 2), ("broker", 1)} < set(found)
+
+
+def test_where_the_controller_has_moved_it_is_found_again(
+    cluster_without_a_controller: RunningCluster,
+) -> None:
+    backend = opened(cluster_without_a_controller)
+    backend.describe(lambda text: None)
+    known = backend._map
+    assert known is not None
+    leader = known.leader[1]
+    standby = next(node for node in (1, 2) if node != leader)
+    known.leader = (known.leader[0], standby)
+    known.brokers.clear()  # nobody forwards
+    with backend._reach.controllers_wire.connect(known.controllers[standby][0]) as talk:
+        assert talk.update_features(UP, validate_only=True).code == 41
+    assert backend.update(UP, validate_only=True).code == 0
+    assert backend._map is not known
+    assert backend._map.leader[1] == leader
+
+
+# Updates
+
+
+def test_an_update_reaches_the_active_controller_and_its_words_come_as_they_were(
+    kraft_cluster: Callable[..., RunningCluster],
+) -> None:
+    cluster = kraft_cluster(release_version="4.1", features={"group.version": 0})
+    backend = opened(cluster)
+    assert backend.update(UP, validate_only=True) == Reply(code=0, message=None, results=None)
+    assert level(backend, "group.version") == 0
+    assert backend.update(UP) == Reply(code=0, message=None, results=None)
+    assert level(backend, "group.version") == 1
+    refused = backend.update(TOO_HIGH)
+    assert refused.code == INVALID_UPDATE_VERSION
+    assert refused.message is not None
+    assert "Local controller 1 only supports versions 7-29" in refused.message
+    down = backend.update(step("group.version", 1, 0, "SAFE_DOWNGRADE"))
+    assert down.code == 0
+    assert level(backend, "group.version") == 0
+
+
+def test_each_version_of_an_update_is_made_one_shape(
+    kraft_node: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kafka_wire.VERSIONS, Api.UPDATE_FEATURES, (0, 1))
+    same = step(METADATA_VERSION, 27, 27)
+    result = Result(feature=METADATA_VERSION, code=0, message="NONE")
+    expected = Reply(code=0, message=None, results=(result,))
+    assert opened(kraft_node).update(same, validate_only=True) == expected
+
+
+def test_a_request_to_validate_is_never_sent_in_a_version_without_the_field(
+    kraft_node: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kafka_wire.VERSIONS, Api.UPDATE_FEATURES, (0, 0))
+    wire = Wire(Credentials(Security()), TIMEOUT)
+    with (
+        proxy(kraft_node.controller_bootstrap, Cut.NOWHERE) as between,
+        wire.connect(between.address) as talk,
+        pytest.raises(RefusedError, match="Nothing was sent"),
+    ):
+        talk.update_features(UP, validate_only=True)
+    assert UPDATE_FEATURES not in between.seen
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from tests.backends.conftest import running
+    from tests.backends.rig.kraft import start_kraft
+
+    home = tmp_path_factory.mktemp("changing")
+    with running(lambda: start_kraft(home, (Node(id=1),), release_version="4.1")) as cluster:
+        yield cluster
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("cut", "is_applied"), [(Cut.REPLY, True), (Cut.REQUEST, False), (Cut.SILENCE, False)]
+)
+def test_a_lost_answer_is_unknown_and_nothing_is_sent_twice(
+    changing: RunningCluster, cut: Cut, is_applied: bool
+) -> None:
+    looking = opened(changing)
+    before = level(looking, "group.version")
+    kind = "SAFE_DOWNGRADE" if before else "UPGRADE"
+    with proxy(changing.controller_bootstrap, cut) as between:
+        # An address that is given for a node is tried before the one it advertises.
+        backend = opened(changing, controller_bootstrap=(f"1@{between.address}",))
+        backend._reach.controllers_wire._timeout_ms = 300
+        asking = Step(updates=step("group.version", before, 1 - before, kind).updates, timeout_ms=1)
+        with pytest.raises(OutcomeUnknownError, match="featurelib resume"):
+            backend.update(asking)
+    assert between.seen[UPDATE_FEATURES] == 1
+    assert level(looking, "group.version") == (1 - before if is_applied else before)
+
+
+@pytest.mark.kafka
+def test_a_connection_that_is_cut_before_sending_leaves_nothing_unknown(
+    changing: RunningCluster,
+) -> None:
+    wire = Wire(Credentials(Security()), TIMEOUT)
+    with (
+        proxy(changing.controller_bootstrap, Cut.AT_ONCE) as between,
+        pytest.raises(UnreachableError),
+    ):
+        wire.connect(between.address)
+    assert between.seen == {}
+    with proxy(changing.controller_bootstrap, Cut.AT_ONCE) as between:
+        backend = opened(changing, controller_bootstrap=(f"1@{between.address}",))
+        # Nothing was sent there, so the next address takes it.
+        assert backend.update(step(METADATA_VERSION, 27, 27)).code == 0
+
+
+# Rights and secrets
+
+
+def secured(cluster: RunningCluster, user: str, **changes: Any) -> dict[str, Any]:
+    assert cluster.security is not None
+    given = {
+        "protocol": "SASL_SSL",
+        "mechanism": "PLAIN",
+        "username": user,
+        "password": f"env:{user.upper()}",
+        "ca_file": str(cluster.security.certificate),
+    }
+    return {"security": Security(**{**given, **changes})}
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The passwords of the users, in the environment."""
+    for user in ("admin", "viewer", "stranger"):
+        monkeypatch.setenv(user.upper(), password(user))
+    monkeypatch.setenv("WRONG", "not-the-password")
+    return [password(user) for user in ("admin", "viewer", "stranger")] + ["not-the-password"]
+
+
+def test_describe_on_cluster_is_enough_to_look_and_not_to_alter(
+    secured_node: RunningCluster, secrets: list[str]
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "viewer"))
+    lines = described(backend)
+    assert set(asked(lines)) == {("controller", 1), ("broker", 1)}
+    failed = {
+        (line["kind"], line.get("listener")): line["error"] for line in lines if "error" in line
+    }
+    # A controller lists controllers only to those who may alter; its voters it shows.
+    assert set(failed) == {("describe_cluster", "controller")}
+    assert "the operation ALTER on the resource CLUSTER" in failed["describe_cluster", "controller"]
+    for validate_only in (True, False):
+        reply = backend.update(step(METADATA_VERSION, 27, 27), validate_only=validate_only)
+        assert reply.code == NOT_AUTHORIZED
+        assert "the operation ALTER on the resource CLUSTER" in (reply.message or "")
+
+
+def test_without_any_right_the_missing_one_is_recorded_and_said(
+    secured_node: RunningCluster, secrets: list[str]
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "stranger"))
+    told: list[str] = []
+    lines = [msgspec.json.decode(line) for line in backend.describe(told.append)]
+    refused = next(line for line in lines if line["kind"] == "describe_quorum")
+    assert "the operation DESCRIBE on the resource CLUSTER" in refused["error"]
+    assert any("the operation DESCRIBE on the resource CLUSTER" in text for text in told)
+    codes = seen(backend).judged.findings.column("code").to_pylist()
+    assert "mode_unknown" in codes  # nothing else tells KRaft, so no verdict is given
+
+
+@contextmanager
+def allowed(cluster: RunningCluster, user: str, operation: ACLOperation) -> Iterator[None]:
+    """A user may do one operation on CLUSTER, and nothing else, for as long as the block runs."""
+    assert cluster.security is not None
+    rule = ACL(
+        principal=f"User:{user}",
+        host="*",
+        operation=operation,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
+    )
+    admin = cluster.security.client("admin")
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap, **admin) as client:
+        client.create_acls([rule])
+        try:
+            yield
+        finally:
+            client.delete_acls([rule])
+
+
+def test_alter_on_cluster_is_enough_for_everything(
+    secured_node: RunningCluster, secrets: list[str]
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "stranger"))
+    same = step(METADATA_VERSION, 27, 27)
+    with allowed(secured_node, "stranger", ACLOperation.ALTER):
+        failed = [line for line in described(backend) if "error" in line]
+        assert failed == []  # ALTER implies DESCRIBE
+        assert backend.update(same, validate_only=True).code == 0
+        assert backend.update(same).code == 0
+    assert backend.update(same).code == NOT_AUTHORIZED
+
+
+def test_scram_is_spoken_too(secured_node: RunningCluster, secrets: list[str]) -> None:
+    viewer = secured(secured_node, "viewer", mechanism="SCRAM-SHA-256")
+    plain = secured(secured_node, "viewer")["security"]
+    lines = described(opened(secured_node, **viewer, controller_security=plain))
+    assert "error" not in asked(lines)["broker", 1]
+    assert "error" not in asked(lines)["controller", 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"password": "env:WRONG"}, "authentication failed: .*Invalid username or password"),
+        ({"mechanism": "SCRAM-SHA-512"}, "authentication failed"),
+        ({"ca_file": ""}, "CERTIFICATE_VERIFY_FAILED"),
+        ({"protocol": "SASL_PLAINTEXT", "ca_file": ""}, r"Look at \[cluster\.security\]"),
+        ({"password": "env:NOT_SET"}, "environment variable NOT_SET"),
+    ],
+)
+def test_wrong_settings_are_told_with_where_to_look_and_without_secrets(
+    secured_node: RunningCluster,
+    secrets: list[str],
+    caplog: pytest.LogCaptureFixture,
+    changes: dict[str, str],
+    found: str,
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "viewer", **changes))
+    told: list[str] = []
+    with (
+        caplog.at_level(logging.DEBUG),
+        pytest.raises((UnreachableError, ConfigError), match=found) as caught,
+    ):
+        backend.describe(told.append)
+    shown = f"{caught.value!r} {told} {caplog.text} {backend!r} {backend.where}"
+    assert [secret for secret in secrets if secret in shown] == []
+
+
+def test_no_line_and_no_log_holds_a_secret(
+    secured_node: RunningCluster, secrets: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "viewer"))
+    told: list[str] = []
+    with caplog.at_level(logging.DEBUG):
+        lines = backend.describe(told.append)
+        backend.update(UP, validate_only=True)
+    shown = f"{lines!r} {told} {caplog.text}"
+    assert [secret for secret in secrets if secret in shown] == []
+    assert password("viewer") not in repr(vars(backend))
+
+
+# ZooKeeper mode
+
+
+def with_znodes(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
+    return opened(cluster, zookeeper=cluster.zookeeper, **changes)
+
+
+def zookeeper_controller(backend: KafkaBackend) -> int:
+    assert backend._map is not None
+    return backend._map.active
+
+
+def test_in_zookeeper_mode_znodes_are_read_and_the_controller_broker_is_asked(
+    zookeeper_cluster: RunningCluster,
+) -> None:
+    backend = with_znodes(zookeeper_cluster)
+    lines = described(backend)
+    znodes = {line["path"]: line for line in lines if line["kind"] == "znode"}
+    assert {"/feature", "/controller", "/cluster/id", "/brokers/ids/1", "/brokers/ids/2"} <= set(
+        znodes
+    )
+    assert znodes["/features"]["data"] is None
+    before = znodes["/feature"]["version"]
+    assert set(asked(lines)) == {("broker", 1), ("broker", 2)}
+    assert not backend.abilities().validate_only
+    _validation_is_refused(backend, zookeeper_cluster)
+    _is_sent_to_the_controller_wherever_it_was_thought_to_be(backend)
+    after = [line for line in described(backend) if line.get("path") == "/feature"]
+    assert after[0]["version"] == before + 1
+    assert '"g"' in after[0]["data"]
+
+
+def _validation_is_refused(backend: KafkaBackend, cluster: RunningCluster) -> None:
+    with pytest.raises(RefusedError, match="would apply the request"):
+        backend.update(step("g", 0, 1), validate_only=True)
+    for node in cluster.nodes.values():
+        with proxy(node.broker, Cut.NOWHERE) as between:
+            talk: Talk
+            with backend._reach.brokers_wire.connect(between.address) as talk:
+                assert not talk.is_kraft
+                with pytest.raises(RefusedError, match="Nothing was sent"):
+                    talk.update_features(step("g", 0, 1), validate_only=True)
+        assert UPDATE_FEATURES not in between.seen
+
+
+def _is_sent_to_the_controller_wherever_it_was_thought_to_be(backend: KafkaBackend) -> None:
+    real = zookeeper_controller(backend)
+    assert backend._map is not None
+    backend._map.active = next(node for node in backend._map.brokers if node != real)
+    present = level(backend, "g")
+    target = 1 if present != 1 else 2
+    kind = "SAFE_DOWNGRADE" if present > target else "UPGRADE"
+    assert backend._map is not None
+    backend._map.active = next(node for node in backend._map.brokers if node != real)
+    reply = backend.update(step("g", present, target, kind))
+    assert reply.code == 0
+    assert reply.results == (Result(feature="g", code=0, message="NONE"),)
+    assert zookeeper_controller(backend) == real
+
+
+def test_registrations_alone_lead_to_the_brokers_and_a_wrong_chroot_is_told(
+    zookeeper_cluster: RunningCluster,
+) -> None:
+    backend = with_znodes(zookeeper_cluster, bootstrap=())
+    assert set(asked(described(backend))) == {("broker", 1), ("broker", 2)}
+    wrong = opened(zookeeper_cluster, zookeeper=zookeeper_cluster.zookeeper + "/nothing")
+    with pytest.raises(ConfigError, match="expected the chroot to exist"):
+        wrong.describe(lambda text: None)
+    without = opened(zookeeper_cluster, zookeeper="127.0.0.1:1")
+    told: list[str] = []
+    assert len(without.describe(told.append)) > 0
+    assert any("zookeeper 127.0.0.1:1: expected an answer" in text for text in told)

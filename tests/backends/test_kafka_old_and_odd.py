@@ -1,0 +1,224 @@
+"""What listeners say that are older than the rig's, or odd: versions, fallbacks, what is hidden."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.protocol.admin import UpdateFeaturesResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+
+from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_backend import open_kafka
+from featurelib.backends.kafka_wire import Wire
+from featurelib.backends.security import HIDDEN, Credentials
+from featurelib.catalogue import load
+from featurelib.core.planned import Step, Update
+from featurelib.core.reply import Reply
+from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
+from featurelib.fleet import Cluster
+from featurelib.landing import ApiVersionsAnswer, read
+from featurelib.landing.line import Landing
+from featurelib.security import Security
+from tests.backends.speaking import Answering, Listener, speaking
+
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+SECRET = "s3cret-of-alice"
+UNSUPPORTED_VERSION, NOT_CONTROLLER = 35, 41
+CATALOGUE = load()
+
+OLD = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3), Api.UPDATE_FEATURES: (0, 0)}  # 2.7, 2.8
+
+
+def api_versions(offered: dict[Api, tuple[int, int]], refuses: int = 99) -> Answering:
+    """ApiVersions of a listener that refuses versions from `refuses` on."""
+
+    def answer(version: int) -> Any:
+        keys = [
+            ApiVersionsResponse.ApiVersion(api_key=int(key), min_version=low, max_version=high)
+            for key, (low, high) in offered.items()
+        ]
+        if version >= refuses or version > offered[Api.API_VERSIONS][1]:
+            return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=keys)
+        supported = ApiVersionsResponse.SupportedFeatureKey
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=keys,
+            supported_features=[supported(name="f", min_version=1, max_version=3)],
+            finalized_features_epoch=4,
+        )
+
+    return answer
+
+
+def old(listener: Listener) -> Answering:
+    """Metadata of the only broker."""
+    host, port = listener.address.split(":")
+
+    def answer(version: int) -> Any:
+        broker = MetadataResponse.MetadataResponseBroker(
+            node_id=7, host=host, port=int(port), rack=None
+        )
+        return MetadataResponse(brokers=[broker], cluster_id="c", controller_id=7, topics=[])
+
+    return answer
+
+
+def updates(*codes: int) -> Answering:
+    """Answers of UpdateFeatures, one after the other."""
+    left = list(codes)
+    return lambda version: UpdateFeaturesResponse(
+        error_code=left.pop(0), error_message=None, results=[]
+    )
+
+
+def step(upgrade_type: str = "UPGRADE") -> Step:
+    update = Update(feature="f", from_level=1, to_level=2, upgrade_type=upgrade_type)
+    return Step(updates=(update,), timeout_ms=100)
+
+
+def opened(listener: Listener, **settings: Any) -> Any:
+    entry = Cluster(id="", bootstrap=(listener.address,), **settings)
+    return open_kafka(entry, CATALOGUE, timeout=2.0)
+
+
+def test_a_broker_of_2_7_is_asked_in_version_3_and_listed_by_metadata() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OLD)}
+    with speaking(answers) as listener:
+        answers[Api.METADATA] = old(listener)
+        backend = opened(listener)
+        (line,) = backend.describe(lambda text: None)
+    said = read(line)
+    assert isinstance(said, Landing)
+    assert isinstance(said.content, ApiVersionsAnswer)
+    assert (said.content.asked_version, said.content.answered_version) == (4, 3)
+    assert said.content.supported == (("f", 1, 3),)
+    assert backend.abilities().mode == "zk"
+    assert {(key, version) for key, version in listener.asked if key == Api.API_VERSIONS} == {
+        (Api.API_VERSIONS, 4),
+        (Api.API_VERSIONS, 3),
+    }
+
+
+def test_a_server_that_offers_a_version_and_refuses_it_is_asked_in_a_lower_one() -> None:
+    offered = OLD | {Api.API_VERSIONS: (0, 4)}
+    with speaking({Api.API_VERSIONS: api_versions(offered)}) as listener:
+        talk = Wire(Credentials(Security()), 2.0).connect(listener.address)
+        listener.answers = {Api.API_VERSIONS: api_versions(offered, refuses=4)}
+        with talk:
+            said = talk.api_versions()
+    assert said.version == 3
+    assert said.fault is None
+    assert [version for _, version in listener.asked] == [4, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("upgrade_type", "allows_downgrade"),
+    [("UPGRADE", 0), ("SAFE_DOWNGRADE", 1), ("UNSAFE_DOWNGRADE", 1)],
+)
+def test_version_0_of_an_update_says_whether_it_may_go_down(
+    upgrade_type: str, allows_downgrade: int
+) -> None:
+    answers: dict[int, Answering] = {
+        Api.API_VERSIONS: api_versions(OLD),
+        Api.UPDATE_FEATURES: updates(0),
+    }
+    with speaking(answers) as listener:
+        answers[Api.METADATA] = old(listener)
+        assert opened(listener).update(step(upgrade_type)) == Reply(
+            code=0, message=None, results=()
+        )
+    key, version, frame = listener.heard[-1]
+    assert (key, version) == (Api.UPDATE_FEATURES, 0)
+    # One update: name "f", level 2, AllowDowngrade, and the empty tagged fields of both structs.
+    assert frame.endswith(b"\x02\x02f\x00\x02" + bytes([allows_downgrade]) + b"\x00\x00")
+
+
+def test_after_not_controller_a_request_is_sent_once_more_and_no_third_time() -> None:
+    answers: dict[int, Answering] = {
+        Api.API_VERSIONS: api_versions(OLD),
+        Api.UPDATE_FEATURES: updates(NOT_CONTROLLER, NOT_CONTROLLER, 0),
+    }
+    with speaking(answers) as listener:
+        answers[Api.METADATA] = old(listener)
+        assert opened(listener).update(step()).code == NOT_CONTROLLER
+    assert [key for key, _ in listener.asked].count(Api.UPDATE_FEATURES) == 2
+
+
+def test_an_answer_that_makes_no_sense_leaves_the_outcome_unknown() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OLD)}
+    answers[Api.UPDATE_FEATURES] = lambda version: ApiVersionsResponse(error_code=0, api_keys=[])
+    with speaking(answers) as listener:
+        answers[Api.METADATA] = old(listener)
+        backend = opened(listener)
+        with pytest.raises(OutcomeUnknownError, match="may have been applied"):
+            backend.update(step())
+    assert [key for key, _ in listener.asked].count(Api.UPDATE_FEATURES) == 1
+
+
+def test_a_listener_without_the_request_refuses_before_anything_is_sent() -> None:
+    offered = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3)}
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(offered)}
+    with speaking(answers) as listener:
+        answers[Api.METADATA] = old(listener)
+        with pytest.raises(RefusedError, match="expected UpdateFeatures in a version from 0 to 2"):
+            opened(listener).update(step())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "settings"),
+    [
+        ("PLAIN", {"username": "alice", "password": "env:ALICE"}),
+        ("OAUTHBEARER", {"oauth_token": "env:ALICE"}),
+    ],
+)
+def test_a_secret_is_sent_where_it_belongs_and_words_that_repeat_it_are_cleaned(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    mechanism: str,
+    settings: dict[str, str],
+) -> None:
+    monkeypatch.setenv("ALICE", SECRET)
+    security = Security(protocol="SASL_PLAINTEXT", mechanism=mechanism, **settings)  # type: ignore[arg-type]
+    offered = {Api.API_VERSIONS: (0, 4)}
+    keys: Any = offered | {SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
+    answers: dict[int, Answering] = {
+        Api.API_VERSIONS: api_versions(keys),
+        SASL_HANDSHAKE: lambda version: SaslHandshakeResponse(error_code=0, mechanisms=[mechanism]),
+        SASL_AUTHENTICATE: lambda version: SaslAuthenticateResponse(
+            error_code=58, error_message=f"what is {SECRET}?", auth_bytes=b"", session_lifetime_ms=0
+        ),
+    }
+    told: list[str] = []
+    with (
+        speaking(answers) as listener,
+        caplog.at_level(logging.DEBUG),
+        pytest.raises(UnreachableError, match="authentication failed") as caught,
+    ):
+        opened(listener, security=security).describe(told.append)
+    sent = [frame for key, _, frame in listener.heard if key == SASL_AUTHENTICATE]
+    assert [SECRET.encode() in frame for frame in sent] == [True]
+    assert HIDDEN in str(caught.value)
+    assert SECRET not in f"{caught.value!r} {told} {caplog.text}"
+
+
+def test_a_cluster_that_never_says_its_id_is_asked_for_it() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OLD)}
+    with speaking(answers) as listener:
+        host, port = listener.address.split(":")
+        broker = MetadataResponse.MetadataResponseBroker(
+            node_id=7, host=host, port=int(port), rack=None
+        )
+        answers[Api.METADATA] = lambda version: MetadataResponse(
+            brokers=[broker], cluster_id=None, controller_id=7, topics=[]
+        )
+        with pytest.raises(Exception, match="expected a node that says the cluster id"):
+            opened(listener).describe(lambda text: None)
+        named = open_kafka(
+            Cluster(id="payments", bootstrap=(listener.address,)), CATALOGUE, timeout=2.0
+        )
+        (line,) = named.describe(lambda text: None)
+    assert msgspec.json.decode(line)["cluster_id"] == "payments"

@@ -1,0 +1,18 @@
+"""Command lines run in this process: exit code, standard output, standard error."""
+
+from __future__ import annotations
+
+import logging
+
+from typer.testing import CliRunner
+
+from featurelib.cli.app import make_app
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command line."""
+    try:
+        result = CliRunner().invoke(make_app(), args, prog_name="featurelib")
+    finally:
+        logging.disable(logging.NOTSET)  # a command turns it off
+    return result.exit_code, result.stdout, result.stderr

@@ -1,0 +1,404 @@
+"""The commands apply, journal, resume and embedded: whole output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from featurelib import planfile
+from featurelib.backends import embedded_backend
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.catalogue import load
+from featurelib.cli.app import make_app
+from featurelib.core.cluster import Request, Update
+from featurelib.core.intents import Command, Intent
+from featurelib.core.planned import Step
+from featurelib.core.reply import Reply
+from featurelib.planning import make_plan
+from featurelib.sight import see
+from tests.controller.clusters import AGE, say_nothing, zookeeper
+
+CATALOGUE = load()
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of its own, with no inventory and no settings but the defaults."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "fleet.toml").write_text("")
+    (tmp_path / "conf" / "audit.toml").write_text("")
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command line."""
+    result = CliRunner().invoke(make_app(), args, prog_name="featurelib")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:
+    """Plan and approval of the embedded cluster, in files; upgrade-all unless `how` says."""
+    backend = EmbeddedBackend(EmbeddedCluster(path, CATALOGUE.tables))
+    sight = see(backend.describe(say_nothing), catalogue=CATALOGUE, as_of=None, max_age=AGE)
+    backend.close()
+    command = Command.UPDATE if how else Command.UPGRADE_ALL
+    made = make_plan(
+        sight,
+        Intent(command=command, **how),
+        CATALOGUE,
+        timeout_ms=timeout_ms,  # type: ignore[arg-type]
+    )
+    assert made.meaning is not None, made.refusals
+    Path("plan.json").write_text(planfile.write(made.meaning))
+    assert run("approve", "plan.json", "--expires", "1h", "--yes")[0] == 0
+    return made.meaning.cluster
+
+
+def kraft() -> str:
+    """An embedded cluster of 4.1 that was made with 3.9; its id."""
+    code, out, _ = run("embedded", "make", "cluster.db", "--software", "4.1", "--metadata", "3.9")
+    assert code == 0
+    found = re.search(r"cluster (\S+),", out)
+    assert found is not None
+    return found[1]
+
+
+def in_zookeeper_mode() -> None:
+    with EmbeddedCluster("cluster.db", CATALOGUE.tables, mode="zk", cluster_id="c-1") as made:
+        made.put(zookeeper(f=2, g=3), 7)
+
+
+APPLY = ("apply", "plan.json", "--approval", "plan.approval.json", "--file", "cluster.db")
+
+
+# --- apply ----------------------------------------------------------------------------------------
+
+
+def test_apply_prints_a_line_an_update_and_ends_in_one_sentence() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"}, delete=("g",))
+    code, out, err = run(*APPLY, "--yes")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("plan sha256:")
+    assert lines[0].endswith("(update --upgrade f:4 --delete g) for cluster c-1")
+    assert lines[1:] == [
+        "step 1 of 2:",
+        "  Upgrade f: 2 → 4",
+        "step 2 of 2:",
+        "  Delete g: 3 → not finalized",
+        "! step 2 DELETES g, which is finalized at 3",
+        "[Upgrade] Feature: f ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: 4 Result: OK",
+        "[Delete] Feature: g ExistingFinalizedMaxVersion: 3 NewFinalizedMaxVersion: - Result: OK",
+        "Applied: cluster c-1: f is at 4, g is not finalized; 3 of 3 nodes report it.",
+    ]
+    assert err.splitlines() == [
+        "asking 3 listeners of cluster.db",
+        "This controller would apply a request to validate, so it is not asked to.",
+        "sending step 1 of 2: f 4",
+        "3 of 3 nodes report f 4",
+        "sending step 2 of 2: g 0",
+        "3 of 3 nodes report g 0",
+    ]
+    code, out, _ = run(*APPLY, "--yes")
+    assert code == 0
+    assert out.splitlines()[-1] == (
+        "Nothing to do: cluster c-1 has every level of the plan already; nothing was sent."
+    )
+
+
+def test_apply_asks_before_it_sends_and_without_a_terminal_names_the_flag() -> None:
+    in_zookeeper_mode()
+    plan()
+    code, out, err = run(*APPLY)
+    assert code == 2
+    assert "Apply this plan to cluster c-1?" in err
+    assert "--yes" in err
+    assert "Upgrade f: 2 → 5" in out
+    assert not Path("state").exists()
+
+
+def test_apply_dry_run_needs_no_approval_and_sends_nothing() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    code, out, _ = run("apply", "plan.json", "--dry-run", "--file", "cluster.db")
+    assert code == 0
+    assert out.splitlines() == [
+        "[Upgrade] Feature: f ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: 4",
+        "Dry run: cluster c-1 is as the plan expects it; nothing was sent.",
+    ]
+    with EmbeddedCluster("cluster.db", CATALOGUE.tables) as left:
+        assert left.epoch == 7
+
+
+def test_apply_validate_only_asks_a_kraft_controller_and_no_other() -> None:
+    name = kraft()
+    plan()
+    code, out, _ = run("apply", "plan.json", "--validate-only", "--file", "cluster.db")
+    assert code == 0
+    assert out.splitlines()[-1] == (
+        f"Validated: cluster {name}: the controller would accept the next step; nothing was "
+        "written."
+    )
+    Path("cluster.db").unlink()
+    in_zookeeper_mode()
+    plan()
+    code, _, err = run("apply", "plan.json", "--validate-only", "--file", "cluster.db")
+    assert code == 3
+    assert "Use --dry-run." in err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--file", "cluster.db"), "expected --approval FILE, found none"),
+        (("--dry-run", "--validate-only"), "expected --dry-run or --validate-only, found both"),
+        (("--approval", "nowhere", "--file", "cluster.db"), "nowhere: expected an approval, found"),
+        (("--dry-run",), "expected a cluster with the id or name 'c-1'"),
+        (("--dry-run", "--file", "none.db"), "featurelib embedded make none.db"),
+    ],
+)
+def test_apply_says_what_of_its_options_cannot_be(options: tuple[str, ...], says: str) -> None:
+    in_zookeeper_mode()
+    plan()
+    code, _, err = run("apply", "plan.json", *options)
+    assert code == 2
+    assert says in err
+
+
+def test_apply_finds_the_cluster_of_the_plan_in_the_inventory() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    entry = '[[cluster]]\nid = "c-1"\nname = "pay"\nfile = "../cluster.db"\n'
+    Path("conf/fleet.toml").write_text(entry)
+    code, out, _ = run(*APPLY[:4], "--yes")
+    assert code == 0
+    assert out.splitlines()[-1].startswith("Applied: cluster pay (c-1): f is at 4;")
+
+
+def test_apply_refuses_a_cluster_that_is_managed_elsewhere() -> None:
+    in_zookeeper_mode()
+    plan()
+    Path("conf/fleet.toml").write_text('[[cluster]]\nid = "c-1"\nmanaged_by = "msk"\n')
+    code, _, err = run(*APPLY, "--yes")
+    assert code == 3
+    assert "aws kafka update-cluster-kafka-version" in err
+    assert "Nothing was sent" in err
+
+
+def test_apply_names_everything_that_changed_since_the_plan() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    with EmbeddedCluster("cluster.db", CATALOGUE.tables) as there:
+        there.update_features(Request(updates=(Update(feature="g", level=4),)))
+        there.stop(3)
+    code, out, err = run(*APPLY, "--yes")
+    assert code == 3
+    assert (
+        err.splitlines()[-7:]
+        == [
+            "asking 2 listeners of cluster.db",
+            "error: cluster c-1 is not as the plan expects it. Nothing was sent.",
+            "  level of g: expected 3, found 4",
+            "  version of the features node: expected 7, found 8",
+            "  broker 3: expected f 1-5, found no such node, or no answer",
+            "Make a new plan: featurelib plan --file " + str(Path("cluster.db").absolute()) + " …",
+        ][-7:]
+    )
+    assert "Result" not in out
+    code, out, _ = run(*APPLY, "--yes", "--json")
+    said = json.loads(out)
+    assert (said["outcome"], said["exit_code"], said["requests"]) == ("refused", 3, [])
+    assert "level of g: expected 3, found 4" in said["says"]
+
+
+def test_apply_as_json_says_what_became_of_every_update() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    code, out, err = run(*APPLY, "--yes", "--json")
+    assert code == 0
+    said = json.loads(out)
+    assert (said["version"], said["outcome"], said["cluster"]) == (1, "applied", "c-1")
+    [request] = said["requests"]
+    assert (request["nodes_asked"], request["nodes_late"]) == (3, [])
+    assert request["updates"] == [
+        {
+            "feature": "f",
+            "from_level": 2,
+            "to_level": 4,
+            "upgrade_type": "UPGRADE",
+            "operation": "upgrade",
+            "outcome": "applied",
+            "level": 4,
+            "code": 0,
+            "message": "NONE",
+        }
+    ]
+    assert "Upgrade f: 2 → 4" in err
+
+
+# --- journal and resume ---------------------------------------------------------------------------
+
+
+def lose_replies(monkeypatch: pytest.MonkeyPatch, *, applied: bool) -> None:
+    """Replies to requests never come, and then a person interrupts."""
+    real = EmbeddedBackend.update
+
+    def update(self: EmbeddedBackend, step: Step, *, validate_only: bool = False) -> Reply:
+        if validate_only:
+            return real(self, step, validate_only=True)
+        if applied:
+            real(self, step)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedded_backend.EmbeddedBackend, "update", update)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_an_interrupted_apply_is_unknown_until_resume_settles_it(
+    monkeypatch: pytest.MonkeyPatch, applied: bool
+) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    file = str(Path("cluster.db").absolute())
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=applied)
+        code, _, err = run(*APPLY, "--yes")
+    assert code == 4
+    assert "interrupted while request 1 of 1 was being sent: it may have been applied." in err
+    assert f"featurelib resume --file {file}" in err
+
+    code, _, err = run(*APPLY, "--yes")
+    assert code == 4
+    assert "journal entry 1 unknown. Nothing was sent. Look first: featurelib resume" in err
+    code, out, _ = run(*APPLY, "--yes", "--json")
+    assert (json.loads(out)["outcome"], json.loads(out)["exit_code"]) == ("unknown", 4)
+
+    code, out, _ = run("journal", "--open")
+    assert code == 0
+    head, move, last = out.splitlines()
+    host = socket.gethostname()
+    assert re.fullmatch(rf"1: \S+Z by \S+ on {host}, cluster c-1, step 1 of 1: UNKNOWN", head)
+    assert move == "    Upgrade f: 2 → 4"
+    assert last.endswith("1 open request; 1 to settle with featurelib resume")
+
+    code, out, _ = run("resume")  # nothing says how to reach it but the journal
+    assert code == 4
+    assert f"Run: featurelib resume --file {file}" in out
+
+    code, out, err = run("resume", "--file", "cluster.db")
+    assert code == 0
+    where = "applied: f is at 4." if applied else "not applied: f is at 2."
+    assert out.splitlines() == [
+        f"cluster c-1: Journal entry 1: {where}",
+        "Settled: 1 request; nothing was sent.",
+    ]
+    code, out, _ = run("resume", "--file", "cluster.db", "--json")
+    assert (code, json.loads(out)["requests"]) == (0, [])
+    code, out, _ = run(*APPLY, "--yes", "--json")
+    assert json.loads(out)["outcome"] == ("nothing to do" if applied else "applied")
+
+
+def test_resume_settles_what_the_inventory_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=True)
+        assert run(*APPLY, "--yes")[0] == 4
+    file = Path("cluster.db").absolute()
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
+    code, out, _ = run("resume", "--json")
+    said = json.loads(out)
+    assert (code, said["unknown"]) == (0, 0)
+    assert [request["outcome"] for request in said["requests"]] == ["applied"]
+
+
+def test_what_cannot_be_looked_at_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    kraft()
+    cluster = plan()
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=True)
+        assert run(*APPLY, "--yes")[0] == 4
+    file = Path("cluster.db").absolute()
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "{cluster}"\nfile = "{file}"\n')
+    with EmbeddedCluster(str(file), CATALOGUE.tables) as there:
+        for node in there.cluster.nodes:
+            there.stop(node.node_id)
+    code, out, _ = run("resume")
+    assert code == 4
+    assert ": Journal entry 1: still unknown: " in out
+    assert "metadata.version is not known" in out
+    assert out.splitlines()[-1] == "Still unknown: 1 of 1 request. Run this again."
+
+
+def test_the_journal_is_empty_before_anything_was_sent_and_is_not_made() -> None:
+    code, out, _ = run("journal")
+    assert (code, out) == (0, f"{Path('state').absolute()}/featurelib/journal.sqlite: no request\n")
+    assert run("resume")[:2] == (0, "Nothing to settle: the outcome of every request is known.\n")
+    assert not Path("state").exists()
+
+
+def test_the_journal_as_json_holds_everything() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    assert run(*APPLY, "--yes", "--journal", "mine.sqlite")[0] == 0
+    code, out, _ = run("journal", "--journal", "mine.sqlite", "--cluster", "c-1", "--json")
+    [entry] = json.loads(out)["entries"]
+    assert code == 0
+    assert (entry["outcome"], entry["open"], entry["step"]) == ("applied", False, 1)
+    assert entry["approval"].startswith("sha256:")
+    [found] = entry["found_out"]
+    assert (found["by"], found["updates"][0]["level"]) == ("apply", 4)
+    assert not Path("state").exists()
+
+
+# --- embedded -------------------------------------------------------------------------------------
+
+
+def test_an_embedded_cluster_is_made_as_format_makes_one() -> None:
+    code, out, _ = run(
+        "embedded", "make", "a.db", "--software", "4.1", "--metadata", "3.9",
+        "--brokers", "2", "--controllers", "1", "--json",
+    )  # fmt: skip
+    said = json.loads(out)
+    assert code == 0
+    assert (said["nodes"], said["mode"], said["levels"]) == (3, "kraft", {"metadata.version": 21})
+
+
+def test_an_embedded_cluster_is_made_of_a_capture() -> None:
+    samples = Path(__file__).parents[2] / "data" / "samples"
+    code, out, _ = run("embedded", "make", "a.db", "--capture", str(samples / "k42-dynamic"))
+    assert code == 0
+    assert "metadata.version 4.2-IV1" in out
+    code, out, _ = run("embedded", "make", "z.db", "--capture", str(samples / "zk-392-many"))
+    assert code == 0
+    with EmbeddedCluster("z.db", CATALOGUE.tables) as made:
+        assert made.mode == "zk"
+        assert made.cluster.finalized["svc-b.v"][1] == 5
+
+
+def test_embedded_make_says_what_cannot_be() -> None:
+    Path("there").write_text("")
+    for args, says in (
+        (("drop", "x"), "expected make or unregister, found 'drop'"),
+        (("make", "there"), "expected no file there, found one"),
+        (("make", "x", "--metadata", "9.9"), "--metadata 9.9: kafka-storage.sh of 4.4 says: "),
+        (("make", "x", "--capture", "nowhere"), "--capture nowhere: expected a file or folder"),
+    ):
+        code, out, err = run("embedded", *args)
+        assert (code, out) == (2, "")
+        assert says in err
+    assert not Path("x").exists()

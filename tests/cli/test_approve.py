@@ -1,0 +1,351 @@
+"""`featurelib approve`: whole output, exit code, and what is written beside the plan."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from featurelib import approval as form
+from featurelib import planfile
+from featurelib.catalogue import load
+from featurelib.cli.app import make_app
+from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.core.returning import Loss, loss_of
+from featurelib.settings import Settings
+from featurelib.signing import check_approval
+
+CATALOGUE = load()
+KEYGEN = pytest.mark.skipif(
+    shutil.which("ssh-keygen") is None, reason="ssh-keygen (openssh-client) is not installed"
+)
+
+
+def update(feature: str, from_level: int, to_level: int, kind: str = "UPGRADE") -> Update:
+    return Update(feature=feature, from_level=from_level, to_level=to_level, upgrade_type=kind)
+
+
+def meaning_of(*steps: tuple[Update, ...], cluster: str = "c") -> Meaning:
+    first: dict[str, int] = {}
+    for each in (each for step in steps for each in step):
+        first.setdefault(each.feature, each.from_level)
+    ranges = dict.fromkeys(first, (0, 3)) | {"metadata.version": (7, 29)}
+    return Meaning(
+        cluster=cluster,
+        intent="update",
+        dialect="strict",
+        own_dialects=("kraft-4.2",),
+        catalogue=CATALOGUE.label,
+        steps=tuple(Step(updates=step, timeout_ms=60_000) for step in steps),
+        requirements=Requirements(
+            levels={name: level for name, level in first.items() if level},
+            nodes=(Group(brokers=(1, 2), controllers=(100,), ranges=ranges),),
+            features_node_version=None,
+        ),
+    )
+
+
+MEANING = meaning_of(
+    (
+        update("metadata.version", 20, 25),
+        update("group.version", 1, 0, "SAFE_DOWNGRADE"),
+    ),
+    (update("kraft.version", 0, 1),),
+    (update("metadata.version", 25, 8, "UNSAFE_DOWNGRADE"),),
+)
+SHOWN = """\
+cluster: c
+does: update
+step 1 of 3:
+  metadata.version 20 (3.8-IV0) → 25 (4.0-IV3): upgrade; NO WAY BACK to 20 (3.8-IV0) from \
+23 (4.0-IV1) on
+  group.version 1 → 0: DELETION
+step 2 of 3:
+  kraft.version 0 → 1: upgrade; NO WAY BACK to 0 from 1 on
+step 3 of 3:
+  metadata.version 25 (4.0-IV3) → 8 (3.4-IV0): UNSAFE DOWNGRADE; METADATA MAY BE LOST
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working folder: a plan, and settings that trust a key of Ann's."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "payments.json").write_text(planfile.write(MEANING), encoding="utf-8")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "audit.toml").write_text("", encoding="utf-8")
+    yield tmp_path
+    logging.disable(logging.NOTSET)
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of `featurelib approve`."""
+    result = CliRunner().invoke(make_app(), ["approve", *args], prog_name="featurelib")
+    return result.exit_code, result.stdout, result.stderr
+
+
+def approved(name: str = "payments.approval.json") -> form.Approval:
+    return form.read(Path(name).read_bytes(), name).approval
+
+
+def make_key(folder: Path, name: str, principal: str) -> str:
+    """A key named in conf/allowed_signers."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)]
+    subprocess.run(command, check=True)
+    key = " ".join(path.with_name(f"{path.name}.pub").read_text().split()[:2])
+    with (folder / "conf" / "allowed_signers").open("a", encoding="utf-8") as signers:
+        signers.write(f'{principal} namespaces="featurelib-approval@v1" {key}\n')
+    return str(path)
+
+
+def test_what_is_approved_is_shown_and_written_beside_the_plan() -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    code, out, err = run(
+        "payments.json", "--expires", "24h", "--by", "ann", "--reason", "CHG-17", "--yes"
+    )
+    assert (code, err) == (0, "")
+    found = approved()
+    assert out == (
+        f"plan: {planfile.digest(MEANING)}\n{SHOWN}by: ann (CHG-17)\n"
+        f"until: {form.say_time(found.expires_at)}, 1 day from now\n"
+        "written: payments.approval.json (not signed)\n"
+        "next: featurelib apply payments.json --approval payments.approval.json\n"
+    )
+    assert before <= found.approved_at <= datetime.now(UTC)
+    assert found.expires_at - found.approved_at == timedelta(days=1)
+    assert (found.approved_by, found.reason, found.cluster) == ("ann", "CHG-17", "c")
+    assert found.plan == planfile.digest(MEANING)
+
+
+def test_json_is_one_object_on_stdout_and_what_people_read_is_on_stderr() -> None:
+    code, out, err = run("payments.json", "--expires", "30m", "--by", "ann", "--json", "--yes")
+    document = json.loads(out)
+    assert (code, document["version"]) == (0, 1)
+    assert SHOWN in err
+    assert (
+        document["approval"] == json.loads(Path("payments.approval.json").read_text())["approval"]
+    )
+    assert (document["file"], document["signed"]) == ("payments.approval.json", False)
+    assert document["next"].startswith("featurelib apply payments.json --approval ")
+    assert document["updates"][0] == {
+        "step": 1,
+        "feature": "metadata.version",
+        "from_level": 20,
+        "to_level": 25,
+        "upgrade_type": "UPGRADE",
+        "deletes": False,
+        "may_lose_metadata": False,
+        "no_return": 23,
+    }
+
+
+def test_without_a_terminal_nobody_is_asked_and_the_flag_is_named() -> None:
+    code, out, err = run("payments.json", "--expires", "24h", "--by", "ann")
+    assert code == 2
+    assert SHOWN in out
+    assert err == (
+        "error: Approve this plan for 1 day? Expected a terminal to ask at, found none. Read what "
+        "is shown and start again with --yes.\n"
+    )
+    assert not Path("payments.approval.json").exists()
+
+
+def at_a_terminal(*args: str, answer: str) -> tuple[int, str]:
+    """Exit code of `featurelib approve` in a terminal of its own, and all that it shows."""
+    command = [sys.executable, "-m", "featurelib", "approve", *args]
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    shown = b""
+    try:
+        while True:
+            if not select.select([leader], [], [], 60)[0]:
+                break
+            try:
+                part = os.read(leader, 4096)
+            except OSError:  # the terminal has gone with its process
+                break
+            shown += part
+            if not part:
+                break
+            if shown.endswith(b"[y/N] "):
+                os.write(leader, answer.encode() + b"\n")
+        return process.wait(timeout=60), shown.decode().replace("\r\n", "\n")
+    finally:
+        process.kill()
+        os.close(leader)
+
+
+def test_at_a_terminal_a_person_is_asked() -> None:
+    code, shown = at_a_terminal("payments.json", "--expires", "2d", "--by", "ann", answer="no way")
+    assert code == 3
+    assert "Approve this plan for 2 days? [y/N] no way\n" in shown
+    assert "error: Not confirmed. Nothing was written or sent.\n" in shown
+    assert not Path("payments.approval.json").exists()
+    code, shown = at_a_terminal("payments.json", "--expires", "2d", "--by", "ann", answer="Yes")
+    assert code == 0
+    assert "written: payments.approval.json (not signed)\n" in shown
+    assert approved().approved_by == "ann"
+
+
+@KEYGEN
+def test_a_signed_approval_is_what_apply_accepts(folder: Path) -> None:
+    key = make_key(folder, "key", "ann@example.com")
+    (folder / "conf" / "audit.toml").write_text("require_signature = true", encoding="utf-8")
+    args = ("payments.json", "--expires", "2h", "--key", key, "--by", "ann@example.com", "--yes")
+    code, out, err = run(*args)
+    assert (code, err) == (0, "")
+    assert "written: payments.approval.json (signed)\n" in out
+    settings = Settings(
+        require_signature=True, allowed_signers=str(folder / "conf" / "allowed_signers")
+    )
+    plan = planfile.read(Path("payments.json").read_bytes(), "payments.json")
+    text = Path("payments.approval.json").read_bytes()
+    now = datetime.now(UTC)
+    assert check_approval(plan, text, now=now, settings=settings, where="x") == approved()
+
+
+@KEYGEN
+def test_a_signature_that_would_not_count_is_not_written(folder: Path) -> None:
+    key = make_key(folder, "key", "ann@example.com")
+    args = ("payments.json", "--expires", "2h", "--key", key, "--yes", "--by", "bob")
+    code, _, err = run(*args)
+    assert code == 3
+    assert "error: payments.approval.json: expected bob's signature, found that of ann@" in err
+    assert "--by ann@example.com" in err
+    code, _, err = run("payments.json", "--expires", "2h", "--key", "nowhere", "--yes")
+    assert code == 3
+    assert "error: --key nowhere: expected a key that signs, found: Couldn't load" in err
+    assert not Path("payments.approval.json").exists()
+
+
+def test_a_signature_that_is_required_is_asked_for_first(folder: Path) -> None:
+    (folder / "conf" / "audit.toml").write_text("require_signature = true", encoding="utf-8")
+    code, out, err = run("payments.json", "--expires", "2h", "--yes")
+    assert (code, out) == (3, "")
+    assert err == (
+        "error: expected a signature (require_signature in conf/audit.toml), found neither --key "
+        "nor --agent. Nothing was written. Name a key with --key FILE.\n"
+    )
+
+
+def test_an_agent_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    code, _, err = run("payments.json", "--expires", "2h", "--agent", "--yes")
+    assert code == 3
+    assert "error: --agent: expected one key in ssh-agent, found: " in err
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--expires", "24"), 2, ["--expires 24", "30m, 24h or 2d"]),
+        (("--expires", "0h"), 2, ["--expires 0h", "30m, 24h or 2d"]),
+        (("--expires", "-1h"), 2, ["--expires -1h"]),
+        (("--expires", "8d"), 3, ["at most 168 hours", "longest_approval_hours", "8 days"]),
+        (("--expires", "99999d"), 3, ["at most 168 hours"]),
+        (("--expires", "1h", "--by", "a\nb"), 2, ["approved_by", "'a\\nb'"]),
+        (("--expires", "1h", "--by", " "), 2, ["approved_by", "' '"]),
+        (("--expires", "1h", "--reason", ""), 2, ["reason", "''"]),
+        (("--expires", "1h", "--out", "payments.json"), 2, ["--out payments.json", "another"]),
+        (("--expires", "1h", "--out", "conf"), 2, ["--out conf", "another"]),
+        (("--expires", "1h", "--out", "no/x"), 2, ["--out no/x", "folder no"]),
+        (("--expires", "1h", "--config", "no.toml"), 2, ["no.toml", "--config FILE"]),
+    ],
+)
+def test_options_that_cannot_be_used_are_told(
+    args: tuple[str, ...], code: int, words: list[str]
+) -> None:
+    plan = Path("payments.json").read_bytes()
+    found, _, err = run("payments.json", *args, "--yes")
+    assert found == code
+    assert err.startswith("error: ")
+    assert [word for word in words if word not in err] == []
+    assert Path("payments.json").read_bytes() == plan
+    assert not Path("payments.approval.json").exists()
+
+
+def test_a_plan_that_is_none_is_told() -> None:
+    assert run("no.json", "--expires", "1h", "--yes")[::2] == (
+        2,
+        "error: no.json: expected a plan file, found: No such file or directory. Make one: "
+        "featurelib plan CLUSTER upgrade-all --out FILE\n",
+    )
+    Path("other.json").write_text(Path("payments.json").read_text().replace('"c"', '"d"'))
+    code, out, err = run("other.json", "--expires", "1h", "--yes")
+    assert (code, out) == (2, "")
+    assert "other.json: digest: expected sha256:" in err
+    assert not Path("other.approval.json").exists()
+
+
+def test_an_approval_is_replaced_by_a_newer_one() -> None:
+    assert run("payments.json", "--expires", "1h", "--by", "ann", "--yes")[0] == 0
+    assert run("payments.json", "--expires", "2h", "--by", "bob", "--yes")[0] == 0
+    assert approved().approved_by == "bob"
+    assert [path.name for path in Path().iterdir() if "approval" in path.name] == [
+        "payments.approval.json"
+    ]
+
+
+def test_texts_of_a_plan_cannot_draw_on_the_terminal() -> None:
+    sly = meaning_of((update("x\x1b[2J", 1, 2),), cluster="c\x1b]0;\u202e")
+    Path("sly.json").write_text(planfile.write(sly), encoding="utf-8")
+    code, out, err = run("sly.json", "--expires", "1h", "--by", "ann", "--yes")
+    assert (code, err) == (0, "")
+    assert "cluster: c\\x1b]0;\\u202e\n" in out
+    assert all(line.isprintable() for line in out.splitlines())
+
+
+def test_a_plan_of_another_catalogue_is_said_to_be_so() -> None:
+    other = Path("other.json")
+    other.write_text(planfile.write(replace(MEANING, catalogue="2020-01-01")), encoding="utf-8")
+    code, out, _ = run("other.json", "--expires", "1h", "--by", "ann", "--yes")
+    assert code == 0
+    assert "note: the plan was made with the catalogue of 2020-01-01, and this is" in out
+
+
+@KEYGEN
+def test_the_examples_of_the_help_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    make_key(folder, ".ssh/id_ed25519", "ann@example.com")
+    lines = [line.split() for line in run("--help")[1].splitlines()]
+    examples = [line[2:] for line in lines if line[:2] == ["featurelib", "approve"]]
+    assert len(examples) == 2
+    for args in examples:
+        code, _, err = run(*map(os.path.expanduser, args), "--yes")
+        assert (code, err) == (0, "")
+    assert approved().approved_by == "ann@example.com"
+
+
+@pytest.mark.parametrize(
+    ("each", "expected"),
+    [
+        (update("metadata.version", 20, 25), (False, False, 23)),
+        (update("metadata.version", 24, 25), (False, False, None)),
+        (update("metadata.version", 25, 24, "SAFE_DOWNGRADE"), (False, False, None)),
+        (update("metadata.version", 25, 20, "UNSAFE_DOWNGRADE"), (False, True, None)),
+        (update("kraft.version", 0, 1), (False, False, 1)),
+        (update("group.version", 0, 1), (False, False, None)),
+        (update("group.version", 1, 0, "SAFE_DOWNGRADE"), (True, False, None)),
+        (update("acme.version", 1, 3), (False, False, None)),
+    ],
+)
+def test_what_cannot_be_taken_back_is_known(each: Update, expected: tuple[Any, ...]) -> None:
+    deletes, lossy, no_return = expected
+    found = loss_of(each, meaning_of((each,)), CATALOGUE)
+    assert found == Loss(deletes=deletes, may_lose_metadata=lossy, no_return=no_return)

@@ -1,0 +1,285 @@
+"""`featurelib describe`: all nodes of a cluster, from a live look and from what was recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.catalogue import load
+from featurelib.cli.describe_text import WIDTH, describe_lines, letter
+from featurelib.describing import describe
+from featurelib.description import Description, LevelShown, NodeShown
+from featurelib.fleet import Cluster
+from featurelib.sight import see
+from tests.backends.clusters import KRAFT, TABLES, broker
+from tests.cli.commands import run
+from tests.test_collect import dead, embedded
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
+
+GHOST = """\
+ghost-broker · h0FOOR_sRsiOiKHch7mH4w · KRaft
+active controller: 1 · its release: 4.1
+seen 2026-11-21 05:49 UTC · landing files in data/samples/ghost-broker
+
+nodes         state                       release  profile  epoch
+broker 1      running                     4.1      A           51
+broker 2      ghost                       4.0      B           24
+controller 1  running, active controller  4.1      A            5
+no answer from broker 2: ConnectionRefusedError: Connection refused
+
+feature                           finalized     A     B
+metadata.version                  25 (4.0-IV3)  7-27  7-25
+eligible.leader.replicas.version  no            0-1   0-1
+group.version                     1             0-1   0-1
+kraft.version                     no            0-1   0-1
+share.version                     no            0-1   -
+transaction.version               2             0-2   0-2
+
+who says what is finalized  epoch  seen
+brokers                     51     2026-11-21 05:49 UTC  believed
+controllers                 5      2026-11-21 05:49 UTC
+metadata log                59     2026-11-21 05:49 UTC
+kafka-features.sh           -      2026-11-21 05:49 UTC
+a controller's epoch is not comparable with a broker's
+
+findings
+  warning  Broker 2 is registered but not live; it counts until it is unregistered.
+"""
+
+
+def of_sample(name: str, *args: str) -> tuple[int, str, str]:
+    fleet = ["--fleet", str(SAMPLES / "fleet.toml")]
+    return run("describe", "--capture", str(SAMPLES / name), *fleet, *args)
+
+
+def description(name: str) -> Description:
+    lines = (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
+    return describe(see(lines, catalogue=load(), as_of=None, max_age=10**12), load())
+
+
+def node(described: Description, role: str, node_id: int) -> NodeShown:
+    return next(n for n in described.nodes if (n.role, n.node_id) == (role, node_id))
+
+
+def test_a_recorded_cluster_with_a_ghost() -> None:
+    code, out, _ = of_sample("ghost-broker")
+    assert (code, out.replace(str(SAMPLES), "data/samples")) == (0, GHOST)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recorded_cluster_fits_a_terminal_and_shows_every_node(name: str) -> None:
+    code, out, _ = of_sample(name)
+    assert code == 0
+    about_paths = "landing files in"
+    assert [x for x in out.splitlines() if len(x) > WIDTH and about_paths not in x] == []
+    code, out, _ = of_sample(name, "--json")
+    document = json.loads(out)
+    asked = [json.loads(x) for x in (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()]
+    shown = {(n["role"], n["node_id"]) for n in document["nodes"]}
+    answered = {
+        (x["role"], x["node_id"]) for x in asked if x["kind"] == "api_versions" and "error" not in x
+    }
+    gone = {("broker", 1)} if name == "zk-roll-282-332" else set()  # it was unregistered since
+    assert answered - gone <= shown
+    assert (code, document["version"], document["name"]) == (0, 1, name)
+
+
+def test_json_says_what_the_text_does() -> None:
+    document = json.loads(of_sample("ghost-broker", "--json")[1])
+    assert document["cluster_id"] == "h0FOOR_sRsiOiKHch7mH4w"
+    assert (document["mode"], document["controller"]) == ("KRaft", 1)
+    assert document["seen_at"].startswith("2026-11-21T05:49:")
+    ghost = next(n for n in document["nodes"] if n["node_id"] == 2)
+    assert (ghost["state"], ghost["is_fenced"], ghost["release"]) == ("ghost", True, "4.0")
+    ranges = document["profiles"][ghost["profile"]]
+    assert ranges["metadata.version"] == {"min_version": 7, "max_version": 25}
+    levels = {row["feature"]: row["level"] for row in document["levels"]}
+    assert (levels["metadata.version"], levels["share.version"]) == (25, 0)
+    assert [w["witness"] for w in document["witnesses"] if w["is_believed"]] == ["brokers"]
+    assert [f["code"] for f in document["findings"]] == ["ghost_broker"]
+
+
+def test_a_node_that_does_not_fit_is_marked_where_it_does_not(tmp_path: Path) -> None:
+    unfit = broker(5, supported={"metadata.version": (7, 21), "group.version": (0, 1)})
+    entry = embedded(tmp_path, "one", replace(KRAFT, nodes=(*KRAFT.nodes, unfit)))
+    _, out, _ = run("describe", "--file", entry.file)
+    marked = [line.split() for line in out.splitlines() if " !" in line]
+    assert marked == [["metadata.version", "25", "(4.0-IV3)", "7-29", "7-21", "!"]]
+    assert "! does not support what is finalized" in out
+
+
+def test_who_contradicts_is_shown() -> None:
+    out = of_sample("kraft-moved-by-refused-cli")[1]
+    assert "(disputed)" not in out
+    lines = (SAMPLES / "ghost-broker" / "landing.jsonl").read_bytes().splitlines()
+    for raw in list(lines):
+        line = json.loads(raw)
+        if line["kind"] == "api_versions" and line["node_id"] == 1 and line["role"] == "broker":
+            line["node_id"] = 3
+            line["finalized_features"][0]["max_version_level"] += 1
+            lines.append(json.dumps(line).encode())
+    described = describe(see(lines, catalogue=load(), as_of=None, max_age=10**12), load())
+    (disputed,) = [row.feature for row in described.levels if row.is_disputed]
+    shown = list(describe_lines(described, Cluster(id="x"), "here"))
+    assert [line for line in shown if line.startswith(disputed) and "(disputed)" in line]
+    assert "witnesses_disagree" in {finding.code for finding in described.findings}
+
+
+def test_zookeeper_mode_shows_the_features_node_and_what_it_disables() -> None:
+    described = description("zk-282-disabled")
+    assert described.mode == "ZooKeeper mode"
+    (believed,) = [w.witness for w in described.witnesses if w.is_believed]
+    assert believed == "features node"
+    assert {row.level for row in described.levels} == {0}
+
+
+def with_a_ninth_voter(name: str) -> Description:
+    """Controller 9 votes; nothing else knows it."""
+    lines = []
+    for raw in (SAMPLES / name / "landing.jsonl").read_bytes().splitlines():
+        line = json.loads(raw)
+        if line["kind"] == "describe_quorum":
+            (topic,) = line["answer"]["topics"]
+            voters = topic["partitions"][0]["current_voters"]
+            voters.append(voters[0] | {"replica_id": 9})
+        lines.append(json.dumps(line).encode())
+    return describe(see(lines, catalogue=load(), as_of=None, max_age=10**12), load())
+
+
+def test_an_unregistered_voter_is_called_so() -> None:
+    described = with_a_ninth_voter("k42-dynamic")
+    stranger = node(described, "controller", 9)
+    assert (stranger.is_unregistered_voter, stranger.state) == (True, "not asked")
+    assert not node(described, "controller", 1).is_unregistered_voter
+    shown = "\n".join(describe_lines(described, Cluster(id="x"), "here"))
+    assert "not asked, unregistered voter" in shown
+
+
+def test_a_voter_is_not_called_unregistered_where_no_list_of_controllers_was_read() -> None:
+    assert not node(with_a_ninth_voter("k41-forgotten"), "controller", 9).is_unregistered_voter
+
+
+def test_a_live_look_says_the_same_as_what_was_collected_of_it(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "one")
+    code, live, _ = run("describe", "--file", entry.file)
+    assert code == 0
+    assert run("collect", "--file", entry.file, "--out", str(tmp_path / "landing"))[0] == 0
+    code, stored, _ = run("describe", "--capture", str(tmp_path / "landing"))
+    assert code == 0
+    moments = ("seen ", "brokers ", "controllers ")
+
+    def steady(text: str) -> list[str]:
+        return [line for line in text.splitlines() if not line.startswith(moments)]
+
+    assert steady(live) == steady(stored)
+    assert "brokers 3-4" in live
+
+
+def test_a_silent_node_is_told_with_the_reason(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "one")
+    made = EmbeddedCluster(entry.file, TABLES)
+    made.stop(4)
+    made.close()
+    _, out, said = run("describe", "--file", entry.file)
+    assert "broker 4      ghost                       ?        ?        -" in out
+    assert "no answer from broker 4: ConnectionRefusedError: the process does not run\n" in out
+    assert said == f"asking 4 listeners of {entry.file}\n"
+
+
+def test_what_the_owner_says_stands_at_the_top(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "one")
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(
+        '[[cluster]]\nid = "id-one"\nname = "payments"\nfile = "one.db"\nowner = "pay"\n'
+        'contact = "#pay"\nmanaged_by = "strimzi"\n'
+    )
+    for ways in (["payments"], ["--file", entry.file]):
+        _, out, _ = run("describe", *ways, "--fleet", str(fleet))
+        assert out.splitlines()[0] == "payments · id-one · KRaft"
+        assert "owner: pay (#pay)\nmanaged by strimzi: levels are finalized through it\n" in out
+
+
+def test_where_nothing_answers_the_exit_code_says_so(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "dead", dead())
+    code, out, said = run("describe", "--file", entry.file)
+    assert (code, out) == (5, "")
+    assert "expected nodes that answer, found none of 4 running" in said
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text('[[cluster]]\nid = "id-dead"\nfile = "dead.db"\nbrokers = [3]\n')
+    landing = str(tmp_path / "landing")
+    assert run("collect", "--fleet", str(fleet), "--out", landing)[0] == 5
+    code, out, _ = run("describe", "--capture", landing)
+    assert code == 5
+    assert "broker 3" in out
+    assert "nobody says what is finalized" in out
+
+
+def test_many_builds_take_as_many_tables_as_fit(tmp_path: Path) -> None:
+    nodes = [
+        broker(100 + i, supported={"metadata.version": (7, 29), "some.feature": (1000, 2000 + i)})
+        for i in range(40)
+    ]
+    entry = embedded(tmp_path, "wide", replace(KRAFT, nodes=(*KRAFT.nodes, *nodes)))
+    _, out, _ = run("describe", "--file", entry.file)
+    assert max(len(line) for line in out.splitlines() if entry.file not in line) <= WIDTH
+    heads = [line.split() for line in out.splitlines() if line.startswith("feature ")]
+    assert len(heads) > 1
+    assert [name for head in heads for name in head[2:]] == [letter(i) for i in range(41)]
+
+
+def test_a_hundred_equal_brokers_are_one_row(tmp_path: Path) -> None:
+    nodes = [broker(100 + i) for i in range(100)]
+    entry = embedded(tmp_path, "many", replace(KRAFT, nodes=(*KRAFT.nodes, *nodes)))
+    _, out, _ = run("describe", "--file", entry.file)
+    assert "brokers 3-4, 100-199  running" in out
+
+
+def test_ids_with_many_gaps_take_several_lines(tmp_path: Path) -> None:
+    nodes = [broker(10_000 + 2 * i) for i in range(30)]
+    entry = embedded(tmp_path, "gaps", replace(KRAFT, nodes=(*KRAFT.nodes, *nodes)))
+    _, out, _ = run("describe", "--file", entry.file)
+    assert max(len(line) for line in out.splitlines() if entry.file not in line) <= WIDTH
+    assert len(re.findall(r"^  10\d{3}, ", out, re.MULTILINE)) > 1
+
+
+def test_names_from_outside_cannot_move_the_cursor() -> None:
+    level = LevelShown(
+        feature="evil\x1b[2J", level=0, min_level=0, text="0", is_disputed=False, offended=()
+    )
+    described = replace(description("k40-fresh"), levels=(level,))
+    shown = describe_lines(described, Cluster(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
+    assert [line for line in shown if not line.isprintable()] == []
+
+
+@pytest.mark.parametrize(
+    ("position", "name"), [(0, "A"), (25, "Z"), (26, "A2"), (51, "Z2"), (52, "A3")]
+)
+def test_profiles_are_lettered(position: int, name: str) -> None:
+    assert letter(position) == name
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], "expected a cluster, found none named"),
+        (["--capture", "nowhere"], "--capture nowhere: expected a file or folder"),
+        (["--capture", "a", "--bootstrap", "b:1"], "expected one source of evidence"),
+    ],
+)
+def test_options_that_cannot_be_used_are_told(args: list[str], words: str) -> None:
+    code, out, said = run("describe", *args)
+    assert (code, out) == (2, "")
+    assert words in said
+
+
+def test_any_answer_has_a_document_of_plain_json() -> None:
+    document: Any = json.loads(of_sample("zk-392-many", "--json")[1])
+    assert set(document) >= {"version", "name", "made_from", "nodes", "profiles", "levels"}

@@ -1,0 +1,72 @@
+"""`featurelib embedded unregister`: a broker that is gone is taken out of the cluster in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.catalogue import load
+from tests.cli.commands import run
+
+GHOST = str(Path(__file__).parents[2] / "data" / "samples" / "ghost-broker")
+
+
+@pytest.fixture
+def ghost(tmp_path: Path) -> str:
+    """A file with the sample whose broker 2 is gone and still registered."""
+    path = str(tmp_path / "ghost.db")
+    assert run("embedded", "make", path, "--capture", GHOST)[0] == 0
+    return path
+
+
+def brokers(path: str) -> list[int]:
+    with EmbeddedCluster(path, load().tables) as cluster:
+        return sorted(node.node_id for node in cluster.cluster.nodes if node.role == 0)
+
+
+def test_an_unregistered_broker_is_gone_and_the_others_stay(ghost: str) -> None:
+    before = brokers(ghost)
+    code, out, err = run("embedded", "unregister", ghost, "--node", "2")
+    assert (code, err) == (0, "")
+    assert "broker 2 is unregistered" in out
+    assert before == [1, 2]
+    assert brokers(ghost) == [1]
+
+
+def test_what_json_says_of_it(ghost: str) -> None:
+    code, out, _ = run("embedded", "unregister", ghost, "--node", "2", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "version": 1,
+        "file": ghost,
+        "cluster": "h0FOOR_sRsiOiKHch7mH4w",
+        "nodes": 2,
+    }
+
+
+def test_a_broker_that_is_not_there_is_refused_and_nothing_changes(ghost: str) -> None:
+    code, _, err = run("embedded", "unregister", ghost, "--node", "7")
+    assert code == 2
+    assert "7" in err
+    assert brokers(ghost) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("unregister", "GHOST"), "expected --node ID"),
+        (("unregister", "nowhere.db", "--node", "2"), "no such file"),
+        (("make", "other.db", "--node", "2"), "with unregister only"),
+        (("stop", "GHOST"), "expected make or unregister"),
+    ],
+)
+def test_what_cannot_be_done_says_what_was_expected(
+    ghost: str, words: tuple[str, ...], says: str
+) -> None:
+    code, _, err = run("embedded", *(ghost if word == "GHOST" else word for word in words))
+    assert code == 2
+    assert says in err
+    assert not Path("nowhere.db").exists()

@@ -1,0 +1,299 @@
+"""`featurelib plan`: whole output, exit code, and the file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from featurelib import planfile
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.catalogue import load
+from featurelib.cli.app import make_app
+from tests.backends.clusters import KRAFT
+from tests.report.samples import SAMPLES
+
+NEWEST = ("--as-of", "newest")
+FLEET = ("--fleet", str(SAMPLES / "fleet.toml"))
+COMMANDS = ("upgrade-all", "downgrade-all", "upgrade", "downgrade", "disable", "update")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ghost-broker", "k42-dynamic", "k40-fresh", "rollback-too-late", "zk-332-ranges"):
+        shutil.copytree(SAMPLES / name, tmp_path / name)
+    shutil.copytree(SAMPLES / "k41-forgotten", tmp_path / "k41-forgotten")
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of `featurelib plan`."""
+    result = CliRunner().invoke(make_app(), ["plan", *args], prog_name="featurelib")
+    return result.exit_code, result.stdout, result.stderr
+
+
+def sample(name: str, *args: str) -> tuple[int, str, str]:
+    return run(name, *args, "--capture", name, *NEWEST, *FLEET)
+
+
+def test_what_is_ready_is_planned_and_what_is_not_is_told() -> None:
+    code, out, err = sample("ghost-broker", "upgrade-all")
+    plan = planfile.read(Path("plans/ghost-broker.json").read_bytes(), "x")
+    assert (code, err) == (0, "")
+    assert out == (
+        "cluster    h0FOOR_sRsiOiKHch7mH4w (ghost-broker)\n"
+        "asked      upgrade-all\n"
+        "from       landing files in ghost-broker, last seen 2026-11-21T05:49:46Z\n"
+        "judged by  strict policy, and as these controllers answer: KRaft 4.1; catalogue of "
+        "2026-11-21\n"
+        f"digest     {plan.digest}\n"
+        "\n"
+        "Request 1 of 1\n"
+        "  eligible.leader.replicas.version 0 (not finalized) → 1: upgrade\n"
+        "\n"
+        "Left out, 1 reason:\n"
+        "  metadata.version 27 (4.1-IV1)\n"
+        "    unsupported_by_node: Broker 2 does not support metadata.version 27 (4.1-IV1): it "
+        "supports\n"
+        "      7-25 (up to 4.0-IV3).\n"
+        "      → Upgrade the software of broker 2, or, if it is gone for good, unregister it.\n"
+        "\n"
+        "Not moved: 4 features\n"
+        "  group.version is at 1; its ceiling is no higher.\n"
+        "  kraft.version could go up to 1, but never back: ask for it by name.\n"
+        "  share.version could go up to 1, but that is no default: ask for it by name.\n"
+        "  transaction.version is at 2; its ceiling is no higher.\n"
+        "\n"
+        "The plan is in plans/ghost-broker.json. Nothing was sent.\n"
+        "Next: featurelib show plans/ghost-broker.json\n"
+    )
+    people = plan.for_people
+    assert (people.name, people.made_from) == ("ghost-broker", "landing files in ghost-broker")
+    assert people.seen_at == "2026-11-21T05:49:46Z"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", people.written_at)
+    assert people.left_out[0].startswith("Broker 2 does not support metadata.version 27")
+
+
+def test_a_refusal_names_every_rule_node_and_range_and_writes_nothing() -> None:
+    code, out, err = sample("ghost-broker", "upgrade")
+    assert (code, err, Path("plans").exists()) == (3, "", False)
+    assert out.partition("\n\n")[2] == (
+        "REFUSED, nothing is written. Everything that is in the way:\n"
+        "  metadata.version 27 (4.1-IV1)\n"
+        "    unsupported_by_node: Broker 2 does not support metadata.version 27 (4.1-IV1): it "
+        "supports\n"
+        "      7-25 (up to 4.0-IV3).\n"
+        "      → Upgrade the software of broker 2, or, if it is gone for good, unregister it.\n"
+        '    KRaft 4.1 would answer: "Invalid update version 27 for feature metadata.version. '
+        "Broker 2\n"
+        '      only supports versions 7-25"\n'
+        "\n"
+        "Not moved: 5 features\n"
+        "  group.version is at 1 already.\n"
+        "  kraft.version 1 is never taken back, so it moves only when asked for by name.\n"
+        "  share.version is not finalized, as asked.\n"
+        "  streams.version is not finalized, as asked.\n"
+        "  transaction.version is at 2 already.\n"
+    )
+
+
+def test_every_wrong_direction_is_printed() -> None:
+    code, out, _ = sample("k42-dynamic", "upgrade", "--release-version", "4.0")
+    assert code == 3
+    assert [line.split(":")[0].strip() for line in out.splitlines() if "wrong_dir" in line] == [
+        "wrong_direction"
+    ] * 4
+    assert "metadata.version is at 4.2-IV1 and would go down to 4.0-IV3: that is no\n" in out
+
+
+def test_missing_evidence_is_said_with_its_remedy() -> None:
+    code, out, _ = sample("rollback-too-late", "upgrade-all")
+    assert code == 3
+    assert out.partition("\n\n")[2] == (
+        "REFUSED, nothing is written. Everything that is in the way:\n"
+        "  the whole cluster\n"
+        "    missing evidence, node_not_answering: Controller 1 did not answer "
+        "(ConnectionRefusedError:\n"
+        "      Connection refused).\n"
+        "      → Start it, with software that supports what is finalized, or mend the connection.\n"
+        "        Unregister it only if it is gone for good and others answer.\n"
+    )
+
+
+def test_nothing_to_do_is_said_plainly() -> None:
+    code, out, _ = sample("k40-fresh", "upgrade-all")
+    assert (code, "\nNothing to do.\n" in out, Path("plans").exists()) == (0, True, False)
+
+
+def test_points_of_no_return_and_deletions_stand_out() -> None:
+    up = sample("k41-forgotten", "upgrade", "--metadata", "4.0", "--feature", "kraft.version=1")
+    assert up[0] == 0
+    assert up[1].partition("\n\n")[2].partition("\n\nThe plan")[0] == (
+        "Request 1 of 2\n"
+        "  metadata.version 7 (3.3-IV3) → 25 (4.0-IV3): upgrade\n"
+        "    POINT OF NO RETURN HERE: from 8 (3.4-IV0) on, 7 (3.3-IV3) cannot be had again "
+        "without loss.\n"
+        "Request 2 of 2\n"
+        "  kraft.version 0 (not finalized) → 1: upgrade, IRREVERSIBLE\n"
+        "    POINT OF NO RETURN HERE: nothing takes kraft.version back to 0 (not finalized).\n"
+        "\n"
+        "warning: kraft.version 1 is irreversible: nothing takes it back."
+    )
+    down = sample("k42-dynamic", "disable", "--feature", "share.version", "--out", "d.json")
+    assert "  share.version 1 → 0 (not finalized): DELETION (safe downgrade)\n" in down[1]
+    assert "Next: featurelib show d.json\n" in down[1]
+
+
+def test_lossy_downgrades_are_refused_and_say_what_would_be_lost() -> None:
+    code, out, _ = sample("k42-dynamic", "downgrade", "--metadata", "3.9", "--unsafe")
+    assert code == 3
+    assert 'KRaft 4.2 to 4.4 would answer: "Unsupported metadata.version downgrade' in out
+    assert "warning: metadata.version 3.9-IV0 may lose what 4.0-IV1 brought: eligible" in out
+
+
+def test_an_empty_catalogue_is_refused() -> None:
+    code, out, _ = sample("k42-dynamic", "downgrade-all", "--release-version", "2.8")
+    assert code == 3
+    assert "  the whole cluster\n    empty_catalogue: Software of 2.8 knows no feature" in out
+
+
+def test_zookeeper_mode_goes_one_feature_a_request() -> None:
+    code, out, _ = sample("zk-332-ranges", "update", "--upgrade", "geo:4", "--delete", "tiering")
+    assert code == 0
+    assert "Request 1 of 2\n  geo 0 (not finalized) → 4: upgrade\nRequest 2 of 2\n" in out
+    plan = planfile.read(Path("plans/zk-332-ranges.json").read_bytes(), "x")
+    assert plan.meaning.requirements.features_node_version == 1
+    assert plan.meaning.intent == "update --upgrade geo:4 --delete tiering"
+
+
+def test_json_says_the_same() -> None:
+    code, out, _ = sample("ghost-broker", "upgrade-all", "--json")
+    said = json.loads(out)
+    plan = planfile.read(Path(said["file"]).read_bytes(), "x")
+    assert (code, said["version"], said["outcome"]) == (0, 1, "planned")
+    assert (said["digest"], said["cluster"]) == (plan.digest, "h0FOOR_sRsiOiKHch7mH4w")
+    assert said["refusals"][0]["node"] == "broker 2"
+    assert said["refusals"][0]["supported"] == [7, 25]
+    code, out, _ = sample("ghost-broker", "upgrade", "--json")
+    said = json.loads(out)
+    assert (code, said["outcome"], said["plan"], said["file"]) == (3, "refused", None, None)
+    assert [one["judge"] for one in said["refusals"]] == ["strict", "kraft-4.1"]
+    nothing = json.loads(sample("k40-fresh", "upgrade-all", "--json")[1])
+    assert nothing["outcome"] == "nothing to do"
+
+
+def test_a_plan_on_standard_output_is_alone_there() -> None:
+    code, out, err = sample("ghost-broker", "upgrade-all", "--out", "-")
+    assert (code, Path("plans").exists()) == (0, False)
+    assert planfile.read(out, "-").meaning.intent == "upgrade-all"
+    assert err.endswith("The plan is on standard output. Nothing was sent.\n")
+    assert sample("ghost-broker", "upgrade-all", "--out", "-", "--json")[0] == 2
+
+
+def test_packed_files_and_single_files_are_read() -> None:
+    packed = Path("packed/deep/landing.jsonl.gz")
+    packed.parent.mkdir(parents=True)
+    packed.write_bytes(gzip.compress((SAMPLES / "ghost-broker/landing.jsonl").read_bytes()))
+    digests = set()
+    for path in ("packed", str(packed), "ghost-broker/landing.jsonl"):
+        code, out, _ = run("upgrade-all", "--capture", path, *NEWEST, "--json")
+        assert code == 0
+        digests.add(json.loads(out)["digest"])
+    assert len(digests) == 1
+    packed.write_bytes(packed.read_bytes()[:-9])
+    code, _, err = run("upgrade-all", "--capture", "packed", *NEWEST)
+    assert (code, "expected a whole landing file" in err) == (2, True)
+
+
+def test_a_broken_line_is_said_and_the_rest_goes_on() -> None:
+    with Path("ghost-broker/landing.jsonl").open("a") as file:
+        file.write("{\n")
+    code, _, err = sample("ghost-broker", "upgrade-all")
+    assert code == 0
+    assert re.match(r"warning: ghost-broker: line \d+ is set aside: ", err)
+
+
+def test_an_embedded_cluster_is_looked_at_live() -> None:
+    EmbeddedCluster("c.json", load().tables, mode="kraft").put(KRAFT, 7)
+    code, out, _ = run("upgrade", "--metadata", "29", "--file", "c.json", "--out", "p.json")
+    assert code == 0, out
+    assert "  metadata.version 25 (4.0-IV3) → 29 (4.2-IV1): upgrade\n" in out
+    made = planfile.read(Path("p.json").read_bytes(), "x").for_people.made_from
+    assert made.startswith("a look at ")
+    assert run("upgrade", "--file", "c.json", "--as-of", "newest")[0] == 2
+
+
+def test_who_finalizes_there_is_said() -> None:
+    fleet = '[[cluster]]\nid = "h0FOOR_sRsiOiKHch7mH4w"\nname = "pay"\nmanaged_by = "strimzi"\n'
+    Path("fleet.toml").write_text(fleet)
+    options = ("--capture", "ghost-broker", *NEWEST, "--fleet", "fleet.toml")
+    code, out, _ = run("pay", "upgrade-all", *options)
+    assert code == 0
+    assert "warning: strimzi finalizes there (managed_by in the inventory): `featurelib" in out
+    assert Path("plans/pay.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("nobody", "upgrade-all", "--capture", "k40-fresh"), 5, "landing lines of cluster nobody"),
+        (("upgrade-all", "--capture", "none"), 2, "--capture none: expected a file or folder"),
+        (("upgrade-all", "--capture", "."), 2, "expected lines of one cluster, found 6"),
+        (("upgrade-all", "--capture", "plans-empty"), 5, "expected files *.jsonl, *.jsonl.gz"),
+        (("upgrade-all", "--capture", "x", "--file", "y"), 2, "found --capture and --file"),
+        (("upgrade-all", "--capture", "x", "--run", "1"), 2, "--run chooses a night"),
+        (("upgrade-all", "--tables", "."), 2, "--tables: expected a cluster, found none named"),
+        (("c", "upgrade-all", "--tables", "none"), 2, "expected the folder of the nightly's"),
+        (("c", "upgrade-all", "--tables", "k40-fresh"), 5, "table gold.audit_run: there is none"),
+        (("upgrade-all",), 2, "expected a cluster, found none named"),
+        (("upgrade", "--feature", "f"), 2, "--feature f: expected NAME=LEVEL"),
+        (("upgrade", "--feature", "f=1", "--feature", "f=2"), 2, "expected f once"),
+        (("upgrade", "--metadata", "1", "--feature", "metadata.version=2"), 2, "found it in"),
+        (("upgrade", "--metadata", "1", "--release-version", "4.0"), 2, "found both"),
+        (("update", "--upgrade", "f=2"), 2, "--upgrade f=2: expected NAME:LEVEL"),
+        (("update", "--upgrade", "f:2", "--delete", "f"), 2, "expected f once"),
+        (("downgrade",), 2, "expected --release-version, --metadata or --feature"),
+        (("update",), 2, "expected a feature, found none"),
+    ],
+)
+def test_what_cannot_be_used_is_said(args: tuple[str, ...], code: int, said: str) -> None:
+    Path("plans-empty").mkdir()
+    found, out, err = run(*args, *FLEET)
+    assert (found, out) == (code, "")
+    assert said in err
+
+
+def test_help_teaches() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "Usage: featurelib plan [CLUSTER]" in out
+    assert [name for name in COMMANDS if f"  {name}" not in out] == []
+    for name in COMMANDS:
+        shown = [run(*words)[1] for words in ((name, "--help"), ("c1", name, "--help"))]
+        assert shown[0] == shown[1]
+        assert f"Usage: featurelib plan [CLUSTER] {name} [OPTIONS]" in shown[0]
+        assert f"featurelib plan payments-eu {name}" in shown[0]
+        assert "--capture PATH" in shown[0]
+    assert "..." not in out.partition("Commands:")[2]
+    assert run("c1")[1].startswith("Usage: featurelib plan [CLUSTER]")
+    assert run("c1", "nothing")[0] == 2
+
+
+def test_a_cluster_may_be_called_like_a_command() -> None:
+    code, _, err = run("update", "upgrade-all", "--capture", "k40-fresh", *NEWEST)
+    assert (code, "cluster update, found none" in err) == (5, True)
+
+
+def test_a_place_that_cannot_be_written_to_is_said() -> None:
+    code, _, err = sample("ghost-broker", "upgrade-all", "--out", "ghost-broker/landing.jsonl/x")
+    assert code == 2
+    assert "--out ghost-broker/landing.jsonl/x: expected a place to write to" in err

@@ -1,0 +1,118 @@
+"""The options that choose one cluster, and what the inventory says of the one that answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from featurelib import reaching
+from featurelib.catalogue import load
+from featurelib.cli.reach import open_fleet, reach
+from featurelib.errors import ConfigError
+from tests.test_collect import embedded, quiet
+
+FLEET = """
+[[cluster]]
+id = "id-one"
+name = "payments"
+bootstrap = ["a:1"]
+controller_bootstrap = ["a:2"]
+managed_by = "strimzi"
+[cluster.security]
+protocol = "SSL"
+[[cluster]]
+id = "unreachable"
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> str:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FLEET)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["payments", "id-one"])
+def test_a_cluster_is_named_as_the_inventory_does(fleet: str, name: str) -> None:
+    reached = reach(name, load(), fleet=fleet)
+    assert (reached.name, reached.entry.bootstrap) == ("payments", ("a:1",))
+
+
+def test_addresses_beside_a_name_replace_the_inventory_s_and_keep_the_owner_s_word(
+    fleet: str,
+) -> None:
+    entry = reach("payments", load(), fleet=fleet, bootstrap="b:1, c:2").entry
+    assert (entry.bootstrap, entry.controller_bootstrap) == (("b:1", "c:2"), ())
+    assert (entry.security.protocol, entry.managed_by, entry.id) == ("SSL", "strimzi", "id-one")
+
+
+def test_addresses_alone_are_a_cluster_whose_id_the_look_tells(fleet: str, tmp_path: Path) -> None:
+    file = embedded(tmp_path, "one").file
+    reached = reach(None, load(), fleet=fleet, file=file)
+    assert (reached.name, reached.entry.id) == (file, "")
+    backend = reached.open()
+    try:
+        assert reached.look(backend, quiet)
+    finally:
+        backend.close()
+    assert reached.entry_of("id-one").managed_by == "strimzi"
+    assert reached.entry_of("another").managed_by == ""
+
+
+def test_another_cluster_than_the_one_named_is_refused(fleet: str, tmp_path: Path) -> None:
+    file = embedded(tmp_path, "two").file
+    reached = reach("payments", load(), fleet=fleet, file=file)
+    backend = reached.open()
+    with pytest.raises(
+        ConfigError, match=r"expected the cluster id-one \(payments\), found id-two"
+    ):
+        reached.look(backend, quiet)
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ways", "words"),
+    [
+        (None, {}, "expected a cluster, found none named"),
+        ("nobody", {}, "expected a cluster with the id or name 'nobody', found these: payments"),
+        ("unreachable", {}, "'unreachable': expected a way to reach it, found none"),
+        (None, {"bootstrap": "a"}, "bootstrap: expected HOST:PORT"),
+        (None, {"controllers": "a:x"}, "controller_bootstrap: expected HOST:PORT"),
+        (None, {"zookeeper": "a"}, "zookeeper: expected HOST:PORT"),
+        (None, {"zookeeper": "a:1", "file": "b"}, "file: expected alone"),
+        ("payments", {"bootstrap": ","}, "bootstrap: expected HOST:PORT"),
+    ],
+)
+def test_what_chooses_no_cluster_is_told(
+    fleet: str, cluster: str | None, ways: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigError) as told:
+        reach(cluster, load(), fleet=fleet, **ways)  # type: ignore[arg-type]
+    assert words in str(told.value)
+
+
+def test_an_inventory_that_was_named_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected an inventory, found"):
+        open_fleet(str(tmp_path / "none.toml"), load())
+
+
+def test_the_usual_inventory_is_the_one_here_or_else_the_checkout_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_fleet(None, load())[0].endswith("conf/fleet.toml")
+    monkeypatch.setattr(reaching, "CHECKOUT", tmp_path)
+    assert open_fleet(None, load()) == ("conf/fleet.toml", reaching.Fleet())
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "fleet.toml").write_text(FLEET)
+    where, inventory = open_fleet(None, load())
+    assert (where, len(inventory.cluster)) == ("conf/fleet.toml", 2)
+
+
+def test_a_release_is_checked_where_a_catalogue_judges(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[[cluster]]\nid = "a"\nrelease = "9.9"\n')
+    with pytest.raises(ConfigError, match="release: expected one the catalogue of"):
+        open_fleet(str(path), load())
+    assert open_fleet(str(path), None)[1].cluster[0].release == "9.9"

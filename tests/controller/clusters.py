@@ -1,0 +1,247 @@
+"""Small embedded clusters in files, plans for them, and everything that carries a plan out.
+
+Plans are made as people make them (featurelib.planning); waits are short, and no clock is faked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.catalogue import Catalogue, load
+from featurelib.controller import Mode, Order, apply
+from featurelib.core.cluster import Cluster, Node, Range
+from featurelib.core.ending import Ending
+from featurelib.core.intents import Command, Intent
+from featurelib.core.planned import Meaning, Requirements, Step, Update
+from featurelib.core.reply import Reply
+from featurelib.feature import Role
+from featurelib.fleet import Fleet
+from featurelib.journal import Journal
+from featurelib.looking import Watcher
+from featurelib.plan_requirements import features_of, require
+from featurelib.planning import make_plan
+from featurelib.sending import Waits
+from featurelib.sight import Sight, see
+
+CATALOGUE = load()
+AGE = 72 * 3_600_000_000
+TIMEOUT_MS = 300
+WAITS = Waits(nodes=0.4, margin=0.05, first=0.01, longest=0.05)
+OLD = {"metadata.version": (1, 21), "kraft.version": (0, 1)}  # 3.9
+V42 = {
+    "metadata.version": (7, 29),
+    "kraft.version": (0, 1),
+    "group.version": (0, 1),
+    "transaction.version": (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+}
+
+
+def kraft(level: int = 25, *, release: str = "4.2.1", ranges: dict[str, Range] = V42) -> Cluster:
+    """Two controllers and three brokers of one release."""
+    nodes = [
+        Node(node_id=i, role=Role.CONTROLLER, supported=ranges, release=release, voter=True)
+        for i in (1, 2)
+    ]
+    nodes += [
+        Node(node_id=i, role=Role.BROKER, supported=ranges, release=release) for i in (11, 12, 13)
+    ]
+    return Cluster(
+        release=release,
+        nodes=tuple(nodes),
+        active=1,
+        finalized={"metadata.version": (level, level)},
+    )
+
+
+def zookeeper(release: str = "3.9.2", **finalized: int) -> Cluster:
+    """Three brokers that advertise f and g; broker 1 is the controller."""
+    ranges = {"f": (1, 5), "g": (1, 5)}
+    nodes = tuple(
+        Node(node_id=i, role=Role.BROKER, supported=ranges, release=release) for i in (1, 2, 3)
+    )
+    levels = {name: (1, level) for name, level in (finalized or {"f": 1, "g": 1}).items()}
+    return Cluster(release=release, nodes=nodes, active=1, finalized=levels)
+
+
+def vouched(cluster_id: str, release: str, **more: Any) -> Fleet:
+    """An inventory whose owner vouches for what clusters of before 4.0 do not show."""
+    from featurelib.fleet import Cluster as FleetEntry
+
+    entry = FleetEntry(id=cluster_id, release=release, registrations_complete=True, **more)
+    return Fleet(cluster=(entry,))
+
+
+@dataclass
+class Wrapped:
+    """A backend that does something of its own before or after the real one."""
+
+    inner: Backend
+    before_update: Callable[[Step], None] | None = None
+    after_update: Callable[[Reply], Reply] | None = None
+    before_describe: Callable[[int], None] | None = None
+    abilities_: Abilities | None = None
+    sent: list[tuple[Step, bool]] = field(default_factory=list)
+    looks: int = 0
+
+    @property
+    def where(self) -> str:
+        return self.inner.where
+
+    def describe(self, say: Say) -> tuple[bytes, ...]:
+        self.looks += 1
+        if self.before_describe is not None:
+            self.before_describe(self.looks)
+        return self.inner.describe(say)
+
+    def abilities(self) -> Abilities:
+        return self.abilities_ or self.inner.abilities()
+
+    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+        self.sent.append((step, validate_only))
+        if validate_only:
+            return self.inner.update(step, validate_only=True)
+        if self.before_update is not None:
+            self.before_update(step)
+        reply = self.inner.update(step)
+        return reply if self.after_update is None else self.after_update(reply)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    @property
+    def written(self) -> list[Step]:
+        """The requests that were not only to validate."""
+        return [step for step, validate_only in self.sent if not validate_only]
+
+
+def say_nothing(text: str) -> None:
+    """Nobody listens."""
+
+
+@dataclass
+class Bench:
+    """One cluster in a file, a journal, and who looks at it."""
+
+    folder: Path
+    cluster: EmbeddedCluster
+    fleet: Fleet = field(default_factory=Fleet)
+    catalogue: Catalogue = CATALOGUE
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def backend(self) -> EmbeddedBackend:
+        return EmbeddedBackend(self.cluster)
+
+    @property
+    def journal_path(self) -> Path:
+        return self.folder / "state" / "journal.sqlite"
+
+    def wrapped(self, **how: Any) -> Wrapped:
+        return Wrapped(self.backend, **how)
+
+    def watcher(self, backend: Backend | None = None) -> Watcher:
+        return Watcher(
+            backend=backend or self.backend,
+            catalogue=self.catalogue,
+            fleet=self.fleet,
+            max_age=AGE,
+            say=self.said.append,
+        )
+
+    def sight(self) -> Sight:
+        lines = self.backend.describe(say_nothing)
+        return see(lines, catalogue=self.catalogue, as_of=None, max_age=AGE, fleet=self.fleet)
+
+    def plan(self, timeout_ms: int = TIMEOUT_MS, **how: Any) -> Meaning:
+        """The upgrade-all plan, or the one `how` asks for: up, down, delete (levels by feature)."""
+        command = Command.UPDATE if how else Command.UPGRADE_ALL
+        intent = Intent(command=command, **how)
+        made = make_plan(self.sight(), intent, self.catalogue, timeout_ms=timeout_ms)
+        assert made.meaning is not None, made.refusals
+        return made.meaning
+
+    def by_hand(self, *steps: Sequence[tuple[str, int, int, str]]) -> Meaning:
+        """A plan of these steps, judged by nobody: (feature, from, to, upgrade type)."""
+        sight = self.sight()
+        evidence = sight.judged.evidence
+        assert evidence is not None
+        made = tuple(
+            Step(
+                updates=tuple(
+                    Update(feature=name, from_level=low, to_level=high, upgrade_type=kind)
+                    for name, low, high, kind in step
+                ),
+                timeout_ms=TIMEOUT_MS,
+            )
+            for step in steps
+        )
+        return Meaning(
+            cluster=sight.cluster_id,
+            intent="by hand",
+            dialect="strict",
+            own_dialects=sight.dialects,
+            catalogue=self.catalogue.label,
+            steps=made,
+            requirements=require(evidence, 0, features_of(made), self.catalogue),
+        )
+
+    def apply(self, plan: Meaning, backend: Backend | None = None, **how: Any) -> Ending:
+        given = {"check_approval": approved, "waits": WAITS, "command": "the test"} | how
+        journal = Journal(self.journal_path)
+        try:
+            return apply(Order(plan=plan, **given), self.watcher(backend), journal)
+        finally:
+            journal.close()
+
+    def levels(self) -> dict[str, int]:
+        return {name: level for name, (_, level) in self.cluster.cluster.finalized.items()}
+
+    def fates(self) -> list[str]:
+        """What the journal knows last of every request."""
+        journal = Journal(self.journal_path)
+        try:
+            return [entry.fate.value for entry in journal.entries()]
+        finally:
+            journal.close()
+
+
+def approved(at: datetime) -> str:
+    """An approval that holds."""
+    return "approval-1"
+
+
+def bench(folder: Path, cluster: Cluster, mode: str = "kraft", **how: Any) -> Bench:
+    """A cluster put into a file in `folder`."""
+    embedded = EmbeddedCluster(
+        str(folder / "cluster.db"), CATALOGUE.tables, mode=mode, cluster_id="c-1"
+    )
+    embedded.put(cluster, 100)
+    return Bench(folder=folder, cluster=embedded, **how)
+
+
+__all__ = [
+    "CATALOGUE",
+    "OLD",
+    "TIMEOUT_MS",
+    "WAITS",
+    "Bench",
+    "Mode",
+    "Requirements",
+    "Wrapped",
+    "approved",
+    "bench",
+    "kraft",
+    "replace",
+    "vouched",
+    "zookeeper",
+]

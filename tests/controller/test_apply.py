@@ -1,0 +1,724 @@
+"""An approved plan carried out on embedded clusters: what is sent, when not, and what is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from featurelib.backends.base import Say
+from featurelib.core import ending as endings
+from featurelib.core.cluster import Node, Request, Update
+from featurelib.core.ending import Ending
+from featurelib.core.outcome import Fate
+from featurelib.core.planned import Step
+from featurelib.core.reply import Reply, Result
+from featurelib.ending_words import sentence, update_line
+from featurelib.errors import (
+    ApprovalError,
+    OutcomeUnknownError,
+    PlanError,
+    RefusedError,
+    StalePlanError,
+    UnreachableError,
+)
+from featurelib.feature import Role, UpgradeType
+from featurelib.fleet import Cluster as FleetEntry
+from featurelib.fleet import Fleet
+from featurelib.journal import Journal
+from tests.controller.clusters import (
+    CATALOGUE,
+    OLD,
+    WAITS,
+    Bench,
+    Mode,
+    approved,
+    bench,
+    kraft,
+    replace,
+    vouched,
+    zookeeper,
+)
+
+UP, DOWN = "UPGRADE", "SAFE_DOWNGRADE"
+
+
+def other_writer(cluster: Bench, feature: str, level: int, kind: int = UpgradeType.UPGRADE) -> None:
+    """Somebody else sends a request of his own."""
+    update = Update(feature=feature, level=level, kind=kind, allow_downgrade=True)
+    request = Request(updates=(update,), version=1)
+    reply = cluster.cluster.update_features(request).answered.reply
+    assert reply.code == 0, reply
+    assert not [r for r in reply.results or () if r.code], reply
+
+
+def fates(ending: Ending) -> list[str]:
+    return [o.fate.value for step in ending.steps for o in step.updates]
+
+
+def says(ending: Ending) -> str:
+    return sentence(ending, CATALOGUE, reach="--file x")
+
+
+# --- Applied --------------------------------------------------------------------------------------
+
+
+def test_a_plan_for_kraft_is_validated_applied_and_reported_by_every_node(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(), it.plan()
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Applied)
+    assert it.levels()["metadata.version"] == 29
+    assert [validate_only for _, validate_only in wrapped.sent] == [True, False]
+    assert wrapped.written == [plan.steps[0]]
+    assert says(ending).startswith("Applied: cluster c-1: eligible.leader.replicas.version is at 1")
+    assert "metadata.version is at 29 (4.2-IV1), share.version is at 1, " in says(ending)
+    assert says(ending).endswith("transaction.version is at 2; 5 of 5 nodes report it.")
+    assert it.fates() == ["applied"]
+    assert any("5 of 5 nodes report" in text for text in it.said)
+
+
+def test_a_plan_for_zookeeper_mode_is_sent_step_by_step_and_never_to_validate(
+    tmp_path: Path,
+) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    wrapped, plan = it.wrapped(), it.plan()
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Applied)
+    assert wrapped.sent == [(step, False) for step in plan.steps]
+    assert (it.levels(), it.cluster.epoch) == ({"f": 5, "g": 5}, 102)
+    assert it.fates() == ["applied", "applied"]
+
+
+def test_a_downgrade_and_a_deletion_are_carried_out(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(f=3, g=2), "zk")
+    ending = it.apply(it.plan(down={"f": "2"}, delete=("g",)))
+    assert isinstance(ending, endings.Applied)
+    assert it.levels() == {"f": 2}
+    lines = sorted(update_line(o.update, o) for step in ending.steps for o in step.updates)
+    assert lines == [
+        "[Delete] Feature: g ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: - Result: OK",
+        "[Downgrade] Feature: f ExistingFinalizedMaxVersion: 3 NewFinalizedMaxVersion: 2 "
+        "Result: OK",
+    ]
+
+
+def test_a_plan_that_was_applied_has_nothing_to_do(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    it.apply(plan)
+    wrapped = it.wrapped()
+    for journal in ("the same", "another"):
+        if journal == "another":
+            it.journal_path.unlink()
+        ending = it.apply(plan, wrapped)
+        assert isinstance(ending, endings.NothingToDo)
+        assert says(ending) == (
+            "Nothing to do: cluster c-1 has every level of the plan already; nothing was sent."
+        )
+    assert wrapped.sent == []
+
+
+def test_a_dry_run_sends_nothing_at_all(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped = it.wrapped()
+    ending = it.apply(it.plan(), wrapped, mode=Mode.REHEARSE)
+    assert isinstance(ending, endings.Rehearsed)
+    assert (wrapped.sent, it.fates()) == ([], [])
+
+
+def test_validate_only_asks_the_controller_and_writes_nothing(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped = it.wrapped()
+    ending = it.apply(it.plan(), wrapped, mode=Mode.VALIDATE)
+    assert isinstance(ending, endings.Validated)
+    assert wrapped.written == []
+    assert it.levels() == {"metadata.version": 25}
+
+
+def test_validate_only_is_refused_where_it_would_be_written(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    wrapped = it.wrapped()
+    with pytest.raises(RefusedError, match="--validate-only: expected a controller that"):
+        it.apply(it.plan(), wrapped, mode=Mode.VALIDATE)
+    assert wrapped.sent == []
+
+
+# --- Refused before anything is sent --------------------------------------------------------------
+
+
+def test_a_cluster_that_somebody_else_manages_is_left_to_him(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+    entry = FleetEntry(id="c-1", name="pay", managed_by="strimzi")
+    it.fleet = Fleet(cluster=(entry,))
+    with pytest.raises(RefusedError, match=r"pay \(c-1\).*strimzi.*kubectl patch kafka pay"):
+        it.apply(plan, wrapped)
+    it.fleet = Fleet(cluster=(FleetEntry(id="c-1", managed_by="the-robot", owner="ann"),))
+    with pytest.raises(RefusedError, match=r"Change levels through the-robot; ask ann\."):
+        it.apply(plan, wrapped)
+    assert (wrapped.looks, wrapped.sent) == (0, [])
+
+
+def test_a_plan_without_an_approval_is_not_even_looked_at(tmp_path: Path) -> None:
+    def refuse(at: datetime) -> str:
+        raise ApprovalError("expired")
+
+    it = bench(tmp_path, kraft(25))
+    wrapped = it.wrapped()
+    with pytest.raises(ApprovalError):
+        it.apply(it.plan(), wrapped, check_approval=refuse)
+    assert (wrapped.looks, wrapped.sent) == (0, [])
+
+
+def test_an_approval_that_expires_between_two_steps_stops_the_plan(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+
+    def expires(at: datetime) -> str:
+        if it.levels()["f"] == 5:
+            raise ApprovalError("the approval expired")
+        return "a"
+
+    wrapped = it.wrapped()
+    ending = it.apply(it.plan(), wrapped, check_approval=expires)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert (ending.count, len(wrapped.written)) == (1, 1)
+    assert says(ending) == (
+        "Stopped after 1 of 2 steps: cluster c-1: f is at 5; the approval expired."
+    )
+
+
+def test_a_plan_for_another_cluster_is_refused(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+    with pytest.raises(StalePlanError, match="cluster: expected c-2, found c-1"):
+        it.apply(replace(plan, cluster="c-2"), wrapped)
+    assert wrapped.sent == []
+
+
+def test_a_plan_that_contradicts_itself_is_none(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    with pytest.raises(PlanError, match="Nothing was sent"):
+        it.apply(replace(plan, requirements=replace(plan.requirements, levels={})))
+
+
+def test_a_plan_of_another_catalogue_is_refused_naming_the_option(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = replace(it.plan(), catalogue="2020-01-01 + overlay x")
+    with pytest.raises(StalePlanError) as error:
+        it.apply(plan)
+    assert f"expected 2020-01-01 + overlay x, found {CATALOGUE.label}" in str(error.value)
+    assert "--overlay FILE" in str(error.value)
+
+
+def test_another_writer_between_plan_and_apply_is_noticed(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+    other_writer(it, "metadata.version", 26)
+    with pytest.raises(StalePlanError, match=r"level of metadata\.version: expected 25, found 26"):
+        it.apply(plan, wrapped)
+    assert wrapped.sent == []
+
+
+def test_in_zookeeper_mode_a_change_that_was_undone_is_noticed_too(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    plan, wrapped = it.plan(), it.wrapped()
+    other_writer(it, "f", 2)
+    other_writer(it, "f", 1, UpgradeType.SAFE_DOWNGRADE)
+    says = "version of the features node: expected 100, found 102"
+    with pytest.raises(StalePlanError, match=says):
+        it.apply(plan, wrapped)
+    assert wrapped.sent == []
+
+
+def test_a_broker_with_a_narrower_range_that_joins_in_between_is_noticed(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(21, release="4.0.1"))
+    plan, wrapped = it.plan(), it.wrapped()
+    it.cluster.register(Node(node_id=14, role=Role.BROKER, supported=OLD, release="3.9.2"))
+    with pytest.raises(StalePlanError, match="broker 14: expected no such node, found") as error:
+        it.apply(plan, wrapped)
+    assert "metadata.version 1-21" in str(error.value)
+    assert wrapped.sent == []
+
+
+def test_a_node_that_no_longer_answers_is_noticed(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+    it.cluster.stop(12)
+    with pytest.raises(StalePlanError) as error:
+        it.apply(plan, wrapped)
+    assert "broker 12" in str(error.value)
+    assert wrapped.sent == []
+
+
+def test_a_controller_that_moved_since_the_plan_changes_nothing_it_depends_on(
+    tmp_path: Path,
+) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    it.cluster.elect(2)
+    assert isinstance(it.apply(plan), endings.Applied)
+
+
+def test_a_controller_that_moves_between_look_and_update_is_not_asked_twice(
+    tmp_path: Path,
+) -> None:
+    """NOT_CONTROLLER may come after the request was taken up: only the look settles it."""
+    it = bench(tmp_path, kraft(25))
+
+    def moved(reply: Reply) -> Reply:
+        return Reply(code=41, message="This server is not the controller.", results=())
+
+    wrapped = it.wrapped(after_update=moved)
+    ending = it.apply(it.plan(), wrapped)
+    assert isinstance(ending, endings.Applied)  # it was taken up
+    assert len(wrapped.written) == 1
+    assert "although the controller" in update_line(
+        ending.steps[0].updates[0].update, ending.steps[0].updates[0]
+    )
+
+
+def test_a_controller_that_moves_between_look_and_update_may_apply_it(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+    wrapped.before_update = lambda step: it.cluster.elect(2)  # type: ignore[assignment]
+    assert isinstance(it.apply(plan, wrapped), endings.Applied)
+    assert (len(wrapped.written), it.cluster.cluster.active) == (1, 2)
+
+
+def test_an_interrupt_while_the_outcome_is_written_down_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    monkeypatch.setattr(Journal, "settle", interrupt)
+    with pytest.raises(OutcomeUnknownError, match="it may have been applied"):
+        it.apply(plan)
+
+
+def test_what_a_controller_that_is_gone_did_not_take_up_is_rejected(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    inner = it.backend
+    wrapped = it.wrapped()
+    wrapped.inner = Refusing(inner, Reply(code=41, message="not the controller", results=()))
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert set(fates(ending)) == {"rejected"}
+    assert it.levels() == {"metadata.version": 25}
+
+
+def test_without_an_active_controller_nothing_is_sent(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+    wrapped.before_update = lambda step: it.cluster.stop(1)
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert "Nothing was sent" in says(ending)
+    assert it.fates() == ["not applied"]
+
+
+def test_a_plan_that_would_be_refused_now_is_not_sent(tmp_path: Path) -> None:
+    """Its requirements hold, but nobody would have planned it: policy and controller speak."""
+    it = bench(tmp_path, kraft(25))
+    wrapped = it.wrapped()
+    plan = it.by_hand([("metadata.version", 25, 30, UP)])
+    with pytest.raises(RefusedError) as error:
+        it.apply(plan, wrapped)
+    text = str(error.value)
+    assert (
+        "judged again: expected nothing against the plan, found strict: metadata.version 30" in text
+    )
+    assert "kraft-4.2: metadata.version 30" in text
+    assert wrapped.sent == []
+
+
+def test_missing_evidence_is_refused(tmp_path: Path) -> None:
+    """Before 4.0 nobody shows fenced brokers: without the owner's word nothing is complete."""
+    it = bench(tmp_path, kraft(20, release="3.9.2", ranges=OLD), fleet=vouched("c-1", "3.9.2"))
+    plan, wrapped = it.plan(up={"metadata.version": "21"}), it.wrapped()
+    it.fleet = Fleet()
+    with pytest.raises(StalePlanError, match="evidence: expected complete, found"):
+        it.apply(plan, wrapped)
+    assert wrapped.sent == []
+    it.fleet = vouched("c-1", "3.9.2")
+    assert isinstance(it.apply(plan, wrapped), endings.Applied)
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_and_nothing_is_sent(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    for node in (1, 2, 11, 12, 13):
+        it.cluster.stop(node)
+    with pytest.raises(UnreachableError):
+        it.apply(plan)
+    assert it.fates() == []
+
+
+# --- The controller refuses -----------------------------------------------------------------------
+
+
+class Refusing:
+    """A backend that validates as the real one, and then answers something else instead."""
+
+    def __init__(self, inner: object, reply: Reply) -> None:
+        self._inner, self._reply = inner, reply
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+        if validate_only:
+            return self._inner.update(step, validate_only=True)  # type: ignore[attr-defined]
+        return self._reply
+
+
+def test_what_the_controller_refuses_to_validate_is_never_sent(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(), it.plan()
+
+    class Validating(Refusing):
+        def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+            return self._reply
+
+    wrapped.inner = Validating(it.backend, Reply(code=95, message="not this level", results=()))
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert wrapped.written == []
+    assert it.fates() == []
+    assert "nothing was written" in says(ending)
+    assert "error 95, not this level" in says(ending)
+
+
+def test_a_request_to_validate_without_an_answer_wrote_nothing(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(), it.plan()
+
+    class Silent(Refusing):
+        def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+            raise OutcomeUnknownError("the reply was cut off.")
+
+    wrapped.inner = Silent(it.backend, Reply(code=0, message=None, results=None))
+    with pytest.raises(UnreachableError, match="Nothing was written"):
+        it.apply(plan, wrapped)
+    assert it.fates() == []
+
+
+def test_a_refused_request_is_rejected_in_the_controller_s_words(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(), it.plan()
+    wrapped.inner = Refusing(it.backend, Reply(code=31, message="no rights", results=()))
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert it.fates() == ["rejected"]
+    update = ending.steps[0].updates[0]
+    assert update_line(update.update, update).endswith("Result: FAILED due to error 31, no rights")
+
+
+def test_a_partial_answer_is_never_called_applied(tmp_path: Path) -> None:
+    """Up to 3.9 a controller writes the good part of a request whose other part it refuses."""
+    it = bench(tmp_path, kraft(25))
+    plan, inner = it.plan(), it.backend
+    first, *others = plan.steps[0].updates
+
+    class Partly(Refusing):
+        def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+            if validate_only:
+                return inner.update(step, validate_only=True)
+            inner.update(replace(step, updates=(first,)))
+            return self._reply
+
+    results = [Result(feature=first.feature, code=0, message=None)]
+    results += [Result(feature=u.feature, code=42, message="not this") for u in others]
+    wrapped = it.wrapped()
+    wrapped.inner = Partly(inner, Reply(code=0, message=None, results=tuple(results)))
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert (ending.count, ending.exit_code) == (0, 1)
+    assert fates(ending) == ["applied", *["rejected"] * len(others)]
+    assert says(ending).startswith("Stopped after 0 of 1 step: cluster c-1: ")
+    assert "group.version was refused (error 42, not this)" in says(ending)
+    assert it.fates() == ["partly applied"]
+
+
+def test_a_refusal_of_4_1_that_carried_kraft_version_is_read_back(tmp_path: Path) -> None:
+    """The request is refused as a whole, and kraft.version has moved (KAFKA-16538)."""
+    it = bench(tmp_path, kraft(27, release="4.1.2"))
+    plan = it.plan(up={"kraft.version": "1"})
+    assert [u.feature for step in plan.steps for u in step.updates] == ["kraft.version"]
+    wrapped = it.wrapped(
+        after_update=lambda reply: Reply(code=95, message="The update failed.", results=())
+    )
+    ending = it.apply(plan, wrapped)
+    assert it.levels()["kraft.version"] == 1
+    assert isinstance(ending, endings.Applied)
+    assert says(ending).startswith("Applied: cluster c-1: kraft.version is at 1; 5 of 5")
+    update = ending.steps[0].updates[0]
+    assert update_line(update.update, update).endswith(
+        "Result: OK, although the controller answered error 95, The update failed."
+    )
+
+
+# --- Code 96 in ZooKeeper mode --------------------------------------------------------------------
+
+FAILED = Reply(code=0, message=None, results=(Result(feature="f", code=96, message="too late"),))
+
+
+def test_after_code_96_the_node_is_read_before_anything_is_said(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    plan = it.plan(up={"f": "2"})
+    ending = it.apply(plan, it.wrapped(after_update=lambda reply: FAILED))
+    assert isinstance(ending, endings.Applied)  # it was written all the same
+    assert it.levels()["f"] == 2
+
+
+def test_after_code_96_what_is_not_there_is_waited_for_and_then_rejected(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    wrapped, plan = it.wrapped(), it.plan(up={"f": "2"})
+    wrapped.inner = Refusing(it.backend, FAILED)
+    began = datetime.now(UTC)
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert (datetime.now(UTC) - began).total_seconds() >= 0.35, "its time was not over"
+    assert len(wrapped.written) == 1
+
+
+# --- A reply that never came ----------------------------------------------------------------------
+
+
+def cut(reply: Reply) -> Reply:
+    raise OutcomeUnknownError("the connection was cut after the request was sent.")
+
+
+def cut_before(step: Step) -> None:
+    raise OutcomeUnknownError("the connection was cut after the request was sent.")
+
+
+@pytest.mark.parametrize(("mode", "made"), [("kraft", kraft(25)), ("zk", zookeeper())])
+def test_a_lost_reply_to_a_request_that_was_applied_is_settled_by_looking(
+    tmp_path: Path, mode: str, made: object
+) -> None:
+    it = bench(tmp_path, made, mode)  # type: ignore[arg-type]
+    wrapped, plan = it.wrapped(after_update=cut), it.plan()
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Applied)
+    assert wrapped.written == list(plan.steps), "each was sent once"
+
+
+def test_a_lost_reply_to_a_request_that_was_not_applied_is_not_sent_again(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(before_update=cut_before), it.plan()
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert set(fates(ending)) == {"not applied"}
+    assert len(wrapped.written) == 1
+    assert "was not applied (the connection was cut" in says(ending)
+    assert it.fates() == ["not applied"]
+    assert isinstance(it.apply(plan), endings.Applied)  # the person sends it again
+
+
+def test_a_lost_reply_and_a_cluster_that_cannot_be_seen_is_unknown(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+
+    def unseen(look: int) -> None:
+        if look > 1:
+            raise UnreachableError("nobody answers.")
+
+    wrapped = it.wrapped(after_update=cut, before_describe=unseen)
+    plan = it.plan()
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Unknown)
+    assert says(ending).startswith("Unknown: cluster c-1: 0 of 1 step known to be applied; whether")
+    assert says(ending).endswith("Run: featurelib resume --file x")
+    with pytest.raises(OutcomeUnknownError, match=r"journal entry 1 unknown.*resume"):
+        it.apply(plan, wrapped)
+    assert len(wrapped.written) == 1
+
+
+def test_a_lost_reply_of_the_second_step_never_makes_the_plan_applied(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+
+    def second(step: Step) -> None:
+        if step.updates[0].feature == "g":
+            cut_before(step)
+
+    wrapped = it.wrapped(before_update=second)
+    ending = it.apply(it.plan(), wrapped)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert fates(ending) == ["applied", "not applied"]
+    assert says(ending).startswith("Stopped after 1 of 2 steps: cluster c-1: f is at 5, g is at 1;")
+
+
+def test_a_first_step_that_was_not_applied_ends_the_plan_there(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    wrapped = it.wrapped(before_update=cut_before)
+    ending = it.apply(it.plan(), wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert (ending.reasons, len(wrapped.written)) == ((), 1), "nothing more was tried or judged"
+
+
+def test_a_plan_that_stopped_goes_on_where_it_stopped_when_it_is_applied_again(
+    tmp_path: Path,
+) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    plan, lost = it.plan(), [cut_before]
+
+    def second(step: Step) -> None:
+        if step.updates[0].feature == "g" and lost:
+            lost.pop()(step)
+
+    wrapped = it.wrapped(before_update=second)
+    assert isinstance(it.apply(plan, wrapped), endings.StoppedAfter)
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Applied)
+    assert (ending.before, it.levels(), it.cluster.epoch) == (1, {"f": 5, "g": 5}, 102)
+
+
+def test_an_approval_that_was_used_is_not_good_for_a_second_time(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(up={"metadata.version": "26"}), it.wrapped()
+    it.apply(plan)
+    other_writer(it, "metadata.version", 25, UpgradeType.SAFE_DOWNGRADE)
+    with pytest.raises(StalePlanError, match=r"With this approval 1 of 1 steps were applied"):
+        it.apply(plan, wrapped)
+    assert wrapped.sent == []
+    again = it.apply(plan, wrapped, check_approval=lambda at: "another approval")
+    assert isinstance(again, endings.Applied)
+
+
+# --- Other writers and nodes while it runs --------------------------------------------------------
+
+
+def test_another_writer_between_look_and_update_is_seen_in_what_is_true(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    plan = it.plan(up={"f": "2"})
+    wrapped = it.wrapped(before_update=lambda step: other_writer(it, "f", 4))
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert fates(ending) == ["overtaken"]
+    assert "f is at 4; somebody else wrote f" in says(ending)
+
+
+def test_another_writer_between_two_steps_stops_the_plan(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    plan, wrapped = it.plan(), it.wrapped()
+
+    def third(look: int) -> None:
+        if look == 2:  # the look after the first step
+            it.cluster.fence(3)
+
+    wrapped.before_describe = third
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert len(wrapped.written) == 1
+    assert "broker 3 (it answers no longer)" in says(ending)
+
+
+def test_nodes_that_do_not_report_the_level_are_named_after_the_wait(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan(up={"metadata.version": "26"})
+
+    class Lagging:
+        def __init__(self) -> None:
+            self._inner = it.backend
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._inner, name)
+
+        def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+            reply = self._inner.update(step, validate_only=validate_only)
+            if not validate_only:
+                it.cluster._file.hold([12, 13], it.cluster._newest()[0] - 1)
+            return reply
+
+    wrapped = it.wrapped()
+    wrapped.inner = Lagging()
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert ending.exit_code == 1
+    assert fates(ending) == ["applied"]
+    assert says(ending) == (
+        "Stopped after 1 of 1 step: cluster c-1: metadata.version is at 26 (4.1-IV0); "
+        "3 of 5 nodes report it, not broker 12 (metadata.version 25), "
+        "broker 13 (metadata.version 25)."
+    )
+    assert any(text == "3 of 5 nodes report metadata.version 26" for text in it.said)
+
+
+def test_the_next_step_waits_until_every_node_reports_the_one_before(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan(up={"metadata.version": "27"}, stepwise=True)
+    assert len(plan.steps) == 2
+    wrapped = it.wrapped()
+    real = wrapped.inner.describe
+    looks: list[int] = []
+
+    def hold(reply: Reply) -> Reply:
+        it.cluster._file.hold([12], it.cluster._newest()[0] - 1)
+        return reply
+
+    def describe(say: Say) -> tuple[bytes, ...]:
+        looks.append(len(wrapped.written))
+        if looks.count(len(wrapped.written)) == 3:
+            it.cluster.settle()
+        return real(say)
+
+    wrapped.after_update = hold
+    wrapped.inner.describe = describe  # type: ignore[method-assign]
+    ending = it.apply(plan, wrapped, waits=replace(WAITS, nodes=60.0))
+    assert isinstance(ending, endings.Applied)
+    assert looks == [0, 1, 1, 1, 2, 2, 2], "it looked again and again before it went on"
+
+    again = it.by_hand([("metadata.version", 27, 28, UP)], [("metadata.version", 28, 29, UP)])
+    stuck = it.wrapped(after_update=hold)
+    ending = it.apply(again, stuck)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert (ending.count, len(stuck.written)) == (1, 1)
+    assert "4 of 5 nodes report it, not broker 12 (metadata.version 27)" in says(ending)
+
+
+def test_an_interrupt_after_the_request_was_written_down_leaves_it_open(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+
+    def interrupt(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(
+        OutcomeUnknownError, match="interrupted while request 1 of 1 was being sent"
+    ):
+        it.apply(it.plan(), it.wrapped(before_update=interrupt))
+    assert it.fates() == ["unknown"]
+
+
+def test_an_interrupt_between_two_requests_says_what_was_done(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    asked: list[datetime] = []
+
+    def interrupted(at: datetime) -> str:
+        asked.append(at)
+        if it.levels()["f"] == 5:
+            raise KeyboardInterrupt
+        return approved(at)
+
+    ending = it.apply(it.plan(), check_approval=interrupted)
+    assert isinstance(ending, endings.StoppedAfter)
+    assert "interrupted" in says(ending)
+    assert Fate.UNKNOWN.value not in it.fates()
+
+
+def test_the_journal_knows_who_sent_what_with_which_approval(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    it.apply(plan)
+    journal = Journal(it.journal_path)
+    [entry] = journal.entries(cluster="c-1")
+    journal.close()
+    assert (entry.intent.approval, entry.intent.step) == ("approval-1", plan.steps[0])
+    assert entry.intent.who.command == "the test"
+    [outcome] = entry.outcomes
+    assert [o.level for o in outcome.result.updates] == [u.to_level for u in plan.steps[0].updates]

@@ -1,0 +1,188 @@
+"""Killed at every boundary, without room for the journal, and fifty at once: nothing half applied
+is ever called applied, nothing is sent twice, and one resume settles what was left open.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.core import ending as endings
+from featurelib.core.outcome import Fate
+from featurelib.core.planned import Meaning
+from featurelib.core.reply import Reply
+from featurelib.errors import FeatureLibError, JournalError
+from featurelib.journal import Journal
+from featurelib.resuming import resume
+from tests.controller.clusters import CATALOGUE, WAITS, Bench, bench, kraft, zookeeper
+from tests.controller.crashing import BOUNDARIES, carry_out
+
+KILLED = -9
+
+
+MOMENTS = [(boundary, 0) for boundary in BOUNDARIES]
+MOMENTS += [(boundary, 1) for boundary in BOUNDARIES[3:]]  # one lock, one first look
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Run `work` in a process of its own, because what ends it must not end the tests: its code."""
+    process = os.fork()
+    if process == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(process, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def settle(it: Bench) -> list[Fate]:
+    journal = Journal(it.journal_path)
+    try:
+        return [one.result.fate for one in resume(it.watcher(), journal, waits=WAITS)]
+    finally:
+        journal.close()
+
+
+@pytest.mark.parametrize(("boundary", "step"), MOMENTS)
+def test_killed_at_any_boundary_one_resume_settles_everything_and_nothing_is_sent_twice(
+    tmp_path: Path, boundary: str, step: int
+) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")  # two requests; each moves the version by one
+    plan = it.plan()
+    assert in_a_child(lambda: carry_out(tmp_path, plan, boundary, step)) == KILLED
+    assert [s.updates[0].feature for s in plan.steps] == ["f", "g"]
+
+    sent = boundary in BOUNDARIES[5:]
+    written = step + sent
+    assert it.cluster.epoch == 100 + written
+    is_open = boundary in BOUNDARIES[4:9]
+    fates = it.fates()
+    assert fates.count("unknown") == is_open
+    assert fates.count("applied") == step + (boundary == "after the outcome")
+
+    settled = settle(it)
+    assert settled == ([Fate.APPLIED if sent else Fate.NOT_APPLIED] if is_open else [])
+    assert it.fates().count("applied") == written
+    assert settle(it) == []
+
+    ending = it.apply(plan)
+    assert isinstance(ending, endings.Applied | endings.NothingToDo)
+    assert (it.levels(), it.cluster.epoch) == ({"f": 5, "g": 5}, 102), "a request was sent twice"
+
+
+# --- No room for the journal ----------------------------------------------------------------------
+
+
+def no_more_room() -> None:
+    """From now on no file of this process grows (an error, and no signal: Python ignores it)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+
+
+def test_without_room_for_the_intent_nothing_is_sent(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    Journal(it.journal_path).close()
+
+    def work() -> None:
+        wrapped = it.wrapped()
+
+        def full(look: int) -> None:
+            no_more_room()
+
+        wrapped.before_describe = full
+        with pytest.raises(JournalError, match="the journal cannot be written"):
+            it.apply(plan, wrapped)
+        assert wrapped.written == []
+
+    assert in_a_child(work) == 0
+    assert it.levels() == {"metadata.version": 25}
+    assert it.fates() == []
+
+
+def test_without_room_for_the_lock_nothing_is_sent(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+
+    def work() -> None:
+        no_more_room()
+        wrapped = it.wrapped()
+        with pytest.raises(JournalError):
+            it.apply(plan, wrapped)
+        assert (wrapped.looks, wrapped.sent) == (0, [])
+
+    assert in_a_child(work) == 0
+
+
+def test_without_room_for_the_outcome_it_is_unknown_and_resume_settles_it(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+
+    def work() -> None:
+        def full(reply: Reply) -> Reply:
+            no_more_room()
+            return reply
+
+        ending = it.apply(plan, it.wrapped(after_update=full))
+        assert isinstance(ending, endings.Unknown)
+        assert "could not be written down" in ending.reasons[0]
+
+    assert in_a_child(work) == 0
+    assert it.fates() == ["unknown"]
+    assert settle(it) == [Fate.APPLIED]
+    assert isinstance(it.apply(plan), endings.NothingToDo)
+
+
+# --- Many at once ---------------------------------------------------------------------------------
+
+
+def test_of_fifty_appliers_at_once_exactly_one_applies(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    before = it.cluster.epoch
+    gate_read, gate_write = os.pipe()
+    answers_read, answers_write = os.pipe()
+    processes = []
+    for _ in range(50):
+        process = os.fork()
+        if process == 0:
+            word = "a programming error"
+            try:
+                os.close(gate_write)
+                os.read(gate_read, 1)  # until it is closed
+                word = _one_of_many(tmp_path, plan)
+            finally:
+                os.write(answers_write, f"{word}\n".encode())
+                os._exit(0)
+        processes.append(process)
+    os.close(gate_read)
+    os.close(answers_write)
+    os.close(gate_write)
+    with os.fdopen(answers_read) as lines:
+        words = [line.strip() for line in lines]
+    for process in processes:
+        os.waitpid(process, 0)
+    assert words.count("applied") == 1, words
+    assert set(words) <= {"applied", "nothing to do", "BusyError"}, words
+    assert len(words) == 50
+    assert it.fates() == ["applied"]
+    assert it.cluster.epoch == before + 1
+
+
+def _one_of_many(folder: Path, plan: Meaning) -> str:
+
+    cluster = EmbeddedCluster(str(folder / "cluster.db"), CATALOGUE.tables)
+    try:
+        return Bench(folder=folder, cluster=cluster).apply(plan).word
+    except FeatureLibError as error:
+        return type(error).__name__

@@ -1,0 +1,250 @@
+"""The journal: intents before outcomes, locks that name their holder, files that are none."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from featurelib import holder as holders
+from featurelib import journal as journals
+from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
+from featurelib.core.planned import Step, Update
+from featurelib.errors import BusyError, InputError, JournalError
+from featurelib.holder import Holder, myself
+from featurelib.journal import Intent, Journal, Outcome
+
+UPDATE = Update(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
+STEP = Step(updates=(UPDATE,), timeout_ms=1000)
+
+
+def intent(cluster: str = "c", **change: object) -> Intent:
+    made = Intent(
+        cluster=cluster,
+        where="here",
+        reach="--file x",
+        plan="sha256:1",
+        approval="a",
+        position=0,
+        total=2,
+        step=STEP,
+        who=myself("a test"),
+        at=1000.0,
+        over_at=1001.0,
+    )
+    return replace(made, **change)  # type: ignore[arg-type]
+
+
+def outcome(fate: Fate, by: str = "apply") -> Outcome:
+    update = UpdateOutcome(update=UPDATE, fate=fate, code=0, message=None, level=2)
+    result = StepOutcome(position=0, updates=(update,), asked=3)
+    return Outcome(result=result, by=by, who=myself("a test"), at=1002.0)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "deep" / "down" / "journal.sqlite")
+
+
+def test_an_intent_is_open_until_its_outcome_is_known(journal: Journal) -> None:
+    with journal.lock("c", "apply", seconds=60) as lock:
+        number = journal.intend(lock, intent())
+        [entry] = journal.entries(only_open=True)
+        assert (entry.number, entry.intent, entry.is_open) == (number, entry.intent, True)
+        assert entry.intent.step == STEP
+        journal.settle(number, outcome(Fate.UNKNOWN))
+        assert len(journal.entries(cluster="c", only_open=True)) == 1
+        journal.settle(number, outcome(Fate.APPLIED, by="resume"))
+    assert journal.entries(only_open=True) == ()
+    [entry] = journal.entries(cluster="c", plan="sha256:1")
+    assert [found.by for found in entry.outcomes] == ["apply", "resume"]
+    assert (entry.fate, entry.is_open) == (Fate.APPLIED, False)
+    assert journal.entries(cluster="d") == journal.entries(plan="sha256:2") == ()
+
+
+@pytest.mark.parametrize("fate", [f for f in Fate if f not in (Fate.UNKNOWN, Fate.PARTLY)])
+def test_every_outcome_but_unknown_settles_a_request(journal: Journal, fate: Fate) -> None:
+    with journal.lock("c", "apply", seconds=60) as lock:
+        journal.settle(journal.intend(lock, intent()), outcome(fate))
+    assert journal.entries(only_open=True) == ()
+
+
+def test_another_process_reads_what_was_written(journal: Journal) -> None:
+    with journal.lock("c", "apply", seconds=60) as lock:
+        journal.intend(lock, intent())
+        other = Journal(journal.path)
+        assert [entry.intent for entry in other.entries()] == [intent(who=lock.who)] or (
+            other.entries()[0].intent.cluster == "c"
+        )
+        other.close()
+
+
+# --- The lock -------------------------------------------------------------------------------------
+
+
+def test_a_cluster_is_held_by_one_and_the_other_is_told_who(journal: Journal) -> None:
+    other = Journal(journal.path)
+    with journal.lock("c", "featurelib apply plan.json", seconds=60):
+        with pytest.raises(BusyError) as error, other.lock("c", "me too", seconds=60):
+            raise AssertionError("both hold it")
+        text = str(error.value)
+        assert f"process {os.getpid()}, since " in text
+        assert "featurelib apply plan.json" in text
+        assert "Nothing was sent" in text
+        with other.lock("d", "another cluster", seconds=60):
+            assert set(journal.holders()) == {"c", "d"}
+    with other.lock("c", "now", seconds=60):
+        pass
+    assert journal.holders() == {}
+    other.close()
+
+
+def test_a_lock_ends_when_it_expires(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Journal(journal.path)
+    now = journals._now()
+    with journal.lock("c", "forgotten", seconds=60) as mine:
+        monkeypatch.setattr(journals, "_now", lambda: now + 61)
+        with other.lock("c", "later", seconds=60):
+            for late in (lambda: journal.intend(mine, intent()), mine.keep):
+                with pytest.raises(BusyError, match=r"found that .*later.* does"):
+                    late()
+            assert journal.entries() == ()
+    assert other.holders() == {}
+    other.close()
+
+
+def test_a_lock_that_is_kept_does_not_expire(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Journal(journal.path)
+    now = journals._now()
+    with journal.lock("c", "at work", seconds=60) as mine:
+        for seconds in (50, 100, 150):
+            monkeypatch.setattr(journals, "_now", lambda then=seconds: now + then)
+            mine.keep()
+            with pytest.raises(BusyError), other.lock("c", "too early", seconds=60):
+                pass
+    other.close()
+
+
+def test_a_lock_holds_while_a_request_may_take(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Journal(journal.path)
+    now = journals._now()
+    with journal.lock("c", "at work", seconds=60) as mine:
+        journal.intend(mine, intent(at=0.0, over_at=300.0))
+        monkeypatch.setattr(journals, "_now", lambda: now + 350)
+        with pytest.raises(BusyError), other.lock("c", "too early", seconds=60):
+            pass
+    other.close()
+
+
+def test_the_lock_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    code = (
+        "import sys, os, pathlib; from featurelib.journal import Journal;"
+        f"lock = Journal(pathlib.Path({str(path)!r})).lock('c', 'killed', seconds=3600);"
+        "lock.__enter__();"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    journal = Journal(path)
+    with pytest.raises(BusyError, match="killed"), journal.lock("c", "now", seconds=60):
+        pass
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
+    child.stdout.close()
+    assert child.stdin is not None
+    with journal.lock("c", "now", seconds=60):  # a zombie is no process any more
+        pass
+    child.wait()
+    child.stdin.close()
+    with journal.lock("c", "again", seconds=60):
+        pass
+    journal.close()
+
+
+def test_who_holds_a_lock_on_another_machine_is_not_known_to_be_gone() -> None:
+    me = myself("x")
+    assert not me.is_gone()
+    assert not replace(me, host="elsewhere", pid=999_999_999).is_gone()
+    assert replace(me, pid=999_999_999).is_gone()
+    assert replace(me, started="long before").is_gone(), "another process has its number now"
+    assert not replace(me, started="").is_gone()
+
+
+def test_another_user_s_process_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", forbidden)
+    assert not myself("x").is_gone()
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(holders.getpass, "getuser", nameless)
+    assert myself("x").user == f"user {os.getuid()}"
+
+
+def test_a_holder_is_one_line_for_a_person() -> None:
+    who = Holder(user="ann", host="admin-1", pid=4711, started="", since=0.0, command="apply x")
+    assert who.text == "ann on admin-1 (process 4711, since 1970-01-01T00:00:00Z: apply x)"
+
+
+# --- Files that are no journal --------------------------------------------------------------------
+
+
+def test_another_file_is_no_journal_and_is_left_alone(tmp_path: Path) -> None:
+    text, other, newer = tmp_path / "notes", tmp_path / "bills.db", tmp_path / "newer.db"
+    text.write_text("no database at all, and longer than a header of one " * 10)
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE bills (amount INTEGER)")
+    db.close()
+    Journal(newer).close()
+    with sqlite3.connect(newer) as db:
+        db.execute("UPDATE about SET value = '2'")
+    db.close()
+    for path, kind, found in (
+        (text, JournalError, "not a database"),
+        (other, InputError, "found another file"),
+        (newer, InputError, "found form 2"),
+    ):
+        before = path.read_bytes()
+        with pytest.raises(kind, match=found) as error:
+            Journal(path)
+        assert str(path) in str(error.value)
+        assert "--journal FILE" in str(error.value)
+        assert path.read_bytes() == before
+
+
+def test_a_journal_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match="the journal cannot be opened"):
+        Journal(tmp_path / "file" / "journal")
+
+
+def test_a_journal_that_somebody_holds_too_long_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "LONGEST_WAIT_S", 0.05)
+    journal = Journal(tmp_path / "journal")
+    with sqlite3.connect(journal.path, isolation_level=None) as db:
+        db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalError, match="database is locked"):
+            journal.entries()
+    db.close()
+    assert journal.entries() == ()
+    journal.close()

@@ -1,0 +1,176 @@
+"""The tables without Spark: the right night, the right cluster, quickly, and clear errors."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import write_deltalake
+
+from featurelib import night_plans, planfile
+from featurelib.core.intents import Command, Intent
+from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.lake import Lake
+from featurelib.planning import make_plan
+from featurelib.sight import see_row
+from featurelib.tables import Table
+from featurelib.tables.gold import (
+    AUDIT_RUN,
+    FEATURE_READINESS,
+    FINDINGS,
+    INCOMPATIBLE_BROKERS,
+    UPGRADE_PLANS,
+)
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
+
+RUNS = (20261119080000, 20261120080000, 20261121080000)
+FLEET = 2500
+PARTS = {
+    "findings": FINDINGS,
+    "incompatible": INCOMPATIBLE_BROKERS,
+    "readiness": FEATURE_READINESS,
+    "plans": UPGRADE_PLANS,
+}
+GHOST = "h0FOOR_sRsiOiKHch7mH4w"
+
+
+def append(
+    root: Path, table: Table, rows: pa.Table, mode: str = "append", version: int | None = None
+) -> None:
+    """Add rows, as the nightly's store does, the table's own version property included."""
+    path, is_new = root / table.path, not (root / table.path).exists()
+    write_deltalake(str(path), rows.select(table.schema.names).cast(table.schema), mode=mode)
+    if is_new:  # deltalake writes no property that it does not know
+        log = path / "_delta_log" / f"{0:020}.json"
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for action in actions:
+            if "metaData" in action:
+                written = str(table.version if version is None else version)
+                action["metaData"]["configuration"]["featurelib.tableVersion"] = written
+        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def with_run(rows: pa.Table, run: int) -> pa.Table:
+    return rows.add_column(0, "run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows))
+
+
+def copies(rows: pa.Table, count: int) -> pa.Table:
+    """The rows again and again, clusters numbered from the second time on."""
+    at = rows.schema.get_field_index("cluster")
+    parts = [rows]
+    for number in range(1, count):
+        names = pc.binary_join_element_wise(rows["cluster"], str(number), "-")
+        parts.append(rows.set_column(at, "cluster", names))
+    return pa.concat_tables(parts)
+
+
+def write_night(root: Path, run: int, count: int, snapshots: int) -> None:
+    judged = judge_samples()
+    plans = night_plans.with_texts(judged, dialect="strict", catalogue=CATALOGUE)
+    for part, table in PARTS.items():
+        rows = plans if part == "plans" else getattr(judged, part)
+        append(root, table, with_run(copies(rows, count), run))
+    night = {
+        "run": run,
+        "as_of": datetime.fromtimestamp(read_samples().newest / 1e6, UTC),
+        "release": "0.1.0",
+        "catalogue": CATALOGUE.label,
+        "dialect": "strict",
+        "inputs": [{"table": "silver.cluster_snapshot", "version": snapshots}],
+        **dict.fromkeys(["clusters", "ready", "blocked", "up_to_date", "unknown", "findings"], 0),
+    }
+    append(root, AUDIT_RUN, pa.Table.from_pylist([night], schema=AUDIT_RUN.schema))
+
+
+def write_snapshots(root: Path, run: int, count: int, leave_out: Sequence[str] = ()) -> None:
+    rows = pa.Table.from_batches([read_samples().batch])
+    rows = rows.filter(pc.invert(pc.is_in(rows["cluster"], pa.array(leave_out, pa.string()))))
+    rows = with_run(copies(rows, count), run)
+    changes = CLUSTER_SNAPSHOT.schema.field("changes")
+    rows = rows.append_column(changes, pa.nulls(rows.num_rows, changes.type))
+    append(root, CLUSTER_SNAPSHOT, rows, mode="overwrite")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three nights of 2,500 clusters; the first one's snapshots lack a cluster."""
+    root = tmp_path_factory.mktemp("lake")
+    count = FLEET // len(read_samples().names) + 1
+    for version, run in enumerate(RUNS):
+        write_snapshots(root, run, count if run == RUNS[-1] else 1, [GHOST] if version == 0 else [])
+        write_night(root, run, count if run == RUNS[-1] else 1, version)
+    return root
+
+
+def test_one_cluster_of_a_fleet_is_read_within_two_seconds(tables: Path) -> None:
+    begin = time.perf_counter()
+    lake = Lake(str(tables))
+    name = f"{GHOST}-57"
+    found = {part: lake.rows(table, cluster=name) for part, table in PARTS.items()}
+    row = lake.snapshot(name)
+    assert time.perf_counter() - begin < 2
+    assert len(lake.clusters()) > FLEET
+    assert row.num_rows == 1
+    assert {rows.num_rows for rows in found.values()} == {0, 1, 2, 6}
+    for part, rows in found.items():
+        whole = getattr(judge_samples(), part)
+        assert rows.num_rows == pc.sum(pc.equal(whole["cluster"], GHOST)).as_py() or 0
+        assert set(rows["run"].to_pylist()) <= {RUNS[-1]}
+
+
+def test_the_newest_night_is_read_unless_another_is_named(tables: Path) -> None:
+    lake = Lake(str(tables))
+    assert lake.runs["run"].to_pylist() == sorted(RUNS, reverse=True)
+    assert (lake.run(), lake.run(RUNS[0])) == (RUNS[-1], RUNS[0])
+    old = lake.rows(FEATURE_READINESS, run=RUNS[0])
+    assert old.num_rows == judge_samples().readiness.num_rows
+    assert lake.rows(FINDINGS, run=RUNS[0], columns=["code"]).schema.names == ["code"]
+    assert old.schema == FEATURE_READINESS.schema
+
+
+def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:
+    lake = Lake(str(tables))
+    assert lake.snapshot(GHOST, RUNS[1]).num_rows == 1
+    with pytest.raises(NoEvidenceError, match=f"cluster {GHOST}: nothing landed"):
+        lake.snapshot(GHOST, RUNS[0])
+
+
+def test_a_plan_from_tables_is_the_nightly_s(tables: Path) -> None:
+    lake = Lake(str(tables))
+    sight = see_row(
+        lake.snapshot(GHOST), catalogue=CATALOGUE, as_of=read_samples().newest, max_age=HOURS_72
+    )
+    planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
+    text = lake.rows(UPGRADE_PLANS, cluster=GHOST)["plan"][0].as_py()
+    assert planned.meaning is not None
+    assert planned.meaning == planfile.read(text, "x").meaning
+
+
+def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) -> None:
+    lake = Lake(str(tables))
+    with pytest.raises(ConfigError, match=r"--run 20261120: expected one of the 3 runs .* nearest"):
+        lake.run(20261120)
+    with pytest.raises(ConfigError, match=f"none of that id; the nearest are {GHOST}"):
+        lake.snapshot(GHOST.lower())
+    with pytest.raises(ConfigError, match="expected the folder of the nightly's tables"):
+        Lake(str(tmp_path / "none"))
+    with pytest.raises(NoEvidenceError, match=r"table gold\.audit_run: there is none at"):
+        Lake(str(tmp_path)).run()
+
+
+def test_a_table_of_another_version_is_not_read(tmp_path: Path) -> None:
+    empty = AUDIT_RUN.schema.empty_table()
+    append(tmp_path, AUDIT_RUN, empty)
+    with pytest.raises(NoEvidenceError, match="expected a run, found none"):
+        _ = Lake(str(tmp_path)).runs
+    append(tmp_path, UPGRADE_PLANS, UPGRADE_PLANS.schema.empty_table(), version=1)
+    append(tmp_path, AUDIT_RUN, pa.Table.from_pylist([{"run": 1}], schema=AUDIT_RUN.schema))
+    with pytest.raises(TableError, match=f"expected version {UPGRADE_PLANS.version}, found 1"):
+        Lake(str(tmp_path)).clusters()

@@ -1,0 +1,416 @@
+"""From a look at a cluster to a plan: upgrade-all is the nightly's, the rest all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from featurelib import night_plans, planfile
+from featurelib.core.again import judge_again
+from featurelib.core.intents import Command, Intent
+from featurelib.core.planned import Meaning
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.fleet import Cluster as Entry
+from featurelib.fleet import Fleet
+from featurelib.plan_requirements import features_of, require
+from featurelib.planning import Planned, make_plan, mode_of
+from featurelib.sight import Sight, see
+from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds
+from tests.core.oracle import Cluster, Node
+from tests.core.random_clusters import RELEASES, kraft, zookeeper
+from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES, judge_samples, read_samples
+
+ELR, GROUP, SHARE = "eligible.leader.replicas.version", "group.version", "share.version"
+STREAMS, TRANSACTION = "streams.version", "transaction.version"
+UPGRADE_ALL = Intent(command=Command.UPGRADE_ALL)
+CASES = min(int(os.environ.get("FEATURELIB_CASES", "300")), 2000)
+NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
+Moves = dict[str, tuple[int, int]]
+
+
+@cache
+def sample(name: str) -> Sight:
+    """One sample as the nightly sees it."""
+    lines = (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
+    newest = read_samples().newest
+    return see(lines, catalogue=CATALOGUE, as_of=newest, max_age=HOURS_72)
+
+
+def plan(name: str, command: Command, **asked: object) -> Planned:
+    return make_plan(sample(name), Intent(command=command, **asked), CATALOGUE)  # type: ignore[arg-type]
+
+
+def meaning_of(planned: Planned) -> Meaning:
+    assert planned.meaning is not None, planned.refusals
+    assert planfile.read(planfile.write(planned.meaning), "x").meaning == planned.meaning
+    return planned.meaning
+
+
+def sent(planned: Planned) -> list[Moves]:
+    steps = meaning_of(planned).steps
+    return [{u.feature: (u.from_level, u.to_level) for u in step.updates} for step in steps]
+
+
+def kinds(planned: Planned) -> set[str]:
+    return {u.upgrade_type for step in meaning_of(planned).steps for u in step.updates}
+
+
+def codes(planned: Planned) -> set[tuple[str, str, str]]:
+    """Who refuses which feature by what; a refused plan has no meaning and always says why."""
+    assert planned.meaning is None
+    assert all(reason.message and reason.code for reason in planned.refusals)
+    return {(reason.judge, reason.feature, reason.code) for reason in planned.refusals}
+
+
+def stays(planned: Planned) -> dict[str, str]:
+    return {stay.feature: stay.code for stay in planned.goal.stays}
+
+
+# --- upgrade-all is the nightly's -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_upgrade_all_of_a_sample_is_the_nightly_s_plan(name: str) -> None:
+    plans = night_plans.with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE)
+    texts = dict(zip(plans["cluster"].to_pylist(), plans["plan"].to_pylist(), strict=True))
+    text = texts[sample(name).cluster_id]
+    planned = make_plan(sample(name), UPGRADE_ALL, CATALOGUE)
+    if text is None:
+        assert planned.meaning is None
+    else:
+        night = planfile.read(text, name)
+        assert meaning_of(planned) == night.meaning
+        assert planfile.digest(meaning_of(planned)) == night.digest
+
+
+def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=CASES, derandomize=True, deadline=None, database=None)
+    @given(st.one_of(kraft(), zookeeper()))
+    def check(cluster: Cluster) -> None:
+        lines = lines_of(cluster)
+        assume(lines)
+        judged = judge_clusters(cluster)
+        night = night_plans.with_texts(judged, dialect="strict", catalogue=CATALOGUE)["plan"][0]
+        sight = see(
+            lines,
+            catalogue=CATALOGUE,
+            as_of=microseconds(AS_OF),
+            max_age=MAX_AGE,
+            fleet=fleet_of(cluster),
+        )
+        planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
+        if planned.meaning is None:
+            assert not night.is_valid
+            seen["refused" if planned.refusals else "nothing to do"] += 1
+        else:
+            assert planned.meaning == planfile.read(night.as_py(), "x").meaning
+            seen["planned"] += 1
+
+    check()
+    assert min(seen[what] for what in ("planned", "refused", "nothing to do")) > CASES / 60, seen
+
+
+def fleet_of(cluster: Cluster) -> Fleet:
+    """The inventory that tests.core.lines.conditions gives a described cluster."""
+    entry = Entry(
+        id=cluster.name,
+        brokers=cluster.expected_brokers,
+        registrations_complete=cluster.vouched,
+        controllers_complete=cluster.controllers_vouched,
+    )
+    return Fleet(cluster=(entry,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_upgrade_all_leaves_is_said(name: str) -> None:
+    planned = make_plan(sample(name), UPGRADE_ALL, CATALOGUE)
+    rows = sample(name).judged.readiness.to_pylist()
+    blocked = {row["feature"] for row in rows if row["verdict"] == "BLOCKED"}
+    assert blocked <= {reason.feature for reason in planned.refusals}
+    settled = {row["feature"] for row in rows if row["verdict"] == "UP_TO_DATE"}
+    assert set(stays(planned)) == settled
+    if any(row["verdict"] == "UNKNOWN" for row in rows):
+        assert any(reason.judge == "evidence" or reason.remedy for reason in planned.refusals)
+
+
+def test_every_plan_passes_again_and_requires_what_there_is() -> None:
+    for name in NAMES:
+        sight = sample(name)
+        planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
+        if planned.meaning is None:
+            continue
+        steps, evidence = planned.meaning.steps, sight.judged.evidence
+        assert evidence is not None
+        assert judge_again(sight.cluster, sight.releases, mode_of(sight), steps, CATALOGUE) == ()
+        required = require(evidence, 0, features_of(steps), CATALOGUE)
+        assert planned.meaning.requirements == required
+
+
+# --- Everybody who may answer is asked ------------------------------------------------------------
+
+
+def test_any_generation_that_may_answer_can_refuse() -> None:
+    """All brokers support geo 4; 2.7 to 3.2 asks for the whole range from its minimum on."""
+    assert sample("zk-282-ranges").dialects == ("zk-2.7", "zk-3.3")
+    planned = plan("zk-282-ranges", Command.UPGRADE, up={"geo": "4"})
+    assert codes(planned) == {("zk-2.7", "geo", "range_unsupported_by_node")}
+    told = replace(sample("zk-282-ranges"), releases=("3.9",), dialects=("zk-3.3",))
+    alone = make_plan(told, planned.intent, CATALOGUE)
+    assert sent(alone) == [{"geo": (0, 4)}]
+
+
+def test_one_request_only_where_every_controller_is_all_or_nothing() -> None:
+    sight = sample("k41-forgotten")
+    assert len(sent(make_plan(sight, UPGRADE_ALL, CATALOGUE))) == 1
+    either = replace(sight, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
+    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", "kraft.version": "1"})
+    refused = codes(make_plan(either, intent, CATALOGUE))
+    assert ("kraft-3.9", KRAFT_VERSION, "nothing_changes") in refused
+    lower = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21"})
+    assert sent(make_plan(either, lower, CATALOGUE)) == [{METADATA_VERSION: (7, 21)}]
+
+
+def test_the_careful_way_is_taken_where_one_of_them_is_not() -> None:
+    ranges = RELEASES["4.1"] | {"f": (0, 2)}
+    nodes = tuple(
+        Node(node_id=node_id, role=role, ranges=ranges, levels={METADATA_VERSION: 20}, epoch=9)
+        for node_id, role in ((1, "controller"), (2, "broker"))
+    )
+    described = Cluster(name="c", nodes=nodes, voters=(1,), stored={METADATA_VERSION: 20})
+    sight = see(lines_of(described), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", "f": "1"})
+    together = {METADATA_VERSION: (20, 21), "f": (0, 1)}
+    assert sent(make_plan(sight, intent, CATALOGUE)) == [together]
+    either = replace(sight, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
+    apart = [{name: ends} for name, ends in together.items()]
+    assert sent(make_plan(either, intent, CATALOGUE)) == apart
+
+
+def test_whom_the_likeliest_generation_stands_for_is_asked_too() -> None:
+    """2.7 to 3.2 lower a level under any flag, 3.3 and later under SAFE_DOWNGRADE only."""
+    sight = sample("zk-roll-282-332")
+    wide = replace(sight.cluster, finalized={"search.index": (1, 4), "tiering": (1, 2)})
+    intent = Intent(command=Command.DOWNGRADE, down={"tiering": "1"}, unsafe=True)
+    planned = make_plan(replace(sight, cluster=wide), intent, CATALOGUE)
+    assert codes(planned) == {("zk-3.3", "tiering", "downgrade_without_safe_type")}
+
+
+def test_without_a_release_nobody_knows_what_controllers_answer() -> None:
+    sight = replace(sample("k41-forgotten"), releases=(), dialects=())
+    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21"})
+    assert codes(make_plan(sight, intent, CATALOGUE)) == {("strict", "", "release_unknown")}
+
+
+def test_releases_that_map_otherwise_are_told() -> None:
+    sight = replace(
+        sample("k41-forgotten"), releases=("4.1", "4.0"), dialects=("kraft-4.0", "kraft-4.1")
+    )
+    latest = make_plan(sight, Intent(command=Command.UPGRADE), CATALOGUE)
+    assert any("4.0 would map them otherwise" in warning for warning in latest.warnings)
+    exact = make_plan(sight, Intent(command=Command.UPGRADE, up={GROUP: "1"}), CATALOGUE)
+    assert not any("map them" in warning for warning in exact.warnings)
+
+
+# --- What is not known ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        (Command.UPGRADE, {"up": {SHARE: "1"}}),
+        (Command.DOWNGRADE, {"down": {METADATA_VERSION: "26"}}),
+        (Command.DISABLE, {"delete": (GROUP,)}),
+        (Command.DOWNGRADE_ALL, {"release_version": "4.0"}),
+    ],
+)
+def test_nothing_is_planned_over_missing_evidence(
+    command: Command, asked: dict[str, object]
+) -> None:
+    planned = plan("rollback-too-late", command, **asked)
+    assert codes(planned) == {("evidence", "", "node_not_answering")}
+    assert "Controller 1 did not answer" in planned.refusals[0].message
+    assert planned.refusals[0].remedy.startswith("Start it")
+
+
+def test_evidence_that_is_too_old_refuses() -> None:
+    lines = (SAMPLES / "k42-dynamic" / "landing.jsonl").read_bytes().splitlines()
+    later = read_samples().newest + 2 * HOURS_72
+    sight = see(lines, catalogue=CATALOGUE, as_of=later, max_age=HOURS_72)
+    intent = Intent(command=Command.DISABLE, delete=(GROUP,))
+    found = codes(make_plan(sight, intent, CATALOGUE))
+    assert {("evidence", "", "evidence_too_old"), ("evidence", "", "levels_too_old")} <= found
+
+
+def test_a_metadata_version_that_witnesses_disagree_about_holds_every_level() -> None:
+    def other(line: bytes) -> bytes:
+        document = json.loads(line)
+        if document["kind"] == "api_versions" and document["node_id"] == 3:
+            (entry,) = document["finalized_features"]
+            entry["max_version_level"] = entry["min_version_level"] = 20
+        return json.dumps(document).encode()
+
+    lines = (SAMPLES / "mixed-42-39" / "landing.jsonl").read_bytes().splitlines()
+    sight = see(map(other, lines), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    for intent in (
+        Intent(command=Command.UPGRADE, up={GROUP: "1"}),
+        Intent(command=Command.UPGRADE, up={METADATA_VERSION: "22"}),
+        Intent(command=Command.DOWNGRADE, down={METADATA_VERSION: "20"}),
+    ):
+        planned = make_plan(sight, intent, CATALOGUE)
+        if planned.goal.moves:
+            assert codes(planned) == {("evidence", METADATA_VERSION, "witnesses_disagree")}
+        else:
+            assert planned.meaning is None
+            assert not planned.goal.faults
+
+
+# --- Each command ---------------------------------------------------------------------------------
+
+
+def test_bare_upgrade_is_the_newest_the_controller_s_software_maps() -> None:
+    planned = plan("k41-forgotten", Command.UPGRADE)
+    assert sent(planned) == [
+        {METADATA_VERSION: (7, 27), ELR: (0, 1), GROUP: (0, 1), TRANSACTION: (0, 2)}
+    ]
+    assert stays(planned)[KRAFT_VERSION] == "irreversible"
+    assert meaning_of(planned).intent == "upgrade"
+
+
+def test_all_that_is_in_the_way_of_an_upgrade_is_named() -> None:
+    planned = plan("ghost-broker", Command.UPGRADE)
+    assert codes(planned) == {
+        ("strict", METADATA_VERSION, "unsupported_by_node"),
+        ("kraft-4.1", METADATA_VERSION, "unsupported_by_node"),
+    }
+    policy, controller = planned.refusals
+    assert (policy.node, policy.supported, policy.level) == ("broker 2", (7, 25), 27)
+    assert controller.message.endswith("Broker 2 only supports versions 7-25")
+    many = plan("mixed-42-39", Command.UPGRADE)
+    features = {reason.feature for reason in many.refusals if reason.node == "broker 3"}
+    assert features == {METADATA_VERSION, ELR, GROUP, SHARE, STREAMS, TRANSACTION}
+
+
+def test_levels_go_by_name_or_number() -> None:
+    for text in ("3.6", "3.6-IV2", "14"):
+        planned = plan("k37-forgotten", Command.UPGRADE, up={METADATA_VERSION: text})
+        assert sent(planned) == [{METADATA_VERSION: (11, 14)}]
+        assert meaning_of(planned).intent == f"upgrade --feature metadata.version={text}"
+    wrong = plan("k37-forgotten", Command.UPGRADE, up={METADATA_VERSION: "3.8-IV9", "x": "y"})
+    assert codes(wrong) == {
+        ("goal", METADATA_VERSION, "unknown_level"),
+        ("goal", "x", "unknown_level"),
+    }
+    assert "one of 3.0-IV1, " in wrong.refusals[0].message
+
+
+def test_every_wrong_direction_is_named() -> None:
+    up = plan("k42-dynamic", Command.UPGRADE, release_version="4.0")
+    wrong = {METADATA_VERSION, ELR, SHARE, STREAMS}
+    assert codes(up) == {("goal", name, "wrong_direction") for name in wrong}
+    down = plan("k41-forgotten", Command.DOWNGRADE, release_version="4.0")
+    assert codes(down) == {
+        ("goal", name, "wrong_direction") for name in (METADATA_VERSION, GROUP, TRANSACTION)
+    }
+    both = plan("k42-dynamic", Command.UPDATE, up={GROUP: "0"}, down={SHARE: "2", STREAMS: "0"})
+    assert codes(both) >= {("goal", GROUP, "wrong_direction")}
+
+
+def test_one_feature_a_request_before_4_0_and_no_kraft_version_in_vain() -> None:
+    assert codes(plan("k39-static", Command.UPGRADE, up={KRAFT_VERSION: "1"}))
+    assert codes(plan("k40-fresh", Command.UPGRADE, up={KRAFT_VERSION: "1"}))
+    zookeeper = plan("zk-332-ranges", Command.UPGRADE, up={"geo": "4", "search.index": "3"})
+    assert sent(zookeeper) == [{"geo": (0, 4)}, {"search.index": (2, 3)}]
+    assert meaning_of(zookeeper).requirements.features_node_version == 1
+
+
+def test_kraft_version_goes_alone_and_last_and_is_called_irreversible() -> None:
+    planned = plan(
+        "k41-forgotten", Command.UPGRADE, up={KRAFT_VERSION: "1", METADATA_VERSION: "25"}
+    )
+    assert sent(planned) == [{METADATA_VERSION: (7, 25)}, {KRAFT_VERSION: (0, 1)}]
+    assert planned.warnings == ("kraft.version 1 is irreversible: nothing takes it back.",)
+    back = plan("k42-dynamic", Command.DISABLE, delete=(KRAFT_VERSION,))
+    assert codes(back) == {("goal", KRAFT_VERSION, "irreversible")}
+
+
+def test_a_downgrade_that_loses_metadata_is_refused_in_every_controller_s_words() -> None:
+    safe = plan("k42-dynamic", Command.DOWNGRADE, down={METADATA_VERSION: "3.9"})
+    assert codes(safe) == {
+        ("strict", METADATA_VERSION, "lossy_safe_downgrade"),
+        ("strict", METADATA_VERSION, "dependant_broken"),
+        ("kraft-4.1", METADATA_VERSION, "lossy_safe_downgrade"),
+        ("kraft-4.2", METADATA_VERSION, "lossy_safe_downgrade"),
+    }
+    assert safe.warnings == (
+        "metadata.version 3.9-IV0 may lose what 4.0-IV1 brought: eligible leader replicas "
+        "(KIP-966).",
+    )
+    unsafe = plan("k42-dynamic", Command.DOWNGRADE, down={METADATA_VERSION: "3.9"}, unsafe=True)
+    assert ("kraft-4.2", METADATA_VERSION, "lossy_unsafe_downgrade") in codes(unsafe)
+
+
+def test_what_a_level_depends_on_is_said_as_it_is_now() -> None:
+    planned = plan("mixed-42-39", Command.UPGRADE, up={ELR: "1"})
+    needs = next(
+        r for r in planned.refusals if r.code == "dependency_unmet" and r.judge == "strict"
+    )
+    assert needs.message == (
+        "eligible.leader.replicas.version 1 depends on metadata.version 23 (4.0-IV1); finalized is "
+        "metadata.version 21 (3.9-IV0)."
+    )
+    assert needs.remedy == "Ask for metadata.version 23 (4.0-IV1) as well, or first."
+
+
+def test_downgrade_all_never_adds_and_deletes_what_the_release_lacks() -> None:
+    planned = plan("k42-dynamic", Command.DOWNGRADE_ALL, release_version="4.1")
+    assert sent(planned) == [{METADATA_VERSION: (29, 27), STREAMS: (1, 0)}]
+    assert kinds(planned) == {"SAFE_DOWNGRADE"}
+    assert set(stays(planned)) == {ELR, GROUP, KRAFT_VERSION, SHARE, TRANSACTION}
+    for release in ("2.8", "3.2"):
+        empty = plan("k42-dynamic", Command.DOWNGRADE_ALL, release_version=release)
+        assert codes(empty) == {("goal", "", "empty_catalogue")}
+        assert "update --delete" in empty.refusals[0].message
+    unknown = plan("k42-dynamic", Command.DOWNGRADE_ALL, release_version="9.9")
+    assert codes(unknown) == {("goal", "", "unknown_release")}
+
+
+def test_disable_and_update_delete() -> None:
+    planned = plan("k42-dynamic", Command.DISABLE, delete=(GROUP, SHARE))
+    assert sent(planned) == [{GROUP: (1, 0), SHARE: (1, 0)}]
+    assert meaning_of(planned).intent == "disable --feature group.version --feature share.version"
+    nothing = plan("k40-fresh", Command.DISABLE, delete=(ELR,))
+    assert (nothing.meaning, nothing.refusals, stays(nothing)) == (None, (), {ELR: "at_level"})
+    assert nothing.goal.stays[0].text == f"{ELR} is not finalized, as asked."
+    update = plan("zk-332-ranges", Command.UPDATE, up={"geo": "4"}, delete=("tiering",))
+    assert sent(update) == [{"geo": (0, 4)}, {"tiering": (2, 0)}]
+    refused = plan("zk-332-ranges", Command.UPDATE, up={"geo": "4"}, down={"search.index": "1"})
+    assert {("strict", "search.index", "unsupported_by_node")} <= codes(refused)
+
+
+def test_stepwise_takes_each_known_level_and_requires_the_same() -> None:
+    planned = plan("k37-forgotten", Command.UPGRADE, release_version="3.6", stepwise=True)
+    assert sent(planned) == [{METADATA_VERSION: (n, n + 1)} for n in range(11, 14)]
+    at_once = plan("k37-forgotten", Command.UPGRADE, release_version="3.6")
+    assert meaning_of(planned).requirements == meaning_of(at_once).requirements
+    every = plan("k37-forgotten", Command.UPGRADE_ALL, stepwise=True)
+    assert sent(every) == [{METADATA_VERSION: (n, n + 1)} for n in range(11, 19)]
+    assert meaning_of(every).intent == "upgrade-all --stepwise"
+
+
+def test_a_system_that_is_off_refuses() -> None:
+    planned = plan("zk-282-disabled", Command.UPGRADE, up={"search.index": "1"})
+    assert ("strict", "search.index", "system_off") in codes(planned)
+
+
+def test_the_timeout_is_an_argument() -> None:
+    planned = make_plan(sample("k37-forgotten"), UPGRADE_ALL, CATALOGUE, timeout_ms=5)
+    assert [step.timeout_ms for step in meaning_of(planned).steps] == [5]

@@ -1,0 +1,285 @@
+"""An approval is of one plan, one cluster and a time; nothing else passes for it.
+
+FEATURELIB_CASES says how many tampered files are tried: `make test` tries 100,000, half of them
+plans.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import featurelib
+from featurelib import approval as form
+from featurelib import planfile
+from featurelib.approval import Approval, approve, canonical, make_schema, require, say_span, write
+from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.errors import ApprovalError, FeatureLibError, PlanError
+from tests.core.tampering import WAYS
+from tests.report.schema_check import faults
+
+CASES = min(50_000, 5 * int(os.environ.get("FEATURELIB_CASES", "2000")) // 2)
+NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+WEEK = timedelta(days=7)
+MEANING = Meaning(
+    cluster="c",
+    intent="upgrade-all",
+    dialect="strict",
+    own_dialects=("kraft-4.2",),
+    catalogue="2026-11-21",
+    steps=(
+        Step(
+            updates=(Update(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE"),),
+            timeout_ms=60_000,
+        ),
+    ),
+    requirements=Requirements(
+        levels={"f": 1, "g": 2},
+        nodes=(Group(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
+        features_node_version=None,
+    ),
+)
+APPROVAL = approve(MEANING, by="alice@example.com", at=NOW, expires=24 * HOUR, reason="CHG-17")
+FILE = write(APPROVAL)
+SCHEMA = Path(featurelib.__file__ or "").with_name("approval.schema.json")
+
+
+def changed(**changes: object) -> Approval:
+    return msgspec.structs.replace(APPROVAL, **changes)
+
+
+def test_an_approval_is_read_as_it_was_written() -> None:
+    file = form.read(FILE, "plan.approval.json")
+    assert file.approval == APPROVAL
+    assert file.signature is None
+    assert form.read(FILE.decode(), "x") == file
+    require(file.approval, MEANING, NOW + HOUR, longest=WEEK)
+
+
+def test_what_is_signed_is_one_line_with_the_plan_s_digest_and_the_cluster() -> None:
+    text = canonical(APPROVAL).decode()
+    assert text == (
+        '{"approved_at":"2026-11-21T06:00:00Z","approved_by":"alice@example.com","cluster":"c",'
+        '"expires_at":"2026-11-22T06:00:00Z","format":"featurelib.approval",'
+        f'"plan":"{planfile.digest(MEANING)}","reason":"CHG-17","version":1}}'
+    )
+
+
+def test_a_time_of_another_zone_or_with_fractions_is_written_as_whole_seconds_in_utc() -> None:
+    there = datetime.fromisoformat("2026-11-21T08:00:00.750+02:00")
+    assert approve(MEANING, by="a", at=there, expires=HOUR).approved_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("approval", "now", "words"),
+    [
+        (changed(cluster="d"), NOW, ["cluster 'c'", "found 'd'"]),
+        (changed(plan="sha256:00"), NOW, [planfile.digest(MEANING), "sha256:00"]),
+        (APPROVAL, NOW + 24 * HOUR, ["holds now", "expired 0 seconds ago"]),
+        (APPROVAL, NOW + 27 * HOUR, ["expired 3 hours ago", "2026-11-22T06:00:00Z"]),
+        (APPROVAL, NOW - 6 * timedelta(minutes=1), ["before now", "6 minutes ahead", "clocks"]),
+        (
+            changed(expires_at=NOW + WEEK + HOUR),
+            NOW,
+            ["at most 7 days", "longest_approval_hours", "7 days 1 hour"],
+        ),
+    ],
+)
+def test_an_approval_of_something_else_is_refused_and_says_why(
+    approval: Approval, now: datetime, words: list[str]
+) -> None:
+    with pytest.raises(ApprovalError) as told:
+        require(approval, MEANING, now, longest=WEEK)
+    assert [word for word in [*words, "featurelib approve"] if word not in str(told.value)] == []
+    assert told.value.exit_code == 3
+
+
+def test_an_approval_is_refused_for_any_other_meaning_of_its_plan() -> None:
+    step = MEANING.steps[0]
+    others = (
+        replace(MEANING, steps=(replace(step, timeout_ms=1),)),
+        replace(MEANING, intent="downgrade-all"),
+        replace(MEANING, requirements=replace(MEANING.requirements, levels={"f": 1, "g": 3})),
+    )
+    for other in others:
+        with pytest.raises(ApprovalError, match="approval of the plan"):
+            require(APPROVAL, other, NOW, longest=WEEK)
+
+
+def test_the_approver_s_clock_may_be_a_little_ahead_but_never_late_at_the_end() -> None:
+    require(APPROVAL, MEANING, NOW - form.SKEW, longest=WEEK)
+    require(APPROVAL, MEANING, NOW + 24 * HOUR - timedelta(microseconds=1), longest=WEEK)
+    with pytest.raises(ApprovalError, match="ahead"):
+        require(APPROVAL, MEANING, NOW - HOUR, longest=WEEK)
+    require(APPROVAL, MEANING, NOW - HOUR, longest=WEEK, skew=HOUR)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"approved_by": ""}, ["approved_by", "1 to 200 letters"]),
+        ({"approved_by": " alice"}, ["approved_by", "no space"]),
+        ({"approved_by": "a\nb"}, ["approved_by", "'a\\nb'"]),
+        ({"approved_by": "alice\u202e"}, ["approved_by", "u202e"]),
+        ({"reason": "x" * 1001}, ["reason", "1 to 1000"]),
+        ({"approved_at": NOW.replace(microsecond=1)}, ["approved_at", "00.000001"]),
+        ({"expires_at": NOW}, ["expires_at", "after 2026-11-21T06:00:00Z"]),
+        (
+            {"expires_at": datetime.fromisoformat("2026-11-21T10:00:00+02:00")},
+            ["expires_at", "10:00:00+02:00"],
+        ),
+    ],
+)
+def test_values_that_cannot_stand_in_an_approval_are_told(
+    changes: dict[str, object], words: list[str]
+) -> None:
+    with pytest.raises(PlanError) as told:
+        form.read(write(changed(**changes)), "my.approval.json")
+    assert str(told.value).startswith("my.approval.json: ")
+    assert [word for word in words if word not in str(told.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "error", "words"),
+    [
+        (b"", PlanError, ["expected an approval"]),
+        (b"\xff\xfe", PlanError, ["expected an approval"]),
+        ("\ud800", PlanError, ["expected an approval"]),
+        (FILE.replace(b'"version": 1', b'"version": 2'), PlanError, ["version 1", "version 2"]),
+        (
+            FILE.replace(b"featurelib.approval", b"featurelib.plan"),
+            PlanError,
+            ["expected featurelib.approval", "'featurelib.plan'"],
+        ),
+        (FILE.replace(b'"reason"', b'"because"'), PlanError, ["because"]),
+        (FILE.replace(b'"signature": null', b'"signature": "x"'), PlanError, ["ssh-keygen"]),
+        (
+            FILE.replace(b"2026-11-22T06", b"2026-11-22T07"),
+            ApprovalError,
+            ["was changed", "sha256:"],
+        ),
+        (FILE.replace(b"alice", b"mallory"), ApprovalError, ["was changed", "sha256:"]),
+        (FILE.replace(b"alice", b"\\u0061lice"), PlanError, [":4: ", "escapes"]),
+        (FILE.replace(b"\n", b"\r\n"), PlanError, [":1: ", "another"]),
+        (FILE + b"\n", PlanError, ["another"]),
+    ],
+)
+def test_a_file_that_approve_did_not_write_is_told(
+    found: bytes | str, error: type[FeatureLibError], words: list[str]
+) -> None:
+    with pytest.raises(error) as told:
+        form.read(found, "my.approval.json")
+    assert str(told.value).startswith("my.approval.json:")
+    assert [word for word in [*words, "featurelib approve"] if word not in str(told.value)] == []
+
+
+def test_a_signature_has_one_form_too() -> None:
+    lines = ["QUFB" * 17 + "QU", "FB", "-----END SSH SIGNATURE-----", ""]
+    signature = "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines])
+    assert form.read(write(APPROVAL, signature), "x").signature == signature
+    for other in (
+        signature.replace("\nFB\n", "FB\n"),
+        signature + "\n",
+        signature.replace("FB\n-", "FC\n-") + " ",
+        signature.replace("FB\n-", "F=\n-"),
+        signature.replace("QUFB", "QUF!", 1),
+    ):
+        with pytest.raises(PlanError, match="ssh-keygen"):
+            form.read(write(APPROVAL, other), "x")
+
+
+def is_accepted(plan: bytes | Meaning, approval: bytes) -> bool:
+    """Whether a plan, as found in its file, and an approval file may be applied together."""
+    try:
+        file = form.read(approval, "plan.approval.json")
+        found = plan if isinstance(plan, Meaning) else planfile.read(plan, "plan.json").meaning
+        require(file.approval, found, NOW, longest=WEEK)
+    except FeatureLibError:
+        return False
+    return True
+
+
+PLAN = planfile.write(MEANING, planfile.ForPeople(name="payments")).encode()
+
+
+def test_what_was_not_tampered_with_is_accepted() -> None:
+    assert is_accepted(PLAN, FILE)
+
+
+def test_no_bit_of_an_approval_can_be_flipped() -> None:
+    for at in range(len(FILE)):
+        for bit in range(8):
+            other = FILE[:at] + bytes([FILE[at] ^ 1 << bit]) + FILE[at + 1 :]
+            assert not is_accepted(MEANING, other), (at, bit)
+
+
+def test_no_bit_of_a_plan_that_carries_meaning_can_be_flipped() -> None:
+    for_people = range(PLAN.index(b'"payments"'), PLAN.index(b'"payments"') + 10)
+    accepted = 0
+    for at in range(len(PLAN)):
+        for bit in range(8):
+            other = PLAN[:at] + bytes([PLAN[at] ^ 1 << bit]) + PLAN[at + 1 :]
+            if is_accepted(other, FILE):
+                accepted += 1
+                assert planfile.read(other, "x").meaning == MEANING
+                assert at in for_people or PLAN[at : at + 1].isspace(), (at, bit)
+    assert 0 < accepted < len(PLAN)
+
+
+def test_no_tampered_approval_is_accepted() -> None:
+    dice, tried = random.Random(8), Counter[str]()
+    for case in range(CASES):
+        way = WAYS[case % len(WAYS)]
+        other = way(FILE, dice)
+        if other != FILE:
+            tried[way.__name__] += 1
+            assert not is_accepted(MEANING, other), (way.__name__, other)
+    assert len(tried) == len(WAYS)
+    assert sum(tried.values()) > 0.9 * CASES
+
+
+def test_no_tampered_plan_is_accepted_unless_it_means_the_same() -> None:
+    dice, refused = random.Random(9), 0
+    for case in range(CASES):
+        way = WAYS[case % len(WAYS)]
+        other = way(PLAN, dice)
+        if is_accepted(other, FILE):
+            assert planfile.read(other, "x").meaning == MEANING, (way.__name__, other)
+        else:
+            refused += 1
+    assert refused > 0.8 * CASES
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (timedelta(), "0 seconds"),
+        (timedelta(seconds=61), "1 minute 1 second"),
+        (timedelta(days=2, hours=3, minutes=4), "2 days 3 hours"),
+        (timedelta(days=1, seconds=5), "1 day 5 seconds"),
+    ],
+)
+def test_a_span_is_said_in_its_two_largest_units(span: timedelta, text: str) -> None:
+    assert say_span(span) == text
+
+
+def test_the_shipped_schema_is_made_from_the_types() -> None:
+    assert (
+        SCHEMA.read_text("utf-8") == json.dumps(make_schema(), indent=2, ensure_ascii=False) + "\n"
+    )
+
+
+def test_an_approval_fits_the_schema_and_another_file_does_not() -> None:
+    schema = json.loads(SCHEMA.read_text("utf-8"))
+    assert list(faults(json.loads(FILE), schema, schema)) == []
+    assert list(faults(json.loads(FILE.replace(b'"reason"', b'"x"')), schema, schema))
+    assert list(faults(json.loads(FILE.replace(b'"version": 1', b'"version": 2')), schema, schema))

@@ -1,0 +1,313 @@
+"""One cluster of a batch as plain values: what recorded controllers and the audit say of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.ask import answer
+from featurelib.core.audit import judge
+from featurelib.core.cluster import Cluster, Node, Request, Update
+from featurelib.core.cluster_of import PlainClusters, cluster_of, releases_of
+from featurelib.core.dialect import STRICT, generation_of, load
+from featurelib.core.evidence import Conditions, Evidence, read
+from featurelib.core.goals import upgrade_all
+from featurelib.core.steps import Task, plan
+from featurelib.core.tried import refused_by
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from tests.core import lines as landing
+from tests.core import oracle
+from tests.core.random_clusters import clusters, with_changes
+from tests.core.test_samples import HOUR, NAMES, read_samples
+
+CATALOGUE = load_catalogue()
+RECORDED = Path(__file__).parent / "data" / "sample_requests.csv"
+BATCH = read_samples()
+POSITION = {NAMES[name]: i for i, name in enumerate(BATCH.column("cluster").to_pylist())}
+
+
+# The policy lets it pass, the controller does not.
+OWN = {"refused_by_own_controller", "fails_after_writing"}
+NEWEST = max(BATCH.column("observed_at").cast(pa.int64()).to_pylist())
+CONDITIONS = Conditions(as_of=NEWEST, max_age=72 * HOUR)
+
+
+@cache
+def samples() -> Evidence:
+    return read(BATCH, CONDITIONS, absent_metadata=1)
+
+
+def sample(name: str) -> Cluster:
+    return cluster_of(samples(), POSITION[name], CATALOGUE)
+
+
+def node(cluster: Cluster, role: Role, node_id: int) -> Node:
+    return next(n for n in cluster.nodes if (n.role, n.node_id) == (role, node_id))
+
+
+def seen(*described: oracle.Cluster) -> Evidence:
+    rows = landing.snapshot({c.name: landing.lines_of(c) for c in described})
+    return read(rows, landing.conditions(described), absent_metadata=1)
+
+
+def recorded() -> list[dict[str, str]]:
+    return list(csv.DictReader(RECORDED.read_text(encoding="utf-8").splitlines()))
+
+
+@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row['sample']} {row['level']}")
+def test_the_plain_value_answers_as_the_recorded_controller(row: dict[str, str]) -> None:
+    position = POSITION[row["sample"]]
+    update = Update(feature=row["feature"], level=int(row["level"]), kind=int(row["kind"]))
+    request = Request(updates=(update,), version=1, validate_only=True)
+    releases = releases_of(samples(), position, CATALOGUE)
+    assert releases[0] == sample(row["sample"]).release
+    for release in releases:
+        cluster = replace(sample(row["sample"]), release=release)
+        own = load(generation_of(release, "kraft"))
+        reply = answer(cluster, request, own, CATALOGUE.tables).reply
+        said = [(str(r.code), str(r.message or "null")) for r in reply.results or ()]
+        told = [(row["result_code"], row["result_message"])] if row["result_code"] else []
+        message = "null" if reply.message is None else reply.message
+        assert (str(reply.code), message, said) == (row["code"], row["message"], told)
+
+
+def test_the_request_that_moved_kraft_version_is_refused_as_recorded_and_moves_it() -> None:
+    """`kafka-features upgrade --release-version 4.2` of 4.2.1, with one 4.0.1 broker."""
+    after = sample("kraft-moved-by-refused-cli")
+    assert after.finalized[KRAFT_VERSION] == (1, 1)
+    levels = {n: ends for n, ends in after.finalized.items() if n != KRAFT_VERSION}
+    before = replace(after, finalized=levels, raft_level=0)
+    wanted = CATALOGUE.of("4.2").defaults(29)
+    request = Request(
+        version=2, updates=tuple(Update(feature=n, level=level) for n, level in wanted.items())
+    )
+    found = answer(before, request, load("kraft-4.2"), CATALOGUE.tables)
+    assert found.reply.message == (
+        "The update failed for all features since the following feature had an error: Invalid "
+        "update version 29 for feature metadata.version. Broker 2 only supports versions 7-25"
+    )
+    assert (found.after.finalized, found.writes) == (after.finalized, False)
+    dry = answer(before, replace(request, validate_only=True), load("kraft-4.2"), CATALOGUE.tables)
+    assert (dry.reply.message, dry.after.finalized) == (found.reply.message, levels)
+
+
+def test_a_ghost_is_registered_fenced_and_not_running() -> None:
+    ghost = node(sample("ghost-broker"), Role.BROKER, 2)
+    assert (ghost.registered, ghost.fenced, ghost.running) == (True, True, False)
+    assert (ghost.release, ghost.supported[METADATA_VERSION]) == ("4.0", (7, 25))
+    leader = node(sample("ghost-broker"), Role.CONTROLLER, 1)
+    assert (leader.voter, leader.registered, leader.running, leader.release) == (
+        True, True, True, "4.1",
+    )  # fmt: skip
+
+
+def test_a_node_whose_own_controller_listener_stops_lower_runs_unstable_features() -> None:
+    cluster = sample("k43-unstable")
+    assert (cluster.release, cluster.nodes[0].release) == ("4.3", "4.3")
+    assert node(sample("mixed-42-39"), Role.BROKER, 1).release == "4.2"  # advertises up to 30
+
+
+def test_where_two_releases_look_alike_the_stable_one_is_likelier_unless_it_is_told() -> None:
+    position = POSITION["k42-dynamic"]
+    assert releases_of(samples(), position, CATALOGUE) == ("4.2", "4.1")
+    assert releases_of(samples(), position, CATALOGUE, "4.1.2") == ("4.1.2",)
+    told = cluster_of(samples(), position, CATALOGUE, "4.1.2")
+    assert (told.release, told.nodes[0].release) == ("4.1.2", "4.1.2")
+    # A release that the ranges do not fit is one candidate more, and the last one.
+    assert releases_of(samples(), position, CATALOGUE, "3.9") == ("4.2", "4.1", "3.9")
+
+
+def test_in_zookeeper_mode_a_release_stands_for_its_generation() -> None:
+    position = POSITION["zk-282-ranges"]
+    assert releases_of(samples(), position, CATALOGUE) == ("3.2", "3.9")
+    assert releases_of(samples(), position, CATALOGUE, "2.8.2") == ("2.8.2",)
+    assert releases_of(samples(), position, CATALOGUE, "4.1") == ("3.2", "3.9")
+    assert {n.release for n in sample("zk-282-ranges").nodes} == {""}
+
+
+def test_zookeeper_mode_keeps_minimums_and_says_who_is_ignored_and_whether_it_is_off() -> None:
+    assert sample("zk-282-min-above-one").finalized == {"quiet": (4, 6), "ranked": (2, 5)}
+    ignored = sample("zk-282-ignored-broker")
+    assert [(n.node_id, n.ignored, n.supported) for n in ignored.nodes] == [
+        (1, False, {"search.index": (1, 3)}),
+        (2, True, {}),
+    ]
+    off = sample("zk-282-disabled")
+    assert (off.off, off.finalized, off.cached) == (True, {}, {})
+    assert (ignored.off, ignored.cached, ignored.node_missing) == (False, None, False)
+
+
+def test_a_features_node_that_is_gone_is_said_to_be_missing() -> None:
+    build = {"f": (1, 3)}
+    brokers = tuple(oracle.Node(node_id=n, role="broker", ranges=build) for n in (1, 2))
+    gone = oracle.Cluster(name="z", zookeeper=True, nodes=brokers, stored={}, features_node=False)
+    cluster = cluster_of(seen(gone), 0, CATALOGUE)
+    assert (cluster.node_missing, cluster.cached, cluster.finalized) == (True, {}, {})
+
+
+def zookeeper_lines(epoch: int, seconds: int) -> list[bytes]:
+    """A broker that leads, a features node, and what the broker said of it so much later."""
+    said = {"version": 2, "status": 1, "features": {"f": {"max_version_level": 2}}}
+
+    def znode(path: str, data: object) -> bytes:
+        keys = {"path": path, "version": 3, "czxid": 3, "data": json.dumps(data)}
+        return landing.line_of("znode", "z", 1, **keys)
+
+    answered = {
+        "kind": "api_versions",
+        "cluster_id": "z",
+        "observed_at": landing.at(1, seconds),
+        "node_id": 1,
+        "role": "broker",
+        "endpoint": "127.0.0.1:9001",
+        "asked_version": 3,
+        "answered_version": 3,
+        "error_code": 0,
+        "supported_features": landing.ranges_json({"f": (1, 3)}),
+        "finalized_features_epoch": epoch,
+        "finalized_features": [{"name": "f", "max_version_level": 2, "min_version_level": 1}],
+    }
+    if epoch < 0:
+        answered["finalized_features"] = []
+    broker = {"version": 5, "features": {"f": {"min_version": 1, "max_version": 3}}}
+    return [
+        znode("/brokers/ids/1", broker),
+        znode("/controller", {"version": 1, "brokerid": 1}),
+        znode("/feature", said),
+        json.dumps(answered).encode(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "seconds", "blind"), [(-1, 5, True), (3, 5, False), (-1, -5, False)]
+)
+def test_a_controller_that_knows_no_features_after_their_node_was_read_is_blind(
+    epoch: int, seconds: int, blind: bool
+) -> None:
+    rows = landing.snapshot({"z": zookeeper_lines(epoch, seconds)})
+    evidence = read(rows, landing.conditions([]), absent_metadata=1)
+    cluster = cluster_of(evidence, 0, CATALOGUE)
+    assert cluster.active == 1
+    assert (cluster.blind, cluster.cached) == ((True, {}) if blind else (False, None))
+
+
+NEW = {METADATA_VERSION: (7, 27), KRAFT_VERSION: (0, 1)}
+
+
+def quorum(**changes: object) -> oracle.Cluster:
+    nodes = (
+        oracle.Node(node_id=1, role="broker", ranges=NEW, levels={METADATA_VERSION: 25}, epoch=9),
+        oracle.Node(node_id=11, role="controller", ranges=NEW),
+        oracle.Node(node_id=12, role="controller", ranges=NEW),
+    )
+    cluster = oracle.Cluster(name="k", nodes=nodes, stored={METADATA_VERSION: 25}, voters=(11, 12))
+    return with_changes(cluster, **changes)
+
+
+def test_a_node_whose_range_nobody_knows_supports_nothing() -> None:
+    silent = oracle.Node(
+        node_id=2, role="broker", ranges=NEW, answered=None, failed=0, listed=False
+    )
+    cluster = cluster_of(
+        seen(quorum(registry="live", nodes=(*quorum().nodes, silent))), 0, CATALOGUE
+    )
+    unknown = node(cluster, Role.BROKER, 2)
+    assert (unknown.supported, unknown.running, unknown.release) == ({}, False, "")
+
+
+def test_what_only_the_inventory_speaks_of_is_no_node_of_the_cluster() -> None:
+    cluster = cluster_of(seen(quorum(expected_brokers=(1, 7))), 0, CATALOGUE)
+    assert [n.node_id for n in cluster.nodes if n.role is Role.BROKER] == [1]
+
+
+def test_nobody_is_held_to_a_list_of_controllers_that_was_never_read() -> None:
+    unread = cluster_of(seen(quorum(registry="fenced")), 0, CATALOGUE)
+    assert {n.registered for n in unread.nodes} == {True}
+    nodes = [with_changes(n, listed=n.node_id != 12) for n in quorum().nodes]
+    listed = cluster_of(seen(quorum(nodes=tuple(nodes))), 0, CATALOGUE)
+    assert node(listed, Role.CONTROLLER, 12).registered is False
+    assert node(listed, Role.CONTROLLER, 11).registered is True
+
+
+def test_a_feature_that_a_partial_answer_may_have_left_out_is_not_listed() -> None:
+    nodes = [with_changes(n, asked_version=3, listed=False) for n in quorum().nodes]
+    cluster = cluster_of(seen(quorum(nodes=tuple(nodes), registry="none")), 0, CATALOGUE)
+    assert node(cluster, Role.BROKER, 1).supported == {METADATA_VERSION: (7, 27)}
+
+
+def test_a_level_of_kraft_version_that_the_log_disputes_is_only_a_record() -> None:
+    """3.9 reports a record of its own; the raft layer of a static quorum stays at 0."""
+    said = {METADATA_VERSION: 25, KRAFT_VERSION: 1}
+    broker, *controllers = quorum().nodes
+    nodes = (with_changes(broker, levels=said, answered=2), *controllers)
+    cluster = cluster_of(seen(quorum(nodes=nodes)), 0, CATALOGUE)
+    assert (cluster.finalized[KRAFT_VERSION], cluster.kraft_record, cluster.raft_level) == (
+        (1, 1), 1, 0,
+    )  # fmt: skip
+    cluster = cluster_of(seen(quorum(nodes=nodes, stored=said)), 0, CATALOGUE)
+    assert (cluster.kraft_record, cluster.raft_level) == (0, 1)
+
+
+def test_a_cluster_does_not_depend_on_the_others_of_its_batch() -> None:
+    plain = PlainClusters(samples(), [""] * BATCH.num_rows, CATALOGUE)
+    for i in range(BATCH.num_rows):
+        alone = read(BATCH.slice(i, 1), CONDITIONS, absent_metadata=1)
+        assert plain.cluster(i) == cluster_of(alone, 0, CATALOGUE)
+        assert plain.releases(i) == releases_of(alone, 0, CATALOGUE)
+
+
+def test_plans_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
+    told = [""] * BATCH.num_rows
+    said = judge(BATCH, CONDITIONS, CATALOGUE, load(STRICT)).readiness.to_pylist()
+    plain = PlainClusters(samples(), told, CATALOGUE)
+    for name, position in POSITION.items():
+        cluster = plain.cluster(position)
+        goal = upgrade_all(cluster, CATALOGUE)
+        after = [
+            plan(Task(cluster=cluster, goal=goal, dialect=load(own), partly=True), CATALOGUE).after
+            for own in plain.dialects(position)
+        ]
+        for row in (row for row in said if NAMES[row["cluster"]] == name):
+            if row["verdict"] != "UNKNOWN":
+                wanted = row["target"] if row["verdict"] == "READY" else row["finalized_level"]
+                levels = [c.finalized.get(row["feature"], (0, 0))[1] for c in after]
+                assert min(levels) == wanted, (name, row)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(clusters())
+def test_the_policy_says_of_the_plain_value_what_the_audit_says_of_the_batch(
+    some: list[oracle.Cluster],
+) -> None:
+    judged = landing.judge_clusters(*some)
+    assert judged.evidence is not None
+    plain = PlainClusters(judged.evidence, [""] * len(some), CATALOGUE)
+    for position, described in enumerate(some):
+        cluster = plain.cluster(position)
+        rows = [r for r in judged.readiness.to_pylist() if r["cluster"] == described.name]
+        if any(row["verdict"] == "UNKNOWN" for row in rows):
+            continue  # an unknown range supports nothing here; the audit leaves it open
+        own = {f["feature"] for f in judged.findings.to_pylist() if f["code"] in OWN}
+        ready = {r["feature"]: r["target"] for r in rows if r["verdict"] == "READY"}
+        held = [
+            ready | {r["feature"]: r["ceiling"]}
+            for r in rows
+            if r["verdict"] == "BLOCKED" and r["feature"] not in own
+        ]
+        asked = [levels for levels in (ready, *held) if levels]
+        cases = [
+            (cluster, Request(updates=tuple(Update(feature=n, level=v) for n, v in one.items())))
+            for one in asked
+        ]
+        if not cases:
+            continue
+        refused = [bool(codes) for codes in refused_by(cases, load(STRICT), CATALOGUE.tables)]
+        assert refused == [levels is not ready for levels in asked], cluster

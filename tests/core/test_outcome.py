@@ -1,0 +1,168 @@
+"""What became of a request, by what was heard and seen; and how a plan ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from featurelib.core import ending as endings
+from featurelib.core.ending import conclude
+from featurelib.core.outcome import FOR_GOOD, Fate, Heard, Seen, StepOutcome, settle
+from featurelib.core.planned import Step, Update
+from featurelib.core.reply import Reply, Result
+
+
+def step(*names: str) -> Step:
+    updates = tuple(
+        Update(feature=name, from_level=1, to_level=2, upgrade_type="UPGRADE") for name in names
+    )
+    return Step(updates=updates, timeout_ms=1000)
+
+
+def told(**codes: int) -> Heard:
+    results = tuple(Result(feature=n, code=c, message=f"words {c}") for n, c in codes.items())
+    return Heard(reply=Reply(code=0, message=None, results=results))
+
+
+def top(code: int) -> Heard:
+    return Heard(reply=Reply(code=code, message="no", results=()))
+
+
+def fates(
+    request: Step, heard: Heard, seen: dict[str, int] | None, *, over: bool = False
+) -> list[Fate]:
+    look = None if seen is None else Seen(levels=seen)
+    return [o.fate for o in settle(request, 0, heard, look, over=over).updates]
+
+
+OK = Heard(reply=Reply(code=0, message=None, results=None))
+LOST = Heard(why="the connection was cut")
+F = step("f")
+
+
+@pytest.mark.parametrize("heard", [OK, LOST, top(42), top(41), told(f=96), told(f=42), told()])
+@pytest.mark.parametrize("over", [False, True])
+def test_a_level_that_is_there_is_applied_whatever_was_answered(heard: Heard, over: bool) -> None:
+    assert fates(F, heard, {"f": 2}, over=over) == [Fate.APPLIED]
+
+
+@pytest.mark.parametrize(
+    ("heard", "before_its_time", "after_its_time"),
+    [
+        (OK, Fate.UNKNOWN, Fate.UNKNOWN),
+        (LOST, Fate.UNKNOWN, Fate.NOT_APPLIED),
+        (told(), Fate.UNKNOWN, Fate.UNKNOWN),
+        (told(g=0), Fate.UNKNOWN, Fate.NOT_APPLIED),
+        (top(41), Fate.UNKNOWN, Fate.REJECTED),
+        (top(7), Fate.UNKNOWN, Fate.REJECTED),
+        (told(f=96), Fate.UNKNOWN, Fate.REJECTED),
+        (top(95), Fate.REJECTED, Fate.REJECTED),
+        (top(31), Fate.REJECTED, Fate.REJECTED),
+        (told(f=42), Fate.REJECTED, Fate.REJECTED),
+    ],
+)
+def test_a_level_that_is_not_there_is_settled_by_a_refusal_for_good_or_by_time(
+    heard: Heard, before_its_time: Fate, after_its_time: Fate
+) -> None:
+    assert fates(F, heard, {"f": 1}) == [before_its_time]
+    assert fates(F, heard, {"f": 1}, over=True) == [after_its_time]
+
+
+@pytest.mark.parametrize("heard", [OK, LOST, top(41), told(f=96)])
+def test_what_cannot_be_seen_is_unknown(heard: Heard) -> None:
+    assert fates(F, heard, None, over=True) == [Fate.UNKNOWN]
+    unsure = Seen(levels={"f": 2}, unknown=frozenset("f"))
+    assert settle(F, 0, heard, unsure, over=True).fate is Fate.UNKNOWN
+
+
+@pytest.mark.parametrize("code", sorted(FOR_GOOD))
+def test_a_refusal_for_good_needs_no_look(code: int) -> None:
+    assert fates(F, top(code), None) == [Fate.REJECTED]
+
+
+def test_another_level_is_another_writer_s() -> None:
+    for heard in (OK, LOST, top(42)):
+        assert fates(F, heard, {"f": 3}) == [Fate.OVERTAKEN]
+
+
+def test_what_was_never_sent_is_not_applied() -> None:
+    assert fates(F, Heard(sent=False), None) == [Fate.NOT_APPLIED]
+    assert fates(F, Heard(sent=False), {"f": 2}) == [Fate.NOT_APPLIED]
+
+
+def test_a_partial_answer_is_told_apart_update_by_update() -> None:
+    request = step("f", "g")
+    outcome = settle(request, 0, told(f=0, g=42), Seen(levels={"f": 2, "g": 1}), over=False)
+    assert [o.fate for o in outcome.updates] == [Fate.APPLIED, Fate.REJECTED]
+    assert outcome.fate is Fate.PARTLY
+    assert [(o.code, o.message) for o in outcome.updates] == [(0, "words 0"), (42, "words 42")]
+
+
+def test_a_refused_request_that_carried_kraft_version_is_not_settled_by_its_refusal() -> None:
+    request = step("kraft.version", "metadata.version")
+    moved = {"kraft.version": 2, "metadata.version": 1}
+    assert fates(request, top(95), moved) == [Fate.APPLIED, Fate.REJECTED]
+    still = {"kraft.version": 1, "metadata.version": 1}
+    assert fates(request, top(95), still) == [Fate.UNKNOWN, Fate.REJECTED]
+    assert fates(request, top(95), still, over=True) == [Fate.REJECTED, Fate.REJECTED]
+    assert fates(request, top(95), None, over=True) == [Fate.UNKNOWN, Fate.REJECTED]
+    assert fates(step("kraft.version"), top(95), {"kraft.version": 1}) == [Fate.REJECTED]
+
+
+def outcome(position: int, *given: Fate, late: tuple[str, ...] = ()) -> StepOutcome:
+    names = [f"f{i}" for i in range(len(given))]
+    levels = {
+        name: {Fate.APPLIED: 2, Fate.OVERTAKEN: 3}.get(fate, 1)
+        for name, fate in zip(names, given, strict=True)
+    }
+    codes = {n: 42 if f is Fate.REJECTED else 0 for n, f in zip(names, given, strict=True)}
+    unknown = {n for n, f in zip(names, given, strict=True) if f is Fate.UNKNOWN}
+    made = settle(
+        step(*names),
+        position,
+        told(**codes),
+        Seen(levels=levels, unknown=frozenset(unknown)),
+        over=True,
+    )
+    assert [o.fate for o in made.updates] == list(given)
+    return StepOutcome(position=position, updates=made.updates, late=late, asked=3)
+
+
+def concluded(*steps: StepOutcome, total: int = 2, before: int = 0, why: str = "") -> object:
+    reasons = (why,) if why else ()
+    return conclude(
+        cluster="c", plan="p", total=total, before=before, steps=steps, reasons=reasons
+    ).__class__
+
+
+DONE, NEXT = outcome(0, Fate.APPLIED), outcome(1, Fate.APPLIED)
+
+
+def test_a_plan_is_applied_only_when_all_of_it_is() -> None:
+    assert concluded(DONE, NEXT) is endings.Applied
+    assert concluded(NEXT, before=1) is endings.Applied
+    assert concluded(DONE) is endings.StoppedAfter
+    assert concluded(DONE, why="broker 3 is gone") is endings.StoppedAfter
+    assert concluded(DONE, outcome(1, Fate.APPLIED, late=("broker 3",))) is endings.StoppedAfter
+    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.REJECTED)) is endings.StoppedAfter
+    assert concluded(DONE, outcome(1, Fate.OVERTAKEN)) is endings.StoppedAfter
+
+
+def test_a_plan_is_rejected_only_when_nothing_was_written() -> None:
+    assert concluded(outcome(0, Fate.REJECTED)) is endings.Rejected
+    assert concluded(DONE, outcome(1, Fate.REJECTED)) is endings.StoppedAfter
+    assert concluded(outcome(1, Fate.REJECTED), before=1) is endings.StoppedAfter
+    assert concluded(outcome(0, Fate.APPLIED, Fate.REJECTED)) is endings.StoppedAfter
+    assert concluded(outcome(0, Fate.OVERTAKEN)) is endings.StoppedAfter
+
+
+def test_one_unknown_update_makes_the_plan_unknown() -> None:
+    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)) is endings.Unknown
+    assert endings.Unknown.exit_code == 4
+
+
+def test_a_plan_that_stopped_says_after_how_many_steps() -> None:
+    ended = conclude(
+        cluster="c", plan="p", total=4, before=1, steps=(NEXT, outcome(2, Fate.REJECTED))
+    )
+    assert isinstance(ended, endings.StoppedAfter)
+    assert (ended.count, ended.total) == (2, 4)

@@ -1,0 +1,280 @@
+"""Reading a plan back: only what this release would write is one, and no byte of it may change."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import featurelib.planfile
+from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.errors import PlanError
+from featurelib.night_plans import with_texts
+from featurelib.planfile import ForPeople, PlanFile, digest, read, write
+from tests.core.tampering import WAYS
+from tests.core.test_planfile import MEANING
+from tests.report.samples import CATALOGUE, judge_samples
+from tests.report.schema_check import faults as schema_faults
+
+CASES = int(os.environ.get("FEATURELIB_CASES", "2000"))
+SCHEMA = Path(featurelib.planfile.__file__).with_name("plan.schema.json")
+PEOPLE = ForPeople(name="payments", level_names={"f": {"1": "one"}}, warnings=("mind",))
+GROUP, STEP, UPDATE = MEANING.requirements.nodes[0], MEANING.steps[0], MEANING.steps[0].updates[0]
+Json = dict[str, Any]
+
+
+@cache
+def sample_plans() -> tuple[str, ...]:
+    """The nightly's plans of the samples, and one written by hand."""
+    table = with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE)
+    return (*(text for text in table["plan"].to_pylist() if text), write(MEANING, PEOPLE))
+
+
+def changed(change: Callable[[Json], object], *, sealed: bool = True) -> str:
+    """The plan with something else in it, and the digest of that if `sealed`."""
+    document: Json = json.loads(write(MEANING, PEOPLE))
+    change(document)
+    if sealed:
+        document["digest"] = digest(msgspec.convert(document["meaning"], Meaning))
+    return json.dumps(document)
+
+
+def refusal(text: str | bytes) -> str:
+    with pytest.raises(PlanError) as told:
+        read(text, "plan.json")
+    assert str(told.value).startswith("plan.json: ")
+    assert "featurelib plan" in str(told.value)
+    return str(told.value)
+
+
+def test_what_is_written_reads_back() -> None:
+    assert len(sample_plans()) == 9
+    for text in sample_plans():
+        plan = read(text, "x")
+        assert write(plan.meaning, plan.for_people) == text
+        assert read(text.encode(), "x") == plan
+
+
+def test_the_order_of_keys_and_whitespace_mean_nothing() -> None:
+    document = json.loads(write(MEANING))
+    backwards = json.dumps(dict(reversed(document.items())), indent=7)
+    assert read(backwards, "x").meaning == MEANING
+    assert read(json.dumps(document, ensure_ascii=True), "x").meaning == MEANING
+
+
+def test_no_byte_that_carries_meaning_can_be_another() -> None:
+    dice, same = random.Random(1), 0
+    for text in sample_plans():
+        raw, meaning = text.encode(), read(text, "x").meaning
+        for at in range(len(raw)):
+            for other in {raw[at] ^ 1 << dice.randrange(8), dice.randrange(256)} - {raw[at]}:
+                try:
+                    found = read(raw[:at] + bytes([other]) + raw[at + 1 :], "x").meaning
+                except PlanError:
+                    continue
+                same += 1
+                assert found == meaning, (at, other)
+    assert 0 < same < 1000  # blanks, and what is for people
+
+
+def test_nothing_tampered_with_is_accepted_unless_it_means_the_same() -> None:
+    dice, refused, ways = random.Random(2), 0, Counter[str]()
+    texts = [text.encode() for text in sample_plans()]
+    for case in range(CASES):
+        text, way = texts[case % len(texts)], WAYS[case // len(texts) % len(WAYS)]
+        other = way(text, dice)
+        ways[way.__name__] += 1
+        try:
+            assert read(other, "x").meaning == read(text, "x").meaning, (way.__name__, other)
+        except PlanError:
+            refused += 1
+    assert len(ways) == len(WAYS)
+    assert refused > 0.5 * CASES
+
+
+def swapped(key: str, value: object) -> Callable[[Json], object]:
+    return lambda plan: plan.__setitem__(key, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected JSON of a plan"),
+        ("null", 'a JSON object with "format": "featurelib.plan"'),
+        ("[]", "a JSON object"),
+        ('{"format": "featurelib.approval"}', "a JSON object"),
+        (b"\xff\xfe\x00", "expected JSON"),
+        ("[" * 100_000, "lists in lists"),
+        ('{"format": NaN}', "NaN, where a plan has whole numbers only"),
+        (changed(swapped("version", 2), sealed=False), "version 1, found 2. Use the featurelib"),
+        (changed(swapped("version", True), sealed=False), "version 1, found true"),
+        (changed(swapped("version", "1"), sealed=False), 'version 1, found "1"'),
+        (changed(swapped("digest", "sha256:0"), sealed=False), "was changed after it was made"),
+        (changed(swapped("digest", 1), sealed=False), "Expected `str`, got `int`"),
+        (changed(swapped("extra", 1)), "unknown field `extra`"),
+        (changed(lambda p: p["for_people"].update(extra=1)), "unknown field `extra`"),
+        (changed(lambda p: p["meaning"].update(extra=1)), 'meaning: a plan has no key "extra"'),
+        (
+            changed(lambda p: p["meaning"]["steps"][0]["updates"][0].update(unsafe=True)),
+            'meaning.steps[0].updates[0]: a plan has no key "unsafe"',
+        ),
+        (
+            changed(lambda p: p["meaning"]["requirements"].pop("nodes"), sealed=False),
+            "missing required field `nodes`",
+        ),
+        (
+            write(MEANING).replace('"timeout_ms": 60000', '"timeout_ms": 60000.0'),
+            "60000.0, where a plan has whole numbers only",
+        ),
+        (
+            write(MEANING).replace('"to_level": 2', '"to_level": 2, "to_level": 2'),
+            'the key "to_level" stands twice in one object',
+        ),
+        (
+            write(MEANING, PEOPLE).replace('"name"', '"name": "x", "name"'),
+            'the key "name" stands twice',
+        ),
+        (write(MEANING).replace('"c"', '"\\ud800"'), "surrogates not allowed"),
+        (write(MEANING).replace("60000", "9" * 5000), "Exceeds the limit"),
+    ],
+)
+def test_what_is_not_a_plan_is_refused(text: str | bytes, said: str) -> None:
+    assert said in refusal(text)
+
+
+def steps(*updates: Update, timeout_ms: int = 1, own: tuple[str, ...] = ("kraft-4.2",)) -> Meaning:
+    names = {update.feature for update in updates} | {"f", "g"}
+    group = replace(GROUP, ranges=dict.fromkeys(names, (0, 9)))
+    required = replace(MEANING.requirements, nodes=(group,))
+    return replace(
+        MEANING,
+        own_dialects=own,
+        requirements=required,
+        steps=(Step(updates=updates, timeout_ms=timeout_ms),),
+    )
+
+
+def required(**changes: Any) -> Meaning:
+    return replace(MEANING, requirements=replace(MEANING.requirements, **changes))
+
+
+KRAFT = Update(feature="kraft.version", from_level=0, to_level=1, upgrade_type="UPGRADE")
+SECOND = replace(UPDATE, feature="g", from_level=2, to_level=3)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "said"),
+    [
+        (replace(MEANING, cluster=" "), "cluster: expected a text"),
+        (replace(MEANING, intent=""), "intent: expected a text"),
+        (replace(MEANING, catalogue=""), "catalogue: expected a text"),
+        (replace(MEANING, dialect="kip"), "dialect: expected 'strict', found 'kip'"),
+        (replace(MEANING, own_dialects=("kraft-9",)), "own_dialects: expected some of zk-2.7,"),
+        (replace(MEANING, own_dialects=("kraft-4.2", "kraft-4.1")), "expected ascending values"),
+        (replace(MEANING, steps=()), "steps: expected one or more"),
+        (steps(UPDATE, timeout_ms=0), "steps[0].timeout_ms: expected 1 to 2147483647, found 0"),
+        (steps(UPDATE, timeout_ms=2**31), "steps[0].timeout_ms"),
+        (steps(), "steps[0].updates: expected one or more"),
+        (steps(UPDATE, UPDATE), "expected each feature once"),
+        (steps(UPDATE, KRAFT), "expected kraft.version in a request of its own"),
+        (steps(UPDATE, SECOND, own=("kraft-3.9",)), "expected one feature in a request"),
+        (steps(UPDATE, SECOND, own=("kraft-3.9", "kraft-4.2")), "expected one feature"),
+        (steps(UPDATE, SECOND, own=()), "expected one feature in a request"),
+        (steps(replace(UPDATE, feature="", from_level=0)), "feature: expected a name"),
+        (steps(replace(UPDATE, to_level=-1)), "to_level: expected 0 to 32767, found -1"),
+        (steps(replace(UPDATE, to_level=2**15)), "to_level: expected 0 to 32767"),
+        (steps(replace(UPDATE, from_level=0)), "from_level: expected 1, where it is by then"),
+        (steps(replace(UPDATE, to_level=1)), "to_level: expected another level than 1"),
+        (steps(replace(UPDATE, upgrade_type="DOWN")), "upgrade_type: expected UPGRADE, found"),
+        (steps(replace(UPDATE, upgrade_type="SAFE_DOWNGRADE")), "expected UPGRADE, found"),
+        (
+            steps(replace(UPDATE, to_level=0)),
+            "expected SAFE_DOWNGRADE or UNSAFE_DOWNGRADE, found 'UPGRADE'",
+        ),
+        (required(levels={"f": 1, "g": 0}), "requirements.levels: expected names with 1 to"),
+        (required(levels={"f": 1, "": 2}), "requirements.levels: expected names"),
+        (required(features_node_version=-1), "features_node_version: expected 0 to"),
+        (required(nodes=()), "requirements.nodes: expected one or more"),
+        (required(nodes=(replace(GROUP, brokers=()),)), "expected a broker or a controller"),
+        (required(nodes=(replace(GROUP, brokers=(2, 1)),)), "brokers: expected ascending"),
+        (required(nodes=(replace(GROUP, brokers=(1, 1)),)), "brokers: expected ascending"),
+        (required(nodes=(replace(GROUP, brokers=(-1,)),)), "expected ids from 0"),
+        (required(nodes=(replace(GROUP, ranges={"f": (2, 1)}),)), "ranges: expected a range"),
+        (required(nodes=(replace(GROUP, ranges={"g": (0, 1)}),)), "every planned feature, 'f'"),
+        (required(nodes=(GROUP, replace(GROUP, brokers=(2,)))), "in one group, found one in two"),
+        (required(nodes=(replace(GROUP, brokers=(3,)), GROUP)), "by their nodes' ids"),
+        (
+            required(nodes=(GROUP, replace(GROUP, brokers=(3,), ranges={"f": (0, 1)}))),
+            "the same features in every group",
+        ),
+    ],
+)
+def test_a_meaning_that_is_no_plan_is_refused_whoever_sealed_it(
+    meaning: Meaning, said: str
+) -> None:
+    assert said in refusal(write(meaning))
+
+
+def test_several_steps_go_on_where_the_one_before_ends() -> None:
+    second = replace(UPDATE, from_level=2, to_level=3)
+    good = replace(MEANING, steps=(STEP, replace(STEP, updates=(second,))))
+    assert read(write(good), "x").meaning == good
+    bad = replace(MEANING, steps=(STEP, replace(STEP, updates=(UPDATE,))))
+    assert "steps[1].updates[0].from_level: expected 2" in refusal(write(bad))
+
+
+def load_schema() -> Any:
+    return json.loads(SCHEMA.read_text(encoding="utf-8"))
+
+
+def test_plans_fit_the_schema() -> None:
+    schema = load_schema()
+    for text in sample_plans():
+        assert list(schema_faults(json.loads(text), schema, schema)) == []
+
+
+def test_the_schema_has_every_key_of_a_plan_and_no_other() -> None:
+    parts = {
+        "PlanFile": [field.name for field in msgspec.structs.fields(PlanFile)],
+        "ForPeople": [field.name for field in msgspec.structs.fields(ForPeople)],
+        **{
+            kind.__name__: [field.name for field in fields(kind)]
+            for kind in (Meaning, Step, Update, Requirements, Group)
+        },
+    }
+    shipped = load_schema()["$defs"]
+    assert {name: list(part["properties"]) for name, part in shipped.items()} == parts
+    assert not any(part["additionalProperties"] for part in shipped.values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        swapped("version", 2),
+        swapped("format", "x"),
+        swapped("extra", 1),
+        lambda p: p.pop("digest"),
+        lambda p: p["meaning"].pop("cluster"),
+        lambda p: p["meaning"].update(dialect="kip"),
+        lambda p: p["meaning"]["steps"].clear(),
+        lambda p: p["meaning"]["steps"][0].update(timeout_ms=0),
+        lambda p: p["meaning"]["steps"][0]["updates"][0].update(to_level=2**15),
+        lambda p: p["meaning"]["steps"][0]["updates"][0].update(upgrade_type="UP"),
+        lambda p: p["meaning"]["requirements"]["levels"].update(f=0),
+        lambda p: p["meaning"]["requirements"]["nodes"][0]["ranges"].update(f=[1]),
+        lambda p: p["meaning"]["requirements"]["nodes"][0]["brokers"].append(-1),
+    ],
+)
+def test_what_is_no_plan_does_not_fit_the_schema(change: Callable[[Json], object]) -> None:
+    schema = load_schema()
+    document = json.loads(changed(change, sealed=False))
+    assert list(schema_faults(document, schema, schema))

@@ -1,0 +1,270 @@
+"""What the audit says before anyone approves: the way back, and who may join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+
+from featurelib.catalogue import with_overlay
+from featurelib.core.audit import Judged
+from featurelib.core.cluster_of import PlainClusters
+from featurelib.core.columns import Bool
+from featurelib.core.dialect import generation_of, load
+from featurelib.core.evidence import Evidence, read
+from featurelib.core.fitting import fits
+from featurelib.core.floors import downgrade_floor, footing_of, point_of_no_return
+from featurelib.core.joiners import Joiners
+from featurelib.core.way_back import ways_back
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
+from tests.core.made_up import CATALOGUE
+from tests.core.oracle import CONTROLLER, Cluster, Node
+from tests.core.random_clusters import ELR, GROUP, RELEASES, SHARE, clusters
+from tests.core.test_samples import HOUR, NAMES, read_samples
+
+TABLES = CATALOGUE.tables
+ALL = ["3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
+
+
+def kraft(release: str, stored: dict[str, int], *others: str, name: str = "k") -> Cluster:
+    """One process of each release, the first of them the controller; all fresh."""
+    nodes = [
+        Node(node_id=i, ranges=RELEASES[one], levels=stored, epoch=900)
+        for i, one in enumerate((release, *others), start=1)
+    ]
+    leader = Node(node_id=1, role=CONTROLLER, ranges=RELEASES[release])
+    return Cluster(name=name, nodes=(*nodes, leader), voters=(1,), stored=stored)
+
+
+def ready(judged: Judged, feature: str = METADATA_VERSION) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = judged.readiness.to_pylist()
+    [row] = [row for row in rows if row["feature"] == feature]
+    assert row["verdict"] == "READY"
+    return row
+
+
+def back(*some: Cluster, feature: str = METADATA_VERSION) -> tuple[int | None, int | None]:
+    row = ready(judge_clusters(*some), feature)
+    return row["downgrade_floor"], row["point_of_no_return"]
+
+
+def plan(*some: Cluster) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = judge_clusters(*some).plans.to_pylist()
+    return rows[0]
+
+
+def test_the_floor_is_the_last_level_before_metadata_would_be_lost() -> None:
+    """4.1 loses nothing from 25 down to 23 and nothing on the way to 27; from 22 it cannot go
+    back."""
+    assert back(kraft("4.1", {METADATA_VERSION: 25})) == (23, None)
+    assert back(kraft("4.1", {METADATA_VERSION: 7})) == (7, 8)
+
+
+def test_what_depends_on_metadata_version_holds_its_floor_up() -> None:
+    free = {METADATA_VERSION: 25, ELR: 0}
+    assert (
+        back(kraft("4.1", {METADATA_VERSION: 25, ELR: 1})) == back(kraft("4.1", free)) == (23, None)
+    )
+    text = """
+        [[feature_level]]
+        feature = "group.version"
+        level = 1
+        default_from = "4.0-IV2"
+        dependency = "metadata.version=24"
+        stable_since = "4.0"
+        irreversible = false
+        source = "made up"
+    """
+    evidence = seen(kraft("4.1", {METADATA_VERSION: 25, GROUP: 1}))
+    found = asked(evidence, METADATA_VERSION, 27, ("kraft-4.1", "4.1"), overlay=text)
+    assert found == (24, -1)
+
+
+def test_a_node_that_no_longer_knows_a_level_holds_the_floor_up() -> None:
+    wide = {METADATA_VERSION: (24, 27)}
+    nodes = kraft("4.1", {METADATA_VERSION: 25}).nodes
+    narrow = Node(
+        node_id=3, ranges=RELEASES["4.1"] | wide, levels={METADATA_VERSION: 25}, epoch=900
+    )
+    cluster = replace(kraft("4.1", {METADATA_VERSION: 25}), nodes=(*nodes, narrow))
+    assert back(cluster) == (24, None)
+
+
+def seen(*some: Cluster) -> Evidence:
+    rows = snapshot({cluster.name: lines_of(cluster) for cluster in some})
+    return read(rows, conditions(some), absent_metadata=1)
+
+
+def asked(
+    evidence: Evidence, feature: str, target: int, *spoken: tuple[str, str], overlay: str = ""
+) -> tuple[int, int]:
+    """The way back of one feature of the first cluster, where these dialects may be spoken."""
+    catalogue = with_overlay(CATALOGUE, overlay, "overlay")
+    questions = evidence.questions
+    at = (questions.feature == questions.names.index(feature)) & (questions.cluster == 0)
+    everyone: Bool = np.ones(len(evidence.clusters), dtype=bool)
+    found = ways_back(
+        evidence,
+        at,
+        np.where(at, target, questions.current),
+        dict.fromkeys(spoken, everyone),
+        catalogue,
+    )
+    [here] = np.flatnonzero(at).tolist()
+    assert set(found.floor[~at].tolist()) | set(found.no_return[~at].tolist()) <= {-1}
+    return int(found.floor[here]), int(found.no_return[here])
+
+
+def test_where_several_releases_may_answer_the_worst_counts() -> None:
+    """To 3.8 the level 21 is one that changed metadata, to 3.9 it is not."""
+    evidence = seen(kraft("3.9", {METADATA_VERSION: 20}))
+    old, new = ("kraft-3.8", "3.8"), ("kraft-3.9", "3.9")
+    assert asked(evidence, METADATA_VERSION, 21, old) == (17, 21)
+    assert asked(evidence, METADATA_VERSION, 21, new) == (17, -1)
+    assert asked(evidence, METADATA_VERSION, 21, old, new) == (17, 21)
+    assert asked(evidence, METADATA_VERSION, 21, new, old) == (17, 21)
+    above = seen(kraft("3.9", {METADATA_VERSION: 21}))
+    assert asked(above, METADATA_VERSION, 21, old) == (21, -1)
+    assert asked(above, METADATA_VERSION, 21, new) == (17, -1)
+    assert asked(above, METADATA_VERSION, 21, old, new) == (21, -1)
+    assert asked(above, METADATA_VERSION, 21, new, old) == (21, -1)
+
+
+def test_of_several_points_of_no_return_the_first_counts() -> None:
+    """3.7 calls 20 lossy, 3.8 only 21."""
+    evidence = seen(kraft("3.9", {METADATA_VERSION: 19}))
+    old, new = ("kraft-3.7", "3.7"), ("kraft-3.8", "3.8")
+    assert asked(evidence, METADATA_VERSION, 21, old) == (17, 20)
+    assert asked(evidence, METADATA_VERSION, 21, new) == (17, 21)
+    assert asked(evidence, METADATA_VERSION, 21, old, new) == (17, 20)
+    assert asked(evidence, METADATA_VERSION, 21, new, old) == (17, 20)
+
+
+def test_of_several_irreversible_levels_the_nearest_counts() -> None:
+    text = "".join(
+        f"""
+        [[feature_level]]
+        feature = "share.version"
+        level = {level}
+        default_from = "{default}"
+        dependency = ""
+        stable_since = "4.1"
+        irreversible = true
+        source = "made up"
+        """
+        for level, default in ((1, "4.2-IV0"), (2, "4.4-IV0"))
+    )
+    levels = {METADATA_VERSION: 33}
+    none, both = (seen(kraft("4.4", levels | {SHARE: at})) for at in (0, 2))
+    assert asked(none, SHARE, 2, overlay=text) == (0, 1)
+    assert asked(both, SHARE, 2, overlay=text) == (2, -1)
+
+
+def test_other_features_go_back_to_nothing_but_what_is_irreversible_stays() -> None:
+    evidence = seen(kraft("4.2", {METADATA_VERSION: 29, GROUP: 1}))
+    assert asked(evidence, SHARE, 1) == (0, -1)
+    assert asked(evidence, KRAFT_VERSION, 1) == (0, 1)
+    moved = seen(kraft("4.2", {METADATA_VERSION: 29, KRAFT_VERSION: 1}))
+    assert asked(moved, KRAFT_VERSION, 1) == (1, -1)
+
+
+def test_nobody_can_tell_for_what_no_catalogue_knows_or_without_a_dialect() -> None:
+    made_up = replace(kraft("4.2", {METADATA_VERSION: 25}), name="k")
+    nodes = tuple(replace(n, ranges={**n.ranges, "f": (1, 5)}) for n in made_up.nodes)
+    evidence = seen(replace(made_up, nodes=nodes))
+    assert asked(evidence, "f", 5, ("kraft-4.2", "4.2")) == (-1, -1)
+    assert asked(evidence, METADATA_VERSION, 29) == (-1, -1)
+    assert asked(evidence, METADATA_VERSION, 29, ("zk-3.3", "3.9")) == (-1, -1)
+
+
+def test_only_ready_rows_have_a_way_back() -> None:
+    judged = judge_clusters(kraft("4.2", {METADATA_VERSION: 25}, "3.9"))
+    for row in judged.readiness.to_pylist():
+        if row["verdict"] != "READY":
+            assert (row["downgrade_floor"], row["point_of_no_return"]) == (None, None)
+        else:
+            assert row["downgrade_floor"] is not None
+
+
+def test_who_may_join_is_said_as_it_is_and_as_it_will_be() -> None:
+    row = plan(kraft("4.2", {METADATA_VERSION: 7}))
+    assert (row["may_join"], row["may_join_after"]) == (ALL, ["4.2", "4.3", "4.4"])
+    done = {METADATA_VERSION: 29, "transaction.version": 2, GROUP: 1, ELR: 1, SHARE: 1,
+            "streams.version": 1}  # fmt: skip
+    row = plan(kraft("4.2", done))
+    assert (row["may_join"], row["may_join_after"]) == (["4.2", "4.3", "4.4"], None)
+
+
+def test_a_cluster_that_says_nothing_of_metadata_version_takes_who_knows_the_first() -> None:
+    assert plan(kraft("3.6", {}))["may_join"] == ALL[:7]
+
+
+def test_nobody_may_join_what_no_release_knows() -> None:
+    cluster = kraft("4.2", {METADATA_VERSION: 29, "f": 2})
+    nodes = tuple(replace(n, ranges={**n.ranges, "f": (1, 5)}) for n in cluster.nodes)
+    assert plan(replace(cluster, nodes=nodes))["may_join"] == []
+
+
+def test_who_may_join_is_not_known_where_a_level_is_not() -> None:
+    """In ZooKeeper mode no release of the catalogue can join."""
+    levels = {METADATA_VERSION: 25}
+    split = replace(kraft("4.1", levels), registry="fenced")
+    other = replace(split.nodes[0], node_id=9, levels={METADATA_VERSION: 24})
+    assert plan(replace(split, nodes=(*split.nodes, other)))["may_join"] is None
+    assert plan(split)["may_join"] == ALL[7:]
+    broker = Node(node_id=1, ranges={"f": (1, 3)}, epoch=5)
+    zookeeper = Cluster(name="z", zookeeper=True, nodes=(broker,), stored={"f": 1})
+    row = plan(zookeeper)
+    assert (row["may_join"], row["may_join_after"], len(row["steps"])) == (None, None, 1)
+
+
+def expected(plain: PlainClusters, position: int, target: int) -> tuple[int | None, int | None]:
+    """The worst of all releases that may run there, each cluster and release alone."""
+    floors, points = [], []
+    for release in plain.releases(position):
+        cluster = replace(plain.cluster(position), release=release)
+        where, can = footing_of([cluster], CATALOGUE), load(generation_of(release, "kraft")).can
+        floors.append(int(downgrade_floor(TABLES, where, can)[0]))
+        points.append(
+            int(point_of_no_return(TABLES, where, np.array([target], dtype=np.int32), can)[0])
+        )
+    known = [point for point in points if point >= 0]
+    return (max(floors) if max(floors, default=-1) >= 0 else None), min(known, default=None)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(clusters())
+def test_a_fleet_is_told_what_each_cluster_alone_would_be(some: list[Cluster]) -> None:
+    judged = judge_clusters(*some)
+    assert judged.evidence is not None
+    plain = PlainClusters(judged.evidence, [""] * len(some), CATALOGUE)
+    names = [described.name for described in some]
+    for row in judged.readiness.to_pylist():
+        position = names.index(row["cluster"])
+        if row["verdict"] == "READY" and row["feature"] == METADATA_VERSION:
+            found = row["downgrade_floor"], row["point_of_no_return"]
+            assert found == expected(plain, position, row["target"])
+    for position, row in enumerate(judged.plans.to_pylist()):
+        if row["may_join"] is not None:
+            now = {n: v for n, (_, v) in plain.cluster(position).finalized.items()}
+            now = {METADATA_VERSION: 1} | now
+            assert row["may_join"] == [fit.release for fit in fits(now, CATALOGUE) if fit.joins]
+            after = now | {step["feature"]: step["to_level"] for step in row["steps"]}
+            wanted = [fit.release for fit in fits(after, CATALOGUE) if fit.joins]
+            assert row["may_join_after"] == (wanted if row["steps"] else None)
+
+
+def test_the_samples_show_both() -> None:
+    batch = read_samples()
+    newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
+    assert newest > HOUR
+    evidence = read(batch, conditions([]), absent_metadata=1)
+    rows = Joiners(evidence, CATALOGUE).rows(evidence.questions.current).to_pylist()
+    said = {NAMES[name]: who for name, who in zip(evidence.clusters, rows, strict=True)}
+    assert said["k43-unstable"] == ["4.3", "4.4"]
+    assert said["ghost-broker"] == ALL[7:]
+    assert said["zk-392-many"] is None

@@ -1,0 +1,250 @@
+"""Outputs of tools become landing lines that prove what the outputs proved, and hold no more."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from featurelib.catalogue import load
+from featurelib.errors import LandingError
+from featurelib.landing import Landing, log_items, read
+from featurelib.landing.metadata_log import left_out, parse_line
+from featurelib.snapshot import fold_lines
+from featurelib.snapshot.state import State, freeze
+from featurelib.tool_outputs import Source, convert
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+AT = 1_795_000_000_000_000
+HEAD = ["Dumping logs/00000000000000000000.log", "Log starting offset: 0"]
+
+
+def source(**keys: object) -> Source:
+    return Source(where="dump.txt", cluster_id="c", observed_at=AT, **keys)  # type: ignore[arg-type]
+
+
+def converted(kind: str, lines: Iterable[str], **keys: object) -> list[bytes]:
+    return list(convert(kind, [f"{line}\n".encode() for line in lines], source(**keys)))
+
+
+def said(raw: Iterable[bytes]) -> list[dict[str, object]]:
+    lines = list(raw)
+    assert all(isinstance(read(line), Landing) for line in lines)
+    return [json.loads(line) for line in lines]
+
+
+def dumps() -> dict[str, list[str]]:
+    """Every recorded dump, by capture and time; a number that is missing is an empty line."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(SAMPLES.glob("*/landing.jsonl")):
+        for raw in path.read_bytes().splitlines():
+            line = json.loads(raw)
+            if line["kind"] == "metadata_log":
+                texts = found.setdefault(f"{path.parent.name} {line['observed_at']}", [])
+                texts += [""] * (line["line_number"] - 1 - len(texts))
+                texts.append(line["line"])
+    return found
+
+
+DUMPS = dumps()
+
+
+def without_lines(raw: Iterable[bytes]) -> State:
+    """The state that lines fold to; landing lines are named by their number in the dump."""
+    landings = [(read(line), json.loads(line)["line_number"]) for line in raw]
+    return fold_lines([(one, n) for one, n in landings if isinstance(one, Landing)], load())
+
+
+def whole(texts: Iterable[str]) -> list[bytes]:
+    out = source()
+    return [
+        out.write("metadata_log", {"line_number": number, "line": text}, number)
+        for number, text in enumerate(texts, start=1)
+    ]
+
+
+@pytest.mark.parametrize("name", DUMPS)
+def test_what_is_kept_of_a_recorded_log_folds_to_what_the_whole_log_does(name: str) -> None:
+    texts = DUMPS[name]
+    kept = converted("metadata_log", texts)
+    assert freeze(without_lines(kept)) == freeze(without_lines(whole(texts)))
+    assert without_lines(kept).log.end > 0
+    kinds = {"NO_OP_RECORD", "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD"}
+    assert not [line for line in kept if any(kind.encode() in line for kind in kinds)]
+    assert len(kept) < len(texts)
+
+
+def skipped(text: str) -> str:
+    """A record as the tool shows it with --skip-record-metadata."""
+    at = text.find(" payload: ")
+    return text[at:] if text.startswith("| offset: ") and at >= 0 else text
+
+
+CHANGES: dict[str, Callable[[list[str], random.Random], list[str]]] = {
+    "a line is lost": lambda texts, chance: _without(texts, chance.randrange(len(texts))),
+    "a line is cut": lambda texts, chance: _cut(texts, chance.randrange(len(texts))),
+    "two are swapped": lambda texts, chance: _swap(texts, chance.randrange(len(texts) - 1)),
+    "a record comes again": lambda texts, chance: _again(texts, chance.randrange(len(texts))),
+    "without record metadata": lambda texts, chance: [skipped(text) for text in texts],
+}
+
+
+def _without(texts: list[str], at: int) -> list[str]:
+    return [*texts[:at], *texts[at + 1 :]]
+
+
+def _cut(texts: list[str], at: int) -> list[str]:
+    return [*texts[:at], texts[at][: len(texts[at]) // 2], *texts[at + 1 :]]
+
+
+def _swap(texts: list[str], at: int) -> list[str]:
+    return [*texts[:at], texts[at + 1], texts[at], *texts[at + 2 :]]
+
+
+def _again(texts: list[str], at: int) -> list[str]:
+    return [*texts[: at + 1], *texts[max(at - 3, 0) :]]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_damaged_log_proves_as_little_after_lines_were_left_out(change: str) -> None:
+    chance = random.Random(7)
+    for name, texts in DUMPS.items():
+        for _ in range(6):
+            damaged = CHANGES[change](texts, chance)
+            kept = converted("metadata_log", damaged)
+            assert freeze(without_lines(kept)) == freeze(without_lines(whole(damaged))), name
+
+
+def test_a_line_that_is_lost_after_others_were_left_out_ends_what_the_log_proves() -> None:
+    kept = converted("metadata_log", DUMPS[next(iter(DUMPS))])
+    ends = {without_lines(_without(kept, at)).log.end for at in range(len(kept))}  # type: ignore[arg-type]
+    assert min(ends) < without_lines(kept).log.end
+
+
+def record(offset: int, kind: str, data: str = "{}") -> str:
+    return f'| offset: {offset} keySize: 4 payload: {{"type":"{kind}","version":0,"data":{data}}}'
+
+
+def test_credentials_and_topics_of_a_log_do_not_land() -> None:
+    secret = '{"name":"alice","salt":"c2FsdA==","storedKey":"a2V5"}'
+    kept = converted(
+        "metadata_log",
+        [
+            *HEAD,
+            record(0, "USER_SCRAM_CREDENTIAL_RECORD", secret),
+            record(1, "TOPIC_RECORD", '{"name":"payments-internal"}'),
+            record(2, "FEATURE_LEVEL_RECORD", '{"name":"metadata.version","featureLevel":7}'),
+            record(3, "NO_OP_RECORD"),
+        ],
+    )
+    texts = [line["line"] for line in said(kept)]
+    assert texts[2] == "featurelib: left out 2 lines, offsets 0 to 1."
+    assert texts[-1] == "featurelib: left out 1 line, offset 3."
+    assert [line["line_number"] for line in said(kept)] == [1, 2, 3, 5, 6]
+    assert b"c2FsdA" not in b"".join(kept)
+    assert b"payments-internal" not in b"".join(kept)
+    assert without_lines(kept).log.end == 4
+
+
+def test_a_record_in_a_batch_it_cannot_be_of_lands_without_its_data() -> None:
+    batch = "baseOffset: 0 lastOffset: 0 count: 1 isControl: true isvalid: true"
+    secret = record(0, "USER_SCRAM_CREDENTIAL_RECORD", '{"storedKey":"a2V5"}')
+    level = record(1, "FEATURE_LEVEL_RECORD", '{"name":"f","featureLevel":7}')
+    kept = converted("metadata_log", [*HEAD, batch, secret, level])
+    assert b"a2V5" not in b"".join(kept)
+    assert freeze(without_lines(kept)) == freeze(
+        without_lines(whole([*HEAD, batch, secret, level]))
+    )
+
+
+def test_a_hole_between_records_that_are_left_out_stays_one() -> None:
+    texts = [*HEAD, record(0, "NO_OP_RECORD"), record(5, "NO_OP_RECORD")]
+    level = '{"name":"metadata.version","featureLevel":7}'
+    kept = converted("metadata_log", [*texts, record(6, "FEATURE_LEVEL_RECORD", level)])
+    assert without_lines(kept).log.end == 1
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        log_items.LeftOut(1, None, None),
+        log_items.LeftOut(3, None, None),
+        log_items.LeftOut(1, 7, 7),
+        log_items.LeftOut(40, 7, 30),
+    ],
+)
+def test_a_line_of_ours_reads_back_as_what_it_says(item: log_items.LeftOut) -> None:
+    assert parse_line(left_out(item)) == item
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "featurelib: left out 0 lines.",
+        "featurelib: left out 2 lines, offsets 1 to 3.",  # more records than lines
+        "featurelib: left out 9 lines, offsets 5 to 3.",
+        "featurelib: left out 9 lines, offsets 5 to 1",  # cut
+        "featurelib: left out 9 lines",
+        "featurelib: left out 9 lines, offsets 5 to ",
+        "featurelib: left out",
+    ],
+)
+def test_a_line_of_ours_that_cannot_be_believed_is_damage(text: str) -> None:
+    found = parse_line(text)
+    assert isinstance(found, log_items.Record)
+    assert isinstance(found.body, log_items.Undecodable)
+
+
+FEATURE = (
+    "Feature: metadata.version\tSupportedMinVersion: 3.0-IV1\tSupportedMaxVersion: 3.7-IV4\t"
+    "FinalizedVersionLevel: 3.5-IV2\tEpoch: 12"
+)
+
+
+def test_output_of_the_features_tool_keeps_its_lines_and_numbers() -> None:
+    lines = said(converted("features_describe", ["", FEATURE, "[warning] x"]))
+    assert [(line["line_number"], line["line"]) for line in lines] == [
+        (2, FEATURE),
+        (3, "[warning] x"),
+    ]
+    assert {line["observed_at"] for line in lines} == {"2026-11-18T11:06:40.000000Z"}
+
+
+def test_answers_kept_as_json_get_their_envelope() -> None:
+    answer = {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4}
+    silent = json.dumps(answer | {"error": "refused"})
+    timed = json.dumps(answer | {"error": "refused", "observed_at": "2026-01-01T00:00:00Z"})
+    lines = said(converted("api_versions", [silent, "", timed]))
+    assert [line["cluster_id"] for line in lines] == ["c", "c"]
+    assert lines[1]["observed_at"] == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "words"),
+    [
+        ("metadata_log", [], "dump.txt: expected the output of a tool, found an empty file."),
+        ("metadata_log", ["hello"], "dump.txt: expected records, as kafka-dump-log.sh"),
+        ("metadata_log", [*HEAD, "| offset: 1 keySize: 4"], "found 1 that cannot be read"),
+        ("features_describe", ["hello"], "dump.txt: expected lines 'Feature: …'"),
+        ("api_versions", ["hello"], "dump.txt:1: expected one JSON object, found hello."),
+        ("api_versions", ["", '{"node_id": 1}'], "dump.txt:2: role is missing"),
+        ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind: expected api_versions"),
+        ("api_versions", ['{"cluster_id": "d"}'], "dump.txt:1: cluster_id: expected c, found"),
+        ("api_version", ["x"], "dump.txt: --kind api_version: expected one of api_versions"),
+    ],
+)
+def test_a_file_that_is_something_else_is_told(kind: str, lines: list[str], words: str) -> None:
+    with pytest.raises(LandingError) as told:
+        converted(kind, lines)
+    assert words in str(told.value)
+    assert str(told.value).endswith("Nothing was written.")
+
+
+def test_a_byte_that_is_no_text_is_told_with_its_line() -> None:
+    with pytest.raises(
+        LandingError, match=r"dump.txt:2: expected UTF-8 text, found byte 0xff at 3"
+    ):
+        list(convert("metadata_log", [b"a\n", b"ab\xff\n"], source()))

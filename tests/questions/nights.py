@@ -1,0 +1,156 @@
+"""Nights of the samples as Delta tables, written without Spark from what the core judges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import Judged, judge
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions
+from featurelib.landing import Landing, read
+from featurelib.questions.terms import Terms
+from featurelib.sight import Sight, see
+from featurelib.snapshot import begin
+from featurelib.snapshot.history import History
+from featurelib.tables import Table
+from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables.gold import (
+    AUDIT_RUN,
+    FEATURE_READINESS,
+    FINDINGS,
+    INCOMPATIBLE_BROKERS,
+    UPGRADE_PLANS,
+)
+from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from tests.report.samples import HOURS_72, SAMPLES, read_samples
+
+CATALOGUE = load_catalogue()
+RUN = 20261121080000
+TERMS = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
+PARTS = {
+    "findings": FINDINGS,
+    "incompatible": INCOMPATIBLE_BROKERS,
+    "readiness": FEATURE_READINESS,
+    "plans": UPGRADE_PLANS,
+}
+
+
+def lines_of(name: str) -> list[bytes]:
+    return (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
+
+
+@cache
+def sight(name: str) -> Sight:
+    """A sample as of its newest line."""
+    return see(lines_of(name), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+
+
+def append(root: Path, table: Table, rows: pa.Table, mode: str = "append") -> None:
+    """Add rows, as the nightly's store does, the table's own version property included."""
+    path, is_new = root / table.path, not (root / table.path).exists()
+    write_deltalake(str(path), rows.select(table.schema.names).cast(table.schema), mode=mode)
+    if is_new:  # deltalake writes no property that it does not know
+        log = path / "_delta_log" / f"{0:020}.json"
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for action in actions:
+            if "metaData" in action:
+                action["metaData"]["configuration"]["featurelib.tableVersion"] = str(table.version)
+        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def with_run(rows: pa.Table, run: int) -> pa.Table:
+    return rows.add_column(0, "run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows))
+
+
+def write_night(
+    root: Path, run: int, batch: pa.RecordBatch, judged: Judged | None = None, **about: Any
+) -> None:
+    """The gold tables and the snapshots of one night; `about` are columns of its audit_run."""
+    if judged is None:
+        newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
+        conditions = Conditions(as_of=newest, max_age=HOURS_72)
+        judged = judge(batch, conditions, CATALOGUE, load_dialect("strict"))
+    for part, table in PARTS.items():
+        append(root, table, with_run(getattr(judged, part), run))
+    rows = with_run(pa.Table.from_batches([batch]), run)
+    changes = CLUSTER_SNAPSHOT.schema.field("changes")
+    rows = rows.append_column(changes, pa.nulls(rows.num_rows, changes.type))
+    append(root, CLUSTER_SNAPSHOT, rows, mode="overwrite")
+    log = root / CLUSTER_SNAPSHOT.path / "_delta_log"
+    night = {
+        "run": run,
+        "as_of": datetime.fromtimestamp(read_samples().newest / 1e6, UTC),
+        "catalogue": CATALOGUE.label,
+        "dialect": "strict",
+        "inputs": [
+            {"table": "silver.cluster_snapshot", "version": len(list(log.glob("*.json"))) - 1}
+        ],
+    }
+    append(root, AUDIT_RUN, pa.Table.from_pylist([night | about], schema=AUDIT_RUN.schema))
+
+
+def write_histories(root: Path, run: int, names: Iterable[str] = NAMES) -> None:
+    """Bronze's lines and both histories of silver, as ingest and refine make them."""
+    histories = {finalized: History(finalized, CATALOGUE) for finalized in (False, True)}
+    learned: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    bronze = []
+    for name in names:
+        fold, cluster = begin(None, CATALOGUE), ""
+        for number, raw in enumerate(lines_of(name), start=1):
+            landing, line_id = read(raw), read_samples_id(raw)
+            assert isinstance(landing, Landing)
+            cluster = landing.cluster
+            fold.add(landing, line_id)
+            for history in histories.values():
+                history.add(run, landing, line_id)
+            at = landing.observed_at
+            bronze.append((line_id, f"samples/{name}/landing.jsonl", number, cluster, at, raw))
+        for change in fold.close_run():
+            common = {"run": run, "cluster": cluster, "observed_at": change.at}
+            common |= {"line_id": change.line, "witness": "metadata_log", "epoch": change.offset}
+            if change.level is not None:
+                feature, level = change.level
+                said = {"node_id": None, "feature": feature, "min_level": level, "level": level}
+                learned[True].append(common | said)
+            else:
+                assert change.node is not None
+                for feature, low, high in change.ranges or ((None, None, None),):
+                    said = {"feature": feature, "min_version": low, "max_version": high}
+                    learned[False].append(common | {"node_id": change.node[1]} | said)
+    for finalized, table in ((False, NODE_ADVERTISEMENT), (True, FINALIZED_FEATURES)):
+        of_log = pa.Table.from_pylist(learned[finalized], schema=table.schema)
+        rows = pa.concat_tables([pa.Table.from_batches([histories[finalized].take()]), of_log])
+        append(root, table, rows)
+    columns = list(zip(*bronze, strict=True))
+    names_ = ("line_id", "source_file", "line_number", "cluster", "observed_at", "raw")
+    arrays = {
+        name: pa.array(values, LANDING_LINE.schema.field(name).type)
+        for name, values in zip(names_, columns, strict=True)
+    }
+    rows = {
+        field.name: arrays.get(field.name, pa.nulls(len(bronze), field.type))
+        for field in LANDING_LINE.schema
+    }
+    append(root, LANDING_LINE, pa.table(rows))
+
+
+def read_samples_id(raw: bytes) -> int:
+    import hashlib
+
+    return int.from_bytes(hashlib.sha256(raw).digest()[:8], "big", signed=True)
+
+
+def without(batch: pa.RecordBatch, ids: Sequence[str]) -> pa.RecordBatch:
+    """The rows of other clusters."""
+    return batch.filter(pc.invert(pc.is_in(batch.column("cluster"), pa.array(ids, pa.string()))))

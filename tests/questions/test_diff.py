@@ -1,0 +1,153 @@
+"""Two nights against each other: new, resolved, unchanged, incomparable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from featurelib.errors import ConfigError
+from featurelib.feature import Severity
+from featurelib.lake import Lake
+from featurelib.questions.diff import Diff, State, Why, diff
+from tests.questions.nights import write_night
+from tests.report.samples import read_samples
+from tests.report.tables import finding, judged, plan
+
+ONE, TWO = 20261120080000, 20261121080000
+Row = dict[str, Any]
+
+
+def nights(
+    root: Path,
+    before: tuple[list[Row], list[Row]],
+    after: tuple[list[Row], list[Row]],
+    readiness: tuple[list[Row], list[Row]] = ([], []),
+    **about: Any,
+) -> Diff:
+    """Two nights of (plans, findings) each; `about` are columns of the second one's audit_run."""
+    batch: pa.RecordBatch = read_samples().batch.slice(0, 1)
+    write_night(root, ONE, batch, judged(*before, readiness=readiness[0]))
+    write_night(root, TWO, batch, judged(*after, readiness=readiness[1]), **about)
+    return diff(Lake(str(root)), ONE, TWO)
+
+
+def row(cluster: str, feature: str, verdict: str) -> Row:
+    return {"cluster": cluster, "feature": feature, "verdict": verdict}
+
+
+def ghost(cluster: str, node: int) -> Row:
+    return finding(cluster, "ghost_broker", "warning", role="broker", node_id=node)
+
+
+def blocker(cluster: str, node: int, feature: str = "f", **more: Any) -> Row:
+    return finding(
+        cluster, "unsupported_by_node", "blocker", role="broker", node_id=node, feature=feature,
+        level=2, **more,
+    )  # fmt: skip
+
+
+def test_what_is_new_resolved_and_unchanged_is_told_by_cluster(tmp_path: Path) -> None:
+    found = nights(
+        tmp_path,
+        ([plan("a", "BLOCKED"), plan("b", "READY")], [ghost("a", 1), blocker("a", 1)]),
+        ([plan("a", "BLOCKED"), plan("b", "READY")], [blocker("a", 1), blocker("a", 2)]),
+    )
+    [one] = found.clusters
+    assert (one.cluster, one.before, one.after, one.unchanged) == ("a", "BLOCKED", "BLOCKED", 1)
+    assert [(r["code"], r["node_id"]) for r in one.new] == [("unsupported_by_node", 2)]
+    assert [(r["code"], r["node_id"]) for r in one.resolved] == [("ghost_broker", 1)]
+    assert found.counts == {
+        State.NEW: 1, State.RESOLVED: 1, State.UNCHANGED: 1, State.INCOMPARABLE: 0,
+    }  # fmt: skip
+    assert found.same == 1
+
+
+def test_a_finding_about_another_level_or_time_is_the_same_finding(tmp_path: Path) -> None:
+    other = blocker("a", 1) | {"level": 3, "min_version": 1, "max_version": 2}
+    found = nights(
+        tmp_path,
+        ([plan("a", "BLOCKED")], [blocker("a", 1)]),
+        ([plan("a", "BLOCKED")], [other]),
+    )
+    assert (found.clusters, found.counts[State.UNCHANGED]) == ((), 1)
+
+
+def test_a_cluster_judged_in_one_night_only_is_incomparable(tmp_path: Path) -> None:
+    found = nights(
+        tmp_path,
+        ([plan("a", "BLOCKED"), plan("b", "READY")], [blocker("a", 1)]),
+        ([plan("b", "READY"), plan("c", "READY")], [ghost("c", 1)]),
+    )
+    why = {one.cluster: [reason for _, reason in one.incomparable] for one in found.clusters}
+    assert why == {"a": [Why.NOT_JUDGED], "c": [Why.NOT_JUDGED]}
+    assert [(one.before, one.after) for one in found.clusters] == [
+        ("BLOCKED", None),
+        (None, "READY"),
+    ]
+
+
+def test_silence_over_unknown_evidence_resolves_nothing(tmp_path: Path) -> None:
+    """The feature's own verdict counts; what is wrong with the evidence itself is comparable."""
+    silent = finding("a", "node_not_answering", "unknown", role="broker", node_id=1)
+    found = nights(
+        tmp_path,
+        ([plan("a", "BLOCKED")], [blocker("a", 1), blocker("a", 1, "g"), ghost("a", 2)]),
+        ([plan("a", "UNKNOWN")], [silent]),
+        ([], [row("a", "f", "UNKNOWN"), row("a", "g", "UP_TO_DATE")]),
+    )
+    [one] = found.clusters
+    assert [(r["feature"], why) for r, why in one.incomparable] == [
+        ("f", Why.UNKNOWN),
+        (None, Why.UNKNOWN),
+    ]
+    assert [r["feature"] for r in one.resolved] == ["g"]
+    assert [r["code"] for r in one.new] == ["node_not_answering"]
+
+
+@pytest.mark.parametrize("other", [{"catalogue": "2030-01-01"}, {"dialect": "kip"}])
+def test_nights_judged_otherwise_are_incomparable(tmp_path: Path, other: dict[str, str]) -> None:
+    found = nights(
+        tmp_path,
+        ([plan("a", "BLOCKED")], [blocker("a", 1)]),
+        ([plan("a", "BLOCKED")], [blocker("a", 2)]),
+        **other,
+    )
+    assert not found.judged_alike
+    assert found.counts[State.INCOMPARABLE] == 2
+    assert {why for _, why in found.clusters[0].incomparable} == {Why.JUDGED_OTHERWISE}
+
+
+def test_only_what_is_new_that_severe_and_not_muted_fails(tmp_path: Path) -> None:
+    muted = blocker("a", 3, muted="planned for May")
+    found = nights(
+        tmp_path,
+        ([plan("a", "READY")], []),
+        ([plan("a", "READY")], [ghost("a", 1), muted]),
+    )
+    assert found.counts[State.NEW] == 2
+    counts = [found.new_at_least(severity) for severity in Severity]
+    assert counts == [0, 0, 0, 1, 1]
+
+
+def test_a_night_against_itself_has_no_difference(tmp_path: Path) -> None:
+    write_night(tmp_path, ONE, read_samples().batch)
+    found = diff(Lake(str(tmp_path)), ONE, ONE)
+    assert (found.clusters, found.same) == ((), 26)
+    with pytest.raises(ConfigError, match="--run 7: expected one of the 1 runs"):
+        diff(Lake(str(tmp_path)), ONE, 7)
+
+
+def test_a_ghost_that_is_gone_is_resolved_in_the_night_after(tmp_path: Path) -> None:
+    from featurelib.questions.what_if import Changes, what_if
+    from tests.questions.nights import TERMS, sight
+
+    one = sight("ghost-broker")
+    after = what_if(one, Changes(removed=(2,)), TERMS).after
+    write_night(tmp_path, ONE, one.rows)
+    write_night(tmp_path, TWO, after.rows)
+    [found] = diff(Lake(str(tmp_path)), ONE, TWO).clusters
+    assert (found.before, found.after, found.new) == ("BLOCKED", "READY", ())
+    assert {r["code"] for r in found.resolved} == {"ghost_broker", "unsupported_by_node"}

@@ -1,0 +1,92 @@
+"""May software of a release join, what must happen first, and may one roll back afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
+from featurelib.questions.roll import Roll, roll
+from featurelib.questions.way_back import Back
+from tests.questions.nights import NAMES, TERMS, sight
+
+
+def ask(name: str, release: str) -> Roll:
+    return roll(sight(name), release, TERMS)
+
+
+def test_newer_software_joins_and_the_old_comes_back_once_levels_are_lowered() -> None:
+    found = ask("ghost-broker", "4.2.1")
+    assert (found.release, found.may_join, found.misfits) == ("4.2", True, ())
+    way = found.way_back
+    assert way is not None
+    assert way.brings[METADATA_VERSION] == 29
+    assert way.joins_after == ("4.2", "4.3", "4.4")
+    assert way.back == (
+        Back(release="4.1", after_roll=True, after_finalizing=False, after_lowering=True),
+    )
+    assert (way.floor, way.no_return) == (23, -1)
+
+
+def test_from_some_level_on_there_is_no_way_back() -> None:
+    way = ask("k37-forgotten", "4.0").way_back
+    assert way is not None
+    assert way.back == (
+        Back(release="3.7", after_roll=True, after_finalizing=False, after_lowering=False),
+    )
+    assert (way.no_return, way.floor) == (13, 23)
+
+
+def test_older_software_needs_its_levels_lowered_first() -> None:
+    found = ask("k42-dynamic", "4.1")
+    assert not found.may_join
+    assert [one.feature for one in found.misfits] == [METADATA_VERSION, "streams.version"]
+    assert found.only_unstable == (METADATA_VERSION, "streams.version")
+    assert {(one.role.text, one.entry) for one in found.refused} == {
+        ("broker", "refused"),
+        ("controller", "stops"),
+    }
+    [first] = found.first
+    assert first.planned.intent.text == "downgrade-all --release-version 4.1"
+    assert first.planned.meaning is not None
+    levels = {
+        update.feature: update.to_level
+        for step in first.planned.meaning.steps
+        for update in step.updates
+    }
+    assert levels == {METADATA_VERSION: 27, "streams.version": 0}
+
+
+def test_a_way_down_that_loses_metadata_is_no_way() -> None:
+    found = ask("ghost-broker", "3.9")
+    [first] = found.first
+    assert first.planned.meaning is None
+    assert any("would lose metadata" in reason.message for reason in first.planned.refusals)
+
+
+def test_nothing_is_planned_where_nobody_answers() -> None:
+    found = ask("rollback-too-late", "4.0")
+    assert {one.message for one in found.refused if one.role.text == "broker"} == {
+        "Unable to register because the broker does not support finalized version 27 of "
+        "metadata.version. The broker wants a version between 7 and 25, inclusive."
+    }
+    assert found.first[0].planned.meaning is None
+
+
+def test_in_zookeeper_mode_only_its_releases_join_and_finalized_features_stop_them() -> None:
+    assert ask("zk-282-stock", "3.9").may_join
+    assert {one.entry for one in ask("zk-282-ranges", "3.9").refused} == {"stops"}
+    with pytest.raises(ConfigError, match=r"--to 4\.0: expected a release with ZooKeeper mode"):
+        ask("zk-282-stock", "4.0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_runs_there_and_fits_may_join_again(name: str) -> None:
+    """The policy and the controllers agree about the release of every sample's controllers."""
+    one = sight(name)
+    if one.dialects[0].startswith("zk") or one.judged.incompatible.num_rows != 0:
+        return
+    if name not in ("k43-unstable", "refused-metadata"):
+        found = ask(name, one.releases[0])
+        assert found.may_join == (not found.misfits)
+        assert found.may_join or name == "rollback-too-late"

@@ -1,0 +1,106 @@
+"""Who could what when, levels by epoch, and what went back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelib.cli.timeline import read_timeline
+from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
+from featurelib.lake import Lake
+from featurelib.questions.timeline import Timeline, timeline
+from tests.questions.nights import NAMES, sight
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NEW = {METADATA_VERSION: (7, 29), "group.version": (0, 1)}
+OLD = {METADATA_VERSION: (7, 25), "group.version": (0, 1)}
+
+
+def says(node: int, minute: int, ranges: dict[str, tuple[int, int]], **more: Any) -> list[Any]:
+    at = NOON + timedelta(minutes=minute)
+    row = {"observed_at": at, "line_id": node * 1000 + minute, "witness": "broker"}
+    row |= {"node_id": node, "epoch": minute, **more}
+    ends = ranges.items() or ((None, (None, None)),)
+    return [row | {"feature": n, "min_version": a, "max_version": b} for n, (a, b) in ends]
+
+
+def levels(minute: int, epoch: int, witness: str = "broker", **values: int) -> list[Any]:
+    row = {"cluster": "c", "observed_at": NOON + timedelta(minutes=minute), "line_id": minute}
+    row |= {"witness": witness, "node_id": 1, "epoch": epoch}
+    return [row | {"feature": name, "level": level} for name, level in values.items()]
+
+
+def of(*rows: list[Any], finalized: list[Any] | None = None) -> Timeline:
+    return timeline("c", [row for some in rows for row in some], finalized or [])
+
+
+def test_nodes_that_change_alike_stand_in_one_row() -> None:
+    brokers = range(1, 51)
+    found = of(*(says(n, 0, OLD) for n in brokers), *(says(n, n, NEW) for n in brokers))
+    first, rolled = found.ranges
+    assert first.first
+    assert rolled.node_ids == first.node_ids == tuple(brokers)
+    assert rolled.changes == ((METADATA_VERSION, (7, 25), (7, 29)),)
+    assert rolled.until - rolled.since == timedelta(minutes=49)
+    assert (rolled.shrank, found.regressions) == ((), 0)
+
+
+def test_a_range_that_ends_lower_and_a_feature_that_is_gone_went_back() -> None:
+    found = of(says(1, 0, NEW), says(1, 1, OLD), says(2, 0, NEW), says(2, 1, {"x": (1, 1)}))
+    shrunk = {change.node_ids: change.shrank for change in found.ranges if not change.first}
+    assert shrunk == {(1,): (METADATA_VERSION,), (2,): ("group.version", METADATA_VERSION)}
+    assert found.regressions == 2
+
+
+def test_a_range_that_begins_higher_is_newer_software() -> None:
+    found = of(says(1, 0, {METADATA_VERSION: (1, 21)}), says(1, 1, {METADATA_VERSION: (7, 25)}))
+    assert found.regressions == 0
+    assert found.ranges[1].changes == ((METADATA_VERSION, (1, 21), (7, 25)),)
+
+
+def test_an_answer_that_leaves_out_what_begins_at_0_says_nothing_new() -> None:
+    partial = {METADATA_VERSION: (7, 29)}
+    assert len(of(says(1, 0, NEW), says(1, 1, partial), says(1, 2, NEW)).ranges) == 1
+
+
+def test_the_log_tells_only_what_the_nodes_did_not() -> None:
+    log = {"witness": "metadata_log"}
+    told = of(says(1, 0, OLD), says(1, 5, NEW), says(1, 9, OLD, **log, line_id=1))
+    assert len(told.ranges) == 2
+    dump = [*says(2, 9, OLD, **log, line_id=2)]
+    dump += [row | {"epoch": 40} for row in says(2, 9, NEW, **log, line_id=3)]
+    assert [change.first for change in of(dump).ranges] == [True, False]
+
+
+def test_levels_and_epochs_that_went_back_are_counted() -> None:
+    up, down = levels(0, 10, f=3), levels(1, 20, f=2)
+    found = of(finalized=[*up, *down, *levels(2, 15, f=2)])
+    assert [one.went_down for one in found.levels if one.went_down] != []
+    assert [(one.before, one.after) for one in found.epochs] == [(20, 15)]
+    assert of(finalized=[*up, *levels(5, 20, f=4)]).regressions == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_s_timeline_ends_where_its_snapshot_is(tables: Path, name: str) -> None:
+    one = sight(name)
+    found = read_timeline(Lake(str(tables)), one.cluster_id)
+    state: dict[str, int] = {}
+    for change in found.levels:
+        for feature, before, after in change.changes:
+            assert state.get(feature, 0) == before
+            state[feature] = after
+    known = {n: level for n, (_, level) in one.cluster.finalized.items() if n != "kraft.version"}
+    told = {n: level for n, level in state.items() if level and n != "kraft.version"}
+    # What a node says of itself below 3.3, or a damaged node, no history can tell.
+    if name not in ("zk-282-disabled", "zk-392-many"):
+        assert told == known
+    assert found.epochs == ()
+
+
+def test_a_cluster_that_is_not_there_is_refused(tables: Path) -> None:
+    with pytest.raises(ConfigError, match="cluster nobody: expected one of the 26 clusters"):
+        read_timeline(Lake(str(tables)), "nobody")

@@ -1,0 +1,153 @@
+"""The verdicts if nodes ran other software, were gone or came, or levels were others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.feature import METADATA_VERSION
+from featurelib.fleet import Cluster as Entry
+from featurelib.fleet import Fleet
+from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.sight import see
+from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
+from tests.core.oracle import Cluster
+from tests.core.random_clusters import kraft, zookeeper
+from tests.questions.nights import CATALOGUE, NAMES, TERMS, sight
+
+
+def ask(name: str, changes: Changes) -> WhatIf:
+    return what_if(sight(name), changes, TERMS)
+
+
+def verdicts(found: WhatIf, feature: str) -> tuple[object, ...]:
+    row = next(r for r in found.after.judged.readiness.to_pylist() if r["feature"] == feature)
+    return row["verdict"], row["finalized_level"], row["target"]
+
+
+def codes(rows: tuple[dict[str, object], ...]) -> list[tuple[object, ...]]:
+    return sorted((row["code"], row["node_id"] or 0, row["feature"] or "") for row in rows)
+
+
+def test_without_the_ghost_the_cluster_is_ready() -> None:
+    found = ask("ghost-broker", Changes(removed=(2,)))
+    assert verdicts(found, METADATA_VERSION) == ("READY", 25, 27)
+    assert codes(found.gone) == [
+        ("ghost_broker", 2, ""),
+        ("unsupported_by_node", 2, METADATA_VERSION),
+    ]
+    assert found.new == ()
+    assert found.after.judged.plans["verdict"].to_pylist() == ["READY"]
+    changed = {turn.feature for turn in found.turns}
+    assert METADATA_VERSION in changed
+    assert found.unchanged == found.before.judged.readiness.num_rows - len(changed)
+
+
+def test_a_node_with_newer_software_joins_and_blocks_no_more() -> None:
+    found = ask("mixed-42-39", Changes(nodes={3: "4.2.1"}))
+    assert (found.joined, found.refused) == ((3,), ())
+    assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
+    assert {code for code, _, _ in codes(found.gone)} == {"unsupported_by_node", "dependency_unmet"}
+
+
+def test_a_release_reaches_the_nodes_that_run_and_a_ghost_is_left() -> None:
+    found = ask("ghost-broker", Changes(release="4.2"))
+    assert (found.joined, found.idle) == ((1,), (2,))
+    assert ("unsupported_by_node", 2, "streams.version") in codes(found.new)
+    assert verdicts(found, METADATA_VERSION)[0] == "BLOCKED"
+
+
+def test_a_node_that_may_not_join_does_not_come() -> None:
+    found = ask("ghost-broker", Changes(added={10: "3.9"}))
+    assert [(one.node_id, one.entry) for one in found.refused] == [(10, "refused")]
+    assert found.refused[0].message.startswith("Unable to register because the broker does not")
+    assert (found.turns, found.new, found.gone) == ((), (), ())
+
+
+def test_a_node_that_cannot_come_back_leaves_its_registration() -> None:
+    found = ask("mixed-35-33", Changes(nodes={2: "4.0"}, finalized={METADATA_VERSION: 4}))
+    assert {one.entry for one in found.refused} == {"refused"}
+    assert ("ghost_broker", 2, "") in codes(found.new)
+
+
+def test_a_new_broker_counts_once_it_is_there() -> None:
+    found = ask("k41-forgotten", Changes(added={10: "4.0"}))
+    assert found.joined == (10,)
+    assert ("unsupported_by_node", 10, METADATA_VERSION) in codes(found.new)
+    assert verdicts(found, METADATA_VERSION) == ("READY", 7, 25)
+
+
+def test_finalized_levels_are_as_asked() -> None:
+    levels = {METADATA_VERSION: 27, "transaction.version": 2}
+    found = ask("k41-forgotten", Changes(finalized=levels))
+    for feature, level in levels.items():
+        assert verdicts(found, feature) == ("UP_TO_DATE", level, None)
+    in_zookeeper = ask("zk-282-ranges", Changes(finalized={"geo": 3, "tiering": 0}))
+    after = in_zookeeper.after.cluster.finalized
+    assert after["geo"] == (1, 3)
+    assert "tiering" not in after
+    assert {code for code, _, _ in codes(in_zookeeper.new)} == {"incompatible_with_finalized"}
+
+
+def test_in_zookeeper_mode_production_software_lists_nothing_and_ends() -> None:
+    found = ask("zk-282-ranges", Changes(release="3.9"))
+    assert {one.entry for one in found.refused} == {"stops"}
+    assert {one.node_id for one in found.refused} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (Changes(removed=(7,)), r"--remove 7: expected a node of cluster .*, found these: 1, 2\."),
+        (Changes(nodes={7: "4.1"}), "--node 7: expected a node"),
+        (Changes(added={2: "4.1"}), "--add 2: expected a node that is not there yet"),
+        (Changes(nodes={2: "4.1"}, removed=(2,)), "--node and --remove both name 2"),
+        (Changes(nodes={2: "9.9"}), "--node 9.9: expected a release of the catalogue"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: Changes, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ask("ghost-broker", changes)
+
+
+def test_the_inventory_s_word_is_as_its_owner_would_write_it_then() -> None:
+    one = sight("ghost-broker")
+    entry = Entry(id=one.cluster_id, release="4.1", brokers=(1, 2))
+    terms = replace(TERMS, fleet=Fleet(cluster=(entry,)))
+    before = see_again(one, terms)
+    found = what_if(before, Changes(removed=(2,)), terms)
+    assert "expected_node_missing" not in {row["code"] for row in found.new}
+    rolled = what_if(before, Changes(release="4.2", removed=(2,)), terms)
+    assert rolled.after.releases[0] == "4.2"
+
+
+def see_again(one: object, terms: object) -> object:
+    return terms.see(one.rows)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_change_changes_nothing_of_a_sample(name: str) -> None:
+    found = ask(name, Changes())
+    assert (found.turns, found.new, found.gone) == ((), (), ())
+    for table in ("findings", "incompatible", "readiness", "plans"):
+        was, now = getattr(found.before.judged, table), getattr(found.after.judged, table)
+        assert was.equals(now)
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+@given(cluster=st.one_of(kraft(), zookeeper()))
+def test_no_change_changes_nothing_of_a_random_cluster(cluster: Cluster) -> None:
+    terms = replace(TERMS, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+    try:
+        one = see(lines_of(cluster), catalogue=CATALOGUE, as_of=terms.as_of, max_age=MAX_AGE)
+    except NoEvidenceError:
+        return
+    found = what_if(one, Changes(), terms)
+    assert found.before.judged.findings.equals(found.after.judged.findings)
+    assert found.before.judged.readiness.equals(found.after.judged.readiness)

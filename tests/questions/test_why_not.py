@@ -1,0 +1,149 @@
+"""Why a level cannot be finalized: every proof, what is unknown, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from featurelib.core.intents import Command, Intent
+from featurelib.core.unlock import Action, Fix, ladder
+from featurelib.errors import NoEvidenceError
+from featurelib.feature import METADATA_VERSION, Role
+from featurelib.planning import make_plan
+from featurelib.questions.why_not import Answer, WhyNot, why_not
+from featurelib.sight import Sight, see
+from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
+from tests.core.oracle import Cluster
+from tests.core.random_clusters import kraft, zookeeper
+from tests.questions.nights import CATALOGUE, NAMES, sight
+
+# Rules that refuse a level for being too low: one below READY's target may be refused by them.
+TOO_LOW = {"unsupported_by_node", "outside_local_range", "below_local_min", "below_metadata_floor"}
+TOO_LOW |= {"range_unsupported_by_node", "unknown_level", "unknown_metadata_version"}
+# What the audit counts and a plan does not: a voter that leads need not be registered to be asked,
+# and a level that depends on one beyond the catalogue is planned when it is asked for by name.
+AUDIT_ONLY = {"voter_not_registered", "level_newer_than_catalogue"}
+
+
+def ask(name: str, feature: str, level: int) -> WhyNot:
+    return why_not(sight(name), feature, level, CATALOGUE)
+
+
+def told(found: WhyNot) -> list[tuple[str, str, str, tuple[int, int] | None]]:
+    return [(proof.judge, proof.rule, proof.node, proof.supported) for proof in found.proofs]
+
+
+def test_a_ghost_is_named_by_the_policy_and_by_its_own_controllers() -> None:
+    found = ask("ghost-broker", METADATA_VERSION, 27)
+    assert found.answer is Answer.BLOCKED
+    assert (found.current, found.dialects) == (25, ("kraft-4.1",))
+    assert told(found) == [
+        ("strict", "unsupported_by_node", "broker 2", (7, 25)),
+        ("kraft-4.1", "unsupported_by_node", "broker 2", (7, 25)),
+    ]
+    policy, own = found.proofs
+    assert "QuorumFeatures.reasonNotSupported" in policy.source
+    assert own.message == (
+        "Invalid update version 27 for feature metadata.version. Broker 2 only supports versions "
+        "7-25"
+    )
+    assert policy.seen_at == own.seen_at > 0
+    assert policy.line_id != 0
+    assert found.unlock is not None
+    assert found.unlock.release == "4.1"
+    assert found.unlock.fixes == (Fix(role=Role.BROKER, node_id=2, action=Action.UNREGISTER),)
+
+
+def test_a_feature_a_node_does_not_list_has_no_range() -> None:
+    found = ask("mixed-42-39", "group.version", 1)
+    assert told(found)[0] == ("strict", "unsupported_by_node", "broker 3", None)
+    assert found.unlock is not None
+    assert found.unlock.fixes == (Fix(role=Role.BROKER, node_id=3, action=Action.UPGRADE),)
+
+
+def test_what_a_level_depends_on_is_asked_with_it() -> None:
+    found = ask("mixed-42-39", "eligible.leader.replicas.version", 1)
+    assert dict(found.moves) == {METADATA_VERSION: 23, "eligible.leader.replicas.version": 1}
+    assert {proof.feature for proof in found.proofs} == set(dict(found.moves))
+
+
+def test_a_node_that_only_the_own_controller_refuses_over_is_found() -> None:
+    """2.7 to 3.2 ask for the range from their own minimum on; broker 3 supports the level."""
+    found = ask("zk-282-ranges", "geo", 4)
+    assert told(found) == [("zk-2.7", "range_unsupported_by_node", "broker 3", (3, 6))]
+    assert found.unlock is not None
+    assert (found.unlock.fixes, found.also_refused_over) == ((), ((Role.BROKER, 3),))
+
+
+def test_nobody_proves_anything_where_no_node_answers() -> None:
+    found = ask("rollback-too-late", METADATA_VERSION, 29)
+    assert found.answer is Answer.UNKNOWN
+    assert found.proofs == ()
+    assert ("node_not_answering", "controller 1") in [(p.rule, p.node) for p in found.unknown]
+
+
+def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
+    assert ask("ghost-broker", METADATA_VERSION, 23).answer is Answer.NOTHING
+    found = ask("ghost-broker", METADATA_VERSION, 21)
+    assert found.answer is Answer.BLOCKED
+    assert "lossy_safe_downgrade" in {proof.rule for proof in found.proofs}
+    assert found.unlock is None
+    assert found.words == "downgrade --feature metadata.version=21"
+
+
+def test_a_level_that_is_finalized_needs_nothing() -> None:
+    assert ask("ghost-broker", METADATA_VERSION, 25).answer is Answer.FINALIZED
+
+
+def test_a_level_no_release_knows_is_never_open() -> None:
+    assert ask("ghost-broker", METADATA_VERSION, 99).answer is not Answer.NOTHING
+
+
+def expect_as_the_audit(one: Sight) -> Iterator[Answer]:
+    """Nothing stands in the way exactly where the audit says READY at or above the level, and
+    where a plan can be made; above the ceiling only the plan tells."""
+    for row in one.judged.readiness.to_pylist():
+        for level in ladder(one.cluster, row["feature"], CATALOGUE):
+            if row["finalized_level"] is not None and level <= row["finalized_level"]:
+                continue
+            found = why_not(one, row["feature"], level, CATALOGUE)
+            open_ = found.answer is Answer.NOTHING
+            asked = Intent(command=Command.UPGRADE, up={n: str(v) for n, v in found.moves})
+            planned = make_plan(one, asked, CATALOGUE)
+            against = {proof.rule for proof in (*found.proofs, *found.unknown)}
+            assert not open_ or planned.meaning is not None, (row, level, found)
+            assert open_ or planned.meaning is None or against <= AUDIT_ONLY, (row, level, found)
+            ready = row["verdict"] == "READY" and level <= row["target"]
+            if open_ and level > row["ceiling"]:
+                continue
+            if ready and found.answer is Answer.UNKNOWN:
+                # No plan either: whatever moves, metadata.version has to be known.
+                assert {proof.feature for proof in found.unknown} == {METADATA_VERSION}
+            elif ready and not open_:
+                assert level < row["target"]
+                assert {proof.rule for proof in found.proofs} <= TOO_LOW
+            else:
+                assert open_ == ready, (row, level, found)
+            yield found.answer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_s_answers_are_the_audit_s(name: str) -> None:
+    list(expect_as_the_audit(sight(name)))
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+@given(cluster=st.one_of(kraft(), kraft(), zookeeper()))
+def test_a_random_cluster_s_answers_are_the_audit_s(cluster: Cluster) -> None:
+    try:
+        one = see(
+            lines_of(cluster), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE
+        )
+    except NoEvidenceError:
+        return
+    list(expect_as_the_audit(one))

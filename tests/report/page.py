@@ -1,0 +1,69 @@
+"""Reads a page back as a browser would see it: its counts, its rows, and every piece of text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+VOID = {"meta", "wbr", "input", "path", "line", "br", "rect"}
+
+
+@dataclass
+class Page:
+    """What stands on a page."""
+
+    tiles: list[tuple[str, str]] = field(default_factory=list)  # number, label
+    rows: list[str] = field(default_factory=list)  # the verdict of each row of the grid
+    verdicts: list[str] = field(default_factory=list)  # of the features of clusters in full
+    mutes: list[str] = field(default_factory=list)  # the state of each
+    articles: int = 0
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.page = Page()
+        self._in: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.page.tags.append((tag, given))
+        if given.get("id"):
+            self.page.ids.append(given["id"] or "")
+        if tag == "a":
+            self.page.links.append(given.get("href") or "")
+        self.page.articles += tag == "article"
+        if tag == "tr" and "data-v" in given:
+            self.page.rows.append(given["data-v"] or "")
+        if tag not in VOID:
+            self._in.append((tag, given))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._in and self._in.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        text = data.strip()
+        if not text or any(tag in ("style", "script") for tag, _ in self._in):
+            return
+        self.page.texts.append(text)
+        names = [tag for tag, _ in self._in]
+        if names[-2:] == ["li", "b"]:
+            self.page.tiles.append((text, ""))
+        elif names[-2:] == ["li", "strong"]:
+            self.page.mutes.append(text)
+        elif names[-1:] == ["li"] and self.page.tiles and self.page.tiles[-1][1] == "":
+            self.page.tiles[-1] = (self.page.tiles[-1][0], text)
+        if names[-1:] == ["td"] and "article" in names:
+            self.page.verdicts += [text] if (self._in[-1][1].get("class") or "") == text else []
+
+
+def read_page(text: str) -> Page:
+    """The page in `text`."""
+    reader = _Reader()
+    reader.feed(text)
+    return reader.page

@@ -1,0 +1,286 @@
+"""The page: who is in the way stands out, hostile texts stay texts, thousands of clusters fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+
+from featurelib.core.planned import Group
+from featurelib.feature import Verdict
+from featurelib.fleet import Cluster as Entry
+from featurelib.fleet import Fleet
+from featurelib.report.html import IN_FULL, page_names, render_html, render_pages
+from featurelib.report.plot import LEFT, RIGHT, STATES, WIDTH, Plot, draw
+from featurelib.report.portrait import Portrait, portraits
+from featurelib.report.prometheus import render_prometheus
+from tests.report.page import read_page
+from tests.report.samples import judge_samples, report_samples
+from tests.report.tables import finding, judged, plan, report, unfit
+
+MOST = 3 << 20  # bytes of the one file
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'; DROP TABLE clusters; --",
+    '=HYPERLINK("http://evil.example")',
+    "\x1b[2J\x1b]0;title\x07",
+    "‮gnp.elif",
+    "{{ 7 * 7 }}{% raw %}",
+    "javascript:alert(1)",
+    "&lt;b&gt;",
+]
+
+
+def sample_portraits() -> dict[str, Portrait]:
+    evidence = judge_samples().evidence
+    assert evidence is not None
+    return portraits(evidence)
+
+
+def test_every_sample_stands_in_full_and_every_link_leads_somewhere() -> None:
+    said = report_samples()
+    page = read_page(render_html(said, sample_portraits()))
+    assert page.articles == len(said.clusters) == len(page.rows)
+    inside = [link.removeprefix("#") for link in page.links if link.startswith("#")]
+    assert set(inside) <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    assert list(render_pages(said, {}, most=9)) == []
+    whole = " ".join(page.texts)
+    for cluster in said.clusters:
+        for found in cluster.findings:
+            assert not found.command or found.command in whole
+        for command in cluster.commands:
+            assert command in whole
+
+
+def test_the_plot_shows_who_is_in_the_way_and_where_the_levels_are() -> None:
+    [ghost] = [one for one in report_samples().clusters if one.name == "ghost-broker"]
+    first = draw(ghost, sample_portraits()[ghost.key])[0]
+    assert first.feature == "metadata.version"
+    assert [(bar.full, bar.state, bar.text) for bar in first.bars] == [
+        ("broker 2", "holds", "7–25 · in the way"),
+        ("broker 1; controller 1", "fits", "7–27"),
+    ]
+    assert [(mark.kind, mark.text) for mark in first.marks] == [
+        ("finalized", "finalized 25 (4.0-IV3)"),
+        ("ceiling", "ceiling 27 (4.1-IV1)"),
+    ]
+    narrow, wide = first.bars
+    assert narrow.x == wide.x == LEFT
+    assert narrow.width is not None
+    assert wide.width is not None
+    assert narrow.width < wide.width == RIGHT - LEFT
+    finalized, ceiling = (mark.x for mark in first.marks)
+    assert LEFT < finalized < LEFT + narrow.width < ceiling < RIGHT
+    assert (first.troubled, first.quiet) == (True, False)
+
+
+def test_the_plot_marks_how_far_back_a_level_goes_and_from_where_on_it_does_not() -> None:
+    [forgotten] = [one for one in report_samples().clusters if one.name == "k37-forgotten"]
+    [plot] = draw(forgotten, sample_portraits()[forgotten.key])
+    assert [(mark.kind, mark.text) for mark in plot.marks] == [
+        ("finalized", "finalized and downgrade floor 11 (3.5-IV2)"),
+        ("target", "target 19 (3.7-IV4)"),
+        ("end", "point of no return 13 (3.6-IV1)"),
+    ]
+    for mark in plot.marks:
+        assert mark.text in plot.words
+    text = render_html(report_samples(), sample_portraits())
+    assert f'aria-label="metadata.version: {plot.words}"' in text
+    assert 'class="end"' in text
+
+
+def marks(**levels: int) -> list[tuple[str, str]]:
+    row = {"cluster": "c", "feature": "f", "verdict": "READY", "ceiling": 9, "target": 8, **levels}
+    [cluster] = report(judged([plan("c", "READY")], readiness=[row])).clusters
+    groups = (Group(brokers=(1,), controllers=(), ranges={"f": (0, 9)}),)
+    [plot] = draw(cluster, Portrait(groups=groups))
+    places = {mark.text: mark.x for mark in plot.marks}
+    assert sorted(places.values()) == [x for _, x in sorted((m[1], m[0]) for m in _numbered(plot))]
+    return [(mark.kind, mark.text) for mark in plot.marks]
+
+
+def _numbered(plot: Plot) -> list[tuple[float, int]]:
+    return [(mark.x, int(mark.text.rsplit(" ", 1)[1])) for mark in plot.marks]
+
+
+def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
+    usual = [("finalized", "finalized 5"), ("target", "target 8"), ("ceiling", "ceiling 9")]
+    assert marks(finalized_level=5) == usual
+    assert marks(finalized_level=5, downgrade_floor=3, point_of_no_return=7) == [
+        *usual,
+        ("floor", "downgrade floor 3"),
+        ("end", "point of no return 7"),
+    ]
+    assert marks(finalized_level=5, downgrade_floor=5, point_of_no_return=8) == [
+        ("finalized", "finalized and downgrade floor 5"),
+        ("target", "target and point of no return 8"),
+        ("ceiling", "ceiling 9"),
+    ]
+
+
+def test_the_words_beside_the_widest_bar_have_room() -> None:
+    widest = f"does not list it · {STATES['unfit']} · 2,500 nodes"
+    assert len(widest) * 6.2 <= WIDTH - RIGHT - 10  # pixels of a letter, on average
+
+
+def test_a_cluster_s_part_says_the_way_back_and_who_may_join() -> None:
+    row = {"cluster": "c", "feature": "f", "verdict": "READY", "downgrade_floor": 3}
+    joining = {"may_join": ["4.0", "4.1"], "may_join_after": ["4.1"]}
+    said = report(judged([plan("c", "READY", **joining)], readiness=[row]))
+    texts = read_page(render_html(said, {})).texts
+    begin = texts.index("The way back, and who may join")
+    assert texts[begin + 1 : begin + 4] == [
+        "downgrade floor: f 3",
+        "point of no return: none",
+        "releases that may join: now 4.0 to 4.1, afterwards 4.1",
+    ]
+    assert "who may join" not in render_html(report(judged([plan("c", "READY")])), {})
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        ({"contact": "#search"}, "#search"),
+        (
+            {"owner": "pay", "contact": "#pay", "managed_by": "msk"},
+            "owner pay · #pay · finalized by msk",
+        ),
+        ({}, None),
+    ],
+)
+def test_whose_a_cluster_is_stands_in_one_line(entry: dict[str, str], line: str | None) -> None:
+    fleet = Fleet(cluster=(Entry(id="c", **entry),))  # type: ignore[arg-type]  # texts only
+    texts = read_page(render_html(report(judged([plan("c", "READY")]), inventory=fleet), {})).texts
+    people = [text for text in texts if "#" in text or "owner " in text or " by msk" in text]
+    assert [text for text in people if "Find name" not in text] == ([line] if line else [])
+
+
+def test_a_node_that_does_not_fit_is_told_from_one_in_the_way() -> None:
+    [unfit_broker] = [c for c in report_samples().clusters if c.name == "zk-282-ignored-broker"]
+    plots = draw(unfit_broker, sample_portraits()[unfit_broker.key])
+    [index] = [plot for plot in plots if plot.feature == "search.index"]
+    assert {bar.full: bar.state for bar in index.bars}["broker 2"] == "unfit"
+    assert not index.quiet
+
+
+def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> None:
+    [cluster] = report(
+        judged(
+            [plan("c", "BLOCKED")],
+            [unfit("c", 3, "f", 1, 2)],
+            [{"cluster": "c", "feature": "f", "verdict": "BLOCKED", "ceiling": 27}],
+        )
+    ).clusters
+    groups = (
+        Group(brokers=(1, 2), controllers=(), ranges={"f": (1, 30_000), "g": (1, 1)}),
+        Group(brokers=(4,), controllers=(9,), ranges={"f": (1, 30_000)}),
+        Group(brokers=(3,), controllers=(), ranges={"f": (1, 2)}),
+        Group(brokers=(5,), controllers=(), ranges={}),
+    )
+    [plot] = draw(cluster, Portrait(groups=groups, silent=(("broker", 6), ("controller", 9))))
+    assert [(bar.full, bar.state, bar.text) for bar in plot.bars] == [
+        ("broker 5", "fits", "does not list it"),
+        ("broker 3", "holds", "1–2 · in the way"),
+        ("brokers 1-2, 4; controller 9", "fits", "1–30000 · 4 nodes"),
+        ("broker 6; controller 9", "silent", "not known"),
+    ]
+    assert [level for _, level in plot.ticks] == [1, 2, 27, 30_000]
+    places = [x for x, _ in plot.ticks]
+    assert places == sorted(places)
+    assert "broker 3: 1–2 · in the way" in plot.words
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_texts_stay_texts(hostile: str) -> None:
+    tables = judged(
+        [plan(hostile, "BLOCKED")],
+        [finding(hostile, "node_not_answering", "unknown", detail=hostile, feature=hostile)],
+        [{"cluster": hostile, "feature": hostile, "verdict": "READY", "target": 2, "ceiling": 2}],
+    )
+    entry = Entry(id=hostile, name=hostile, owner=hostile, contact=hostile, labels={"x": hostile})
+    said = report(tables, inventory=Fleet(cluster=(entry,)))
+    groups = (Group(brokers=(1,), controllers=(), ranges={hostile: (1, 2)}),)
+    seen = {hostile: Portrait(groups=groups)}
+    plain = read_page(render_html(report(judged([plan("c", "BLOCKED")])), {}))
+    text = render_html(said, seen)
+    page = read_page(text)
+    allowed = {tag for tag, _ in plain.tags} | {"svg", "path", "line", "text", "figure", "wbr"}
+    allowed |= {"figcaption", "ol", "ul", "tr", "td", "th", "h4", "b", "details", "summary"}
+    assert {tag for tag, _ in page.tags} <= allowed | {"table", "thead", "tbody", "pre", "code"}
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert scripts == [{}]
+    assert not [name for _, given in page.tags for name in given if name.startswith("on")]
+    assert not any(link.startswith("javascript:") for link in page.links)
+    assert "\x1b" not in text
+    assert "‮" not in text
+    assert "49" not in re.sub(r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_gauges_escape_their_labels() -> None:
+    said = report(judged([plan('a"b\\c\nd', "READY")]))
+    row = next(
+        line
+        for line in render_prometheus(said).split("\n")
+        if line.startswith("featurelib_cluster{")
+    )
+    assert row.endswith('verdict="READY"} 1')
+    assert 'cluster="a\\"b\\\\c' in row
+
+
+@cache
+def big_report(clusters: int) -> tuple[Mapping[str, Portrait], str]:
+    """A fleet of three in a hundred blocked, as a nightly of real size shows it."""
+    names = [f"cluster-of-a-long-name-{i:05}" for i in range(clusters)]
+    features = ["metadata.version", *(f"vendor.feature.{i}" for i in range(19))]
+    tables = judged(
+        [plan(n, "BLOCKED" if i % 33 == 0 else "READY", nodes=53) for i, n in enumerate(names)],
+        [unfit(name, 7, feature, 1, 20) for name in names[::33] for feature in features],
+        [
+            {"cluster": name, "feature": feature, "verdict": "READY", "finalized_level": 20,
+             "target": 27, "ceiling": 27}
+            for name in names
+            for feature in features
+        ],
+    )  # fmt: skip
+    wide = dict.fromkeys(features, (1, 27))
+    groups = tuple(
+        Group(brokers=(node,), controllers=(), ranges=wide | {"vendor.feature.0": (1, node)})
+        for node in range(1, 54)
+    )
+    said = report(tables)
+    seen = {name: Portrait(groups=groups) for name in names}
+    return seen, render_html(said, seen)
+
+
+def test_the_one_file_of_2500_clusters_keeps_within_its_size() -> None:
+    _, text = big_report(2500)
+    assert len(text.encode()) < MOST
+    page = read_page(text)
+    assert len(page.rows) == 2500
+    assert page.articles == IN_FULL
+
+
+def test_clusters_beyond_the_hundred_have_a_page_of_their_own() -> None:
+    names = [f"c{i:03}" for i in range(IN_FULL + 1)]
+    said = report(judged([plan(name, "BLOCKED") for name in names]))
+    page = read_page(render_html(said, {}))
+    pages = dict(render_pages(said, {}, most=5000))
+    assert set(pages) == {f"clusters/{name}" for name in page_names(said)}
+    outside = [link for link in page.links if not link.startswith("#")]
+    assert outside == [f"clusters/{name}" for name in page_names(said)[IN_FULL:]]
+    last = read_page(pages["clusters/c100.html"])
+    assert (last.articles, last.links) == (1, ["#main", "../report.html"])
+
+
+def test_tiles_say_what_changed_since_the_night_before() -> None:
+    said = report(judged([plan("a", "BLOCKED"), plan("b", "BLOCKED"), plan("c", "READY")]))
+    before = {Verdict.BLOCKED: 3, Verdict.READY: 0, Verdict.UNKNOWN: 0, Verdict.UP_TO_DATE: 0}
+    text = " ".join(read_page(render_html(said, {}, before=before)).texts)
+    assert "BLOCKED (-1 since last night)" in text
+    assert "READY (+1 since last night)" in text
+    assert "UNKNOWN (as last night)" in text
+    assert "last night" not in render_html(said, {})

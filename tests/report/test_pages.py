@@ -1,0 +1,134 @@
+"""The pages in a real browser: nothing overflows, nothing is inaccessible, it works without script.
+
+The screenshots stay in build/pages, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from featurelib.report.html import render_html
+from featurelib.report.model import Report
+from tests.report.samples import report_samples
+from tests.report.tables import judged, plan, report
+from tests.report.test_html import big_report, sample_portraits
+
+ROOT = Path(__file__).parents[2]
+SHOTS = ROOT / "build" / "pages"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+SIZES = {"wide": {"width": 1200, "height": 900}, "phone": {"width": 390, "height": 844}}
+LONG = "a-cluster-of-the-longest-name-that-anybody-ever-gave-to-anything-" * 2
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason=f"needs a browser: install one of {', '.join(NAMES)}"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        # A container's root has no sandbox of its own to give.
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def few() -> Report:
+    return report(
+        judged([plan(LONG, "BLOCKED"), plan("b", "READY"), plan("c", "UNKNOWN")]),
+        names={LONG: LONG + "x", "b": "b", "c": "c"},
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages looked at, by name."""
+    texts = {
+        "three": render_html(few(), {}),
+        "samples": render_html(report_samples(), sample_portraits()),
+        "fleet": big_report(2500)[1],
+    }
+    folder = tmp_path_factory.mktemp("pages")
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in texts}
+
+
+def opened(browser: Browser, file: Path, **more: Any) -> Page:
+    page = browser.new_context(**{"viewport": SIZES["wide"], **more}).new_page()
+    page.goto(file.as_uri())
+    return page
+
+
+@pytest.mark.parametrize(("size", "colours"), [("wide", "light"), ("phone", "dark")])
+@pytest.mark.parametrize("name", ["three", "samples", "fleet"])
+def test_nothing_overflows(
+    browser: Browser, files: dict[str, Path], name: str, size: str, colours: str
+) -> None:
+    page = opened(browser, files[name], viewport=SIZES[size], color_scheme=colours)
+    shown, given = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / f"{name}-{size}-{colours}.png")
+    page.context.close()
+    assert shown <= given
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("name", ["three", "samples"])
+def test_axe_finds_no_fault(
+    browser: Browser, files: dict[str, Path], name: str, colours: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = opened(browser, files[name], color_scheme=colours)
+    faults = Axe().run(page).response["violations"]
+    page.context.close()
+    assert [(fault["id"], fault["nodes"][0]["html"]) for fault in faults] == []
+
+
+def test_the_table_narrows_and_sorts(browser: Browser, files: dict[str, Path]) -> None:
+    page = opened(browser, files["samples"])
+    page.fill("#find", "ghost")
+    assert page.text_content("#shown") == "1 of 26 clusters"
+    assert page.locator("#grid tbody tr:visible th").all_text_contents() == ["ghost-broker"]
+    page.fill("#find", "")
+    page.select_option("#verdict", "READY")
+    assert page.text_content("#shown") == "4 of 26 clusters"
+    page.select_option("#verdict", "")
+    page.focus("#grid thead th:nth-child(1) button")
+    page.keyboard.press("Enter")
+    names = page.locator("#grid tbody th").all_text_contents()
+    assert names == sorted(names)
+    assert page.get_attribute("#grid thead th:nth-child(1)", "aria-sort") == "ascending"
+    page.keyboard.press("Enter")
+    assert page.locator("#grid tbody th").all_text_contents() == names[::-1]
+    page.context.close()
+
+
+def test_without_script_everything_is_there(browser: Browser, files: dict[str, Path]) -> None:
+    page = opened(browser, files["samples"], java_script_enabled=False)
+    assert page.locator("#grid tbody tr").count() == page.locator("article").count() == 26
+    assert not page.is_visible("#find")
+    page.screenshot(path=SHOTS / "samples-no-script.png", full_page=True)
+    page.context.close()
+
+
+def test_nothing_is_asked_of_a_network_and_no_error_is_logged(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = browser.new_page()
+    asked, errors = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(files["fleet"].as_uri())
+    page.close()
+    assert asked == [files["fleet"].as_uri()]
+    assert errors == []

@@ -1,0 +1,456 @@
+"""The Python API: what is refused before it is sent, and whole ways through embedded clusters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import featurelib
+from featurelib import (
+    FeatureUpdate,
+    UpgradeType,
+    apply,
+    approve,
+    connect,
+    describe_features,
+    embedded,
+    open_tables,
+    plan,
+    range_plot,
+    update_features,
+    what_if,
+    why_not,
+)
+from featurelib.api.clusters import Live
+from featurelib.api.described import epoch_of
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.catalogue import load
+from featurelib.core.cluster import Cluster
+from featurelib.core.outcome import Fate
+from featurelib.core.reply import Reply
+from featurelib.errors import (
+    ApprovalError,
+    ConfigError,
+    FeatureLibError,
+    NoEvidenceError,
+    OutcomeUnknownError,
+    RefusedError,
+    RejectedError,
+    StalePlanError,
+    UnreachableError,
+)
+from featurelib.journal import Journal
+from featurelib.questions.why_not import Answer as Verdict
+from featurelib.sending import Waits
+from tests.backends.clusters import KRAFT, TABLES, ZK
+from tests.questions.nights import RUN, write_histories, write_night
+from tests.report.samples import SAMPLES, read_samples
+
+DOWN = UpgradeType.SAFE_DOWNGRADE
+METADATA = "metadata.version"
+GROUP = "group.version"
+
+
+def live(folder: Path, cluster: Cluster = KRAFT, mode: str = "kraft") -> Live:
+    """An embedded cluster of two controllers and two brokers, or of one ZooKeeper-mode broker."""
+    path = folder / "cluster.db"
+    with EmbeddedCluster(str(path), TABLES, mode=mode, cluster_id="c-1") as made:
+        made.put(cluster, 9)
+    return connect(file=str(path), fleet=no_fleet(folder))
+
+
+def no_fleet(folder: Path, text: str = "") -> str:
+    path = folder / "fleet.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def journal(folder: Path) -> str:
+    return str(folder / "journal.sqlite")
+
+
+def sent(folder: Path) -> list[str]:
+    """What the journal knows last of every request."""
+    opened = Journal(Path(journal(folder)))
+    try:
+        return [entry.fate.value for entry in opened.entries()]
+    finally:
+        opened.close()
+
+
+def levels(cluster: Live) -> dict[str, int]:
+    found = describe_features(cluster).finalized
+    assert found is not None
+    return {name: level.max_version_level for name, level in found.items()}
+
+
+def test_importing_the_package_alone_imports_nothing() -> None:
+    code = (
+        "import sys, featurelib\n"
+        "ours = [name for name in sys.modules if name.startswith('featurelib.')]\n"
+        "print(ours, 'numpy' in sys.modules, set(featurelib.__all__) - set(dir(featurelib)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] False set()"
+
+
+def test_everything_that_is_handed_on_is_there_and_documented() -> None:
+    for name in featurelib.__all__:
+        found = getattr(featurelib, name)
+        assert found.__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'upgrade_features'"):
+        _ = featurelib.upgrade_features  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("level", "kind", "why"),
+    [
+        (0, UpgradeType.UPGRADE, "expected SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level 0"),
+        (-1, UpgradeType.SAFE_DOWNGRADE, "expected a level of 0 to 32767, found -1"),
+        (-1, UpgradeType.UPGRADE, "expected a level of 0 to 32767, found -1"),
+        (32768, UpgradeType.UPGRADE, "expected a level of 0 to 32767, found 32768"),
+        (1, 4, "expected one of the upgrade types UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE"),
+    ],
+)
+def test_an_update_that_no_controller_takes_cannot_be_made(level: int, kind: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        FeatureUpdate(level=level, upgrade_type=kind)
+
+
+def test_a_level_of_0_can_be_asked_for_with_either_downgrade_type() -> None:
+    for kind in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
+        assert FeatureUpdate(level=0, upgrade_type=kind).level == 0
+
+
+@pytest.mark.parametrize(
+    ("updates", "timeout_ms", "why"),
+    [
+        ({}, 60_000, "expected an update, found none"),
+        ({"": FeatureUpdate(level=1)}, 60_000, "expected a feature's name, found ''"),
+        ({GROUP: FeatureUpdate(level=1), " ": FeatureUpdate(level=1)}, 1, "found ' '"),
+        ({GROUP: FeatureUpdate(level=1)}, 0, "expected a timeout_ms of 1"),
+        ({GROUP: FeatureUpdate(level=1)}, 2**31, "expected a timeout_ms of 1"),
+    ],
+)
+def test_a_request_that_can_never_be_right_is_refused_before_the_cluster_is_even_reached(
+    tmp_path: Path, updates: dict[str, FeatureUpdate], timeout_ms: int, why: str
+) -> None:
+    nobody = connect(bootstrap="127.0.0.1:1", fleet=no_fleet(tmp_path))
+    with pytest.raises(ConfigError, match=why):
+        update_features(nobody, updates, timeout_ms=timeout_ms, journal=journal(tmp_path))
+    assert sent(tmp_path) == []
+
+
+def test_kraft_is_described_by_all_of_its_nodes(tmp_path: Path) -> None:
+    described = describe_features(live(tmp_path))
+    assert described.cluster_id == "c-1"
+    assert described.finalized_features_epoch == 9
+    assert described.finalized is not None
+    assert described.finalized[METADATA].max_version_level == 25
+    assert GROUP not in described.finalized
+    [only] = described.supported[METADATA]
+    assert (only.min_version, only.max_version) == (7, 29)
+    assert set(only.nodes) == {"broker 3", "broker 4", "controller 1", "controller 2"}
+    assert str(described).startswith("c-1 · KRaft\nactive controller: 1")
+
+
+def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_path: Path) -> None:
+    cluster = live(tmp_path, ZK, mode="zk")
+    known = describe_features(cluster)
+    assert (known.finalized_features_epoch, levels(cluster)) == (9, {"f": 1, "g": 1})
+    with EmbeddedCluster(str(tmp_path / "cluster.db"), TABLES) as opened:
+        opened.write_features_node(None)
+        assert opened.describe(1)["finalized_features_epoch"] == -1
+    described = describe_features(cluster)
+    assert described.finalized_features_epoch is None
+    assert described.finalized is None
+    with pytest.raises(NoEvidenceError, match="says at which level f is finalized, found none"):
+        update_features(cluster, {"f": FeatureUpdate(level=2)}, journal=journal(tmp_path))
+
+
+def test_an_empty_but_known_epoch_is_told_from_an_unknown_one(tmp_path: Path) -> None:
+    described = describe_features(live(tmp_path, replace(ZK, finalized={}), mode="zk"))
+    assert (described.finalized_features_epoch, described.finalized) == (9, {})
+    [believed] = [one for one in described.description.witnesses if one.is_believed]
+    unsure = replace(described.description, witnesses=(replace(believed, epoch=-1),))
+    assert epoch_of(described.description) == 9
+    assert epoch_of(unsure) is None
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zk"])
+def test_there_and_back_with_update_features(tmp_path: Path, mode: str) -> None:
+    kraft = mode == "kraft"
+    cluster = live(tmp_path, KRAFT if kraft else ZK, mode)
+    before, name = levels(cluster), GROUP if kraft else "f"
+    up = {name: FeatureUpdate(level=1 if kraft else 3)}
+    result = update_features(cluster, up, journal=journal(tmp_path))
+    result.expect_ok()
+    [done] = result.features.values()
+    assert (done.feature, done.fate, done.code, done.level) == (
+        name,
+        Fate.APPLIED,
+        0,
+        up[name].level,
+    )
+    assert levels(cluster) == before | {name: up[name].level}
+    back = {name: FeatureUpdate(level=before.get(name, 0), upgrade_type=DOWN)}
+    assert update_features(cluster, back, journal=journal(tmp_path)).is_ok
+    assert levels(cluster) == before
+    assert sent(tmp_path) == ["applied", "applied"]
+
+
+def test_each_feature_has_its_own_result_and_all_are_judged_together(tmp_path: Path) -> None:
+    cluster = live(tmp_path, ZK, mode="zk")
+    asked = {"f": FeatureUpdate(level=2), "g": FeatureUpdate(level=9)}
+    result = update_features(cluster, asked, timeout_ms=100, journal=journal(tmp_path))
+    assert not result.is_ok
+    assert result.features["f"].fate is Fate.APPLIED
+    refused = result.features["g"]
+    assert (refused.fate, refused.code, refused.level) == (Fate.REJECTED, 42, 1)
+    assert refused.message is not None
+    assert "Could not apply finalized feature update" in refused.message
+    with pytest.raises(RejectedError, match=r"g: rejected \(error 42\): .*; it is at 1"):
+        result.expect_ok()
+    assert levels(cluster) == {"f": 2, "g": 1}
+
+
+def test_where_controllers_are_all_or_nothing_so_is_the_result(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    asked = {GROUP: FeatureUpdate(level=1), METADATA: FeatureUpdate(level=99)}
+    result = update_features(cluster, asked, journal=journal(tmp_path))
+    assert {one.fate for one in result.features.values()} == {Fate.REJECTED}
+    assert {one.code for one in result.features.values()} == {95}
+    assert levels(cluster) == {METADATA: 25}
+
+
+def test_a_request_to_validate_writes_nothing_and_is_not_in_the_journal(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    good = update_features(
+        cluster, {GROUP: FeatureUpdate(level=1)}, validate_only=True, journal=journal(tmp_path)
+    )
+    assert (good.is_ok, good.features[GROUP].fate, good.features[GROUP].code) == (True, None, 0)
+    bad = update_features(
+        cluster, {METADATA: FeatureUpdate(level=99)}, validate_only=True, journal=journal(tmp_path)
+    )
+    with pytest.raises(RejectedError, match=r"would be refused \(error 95\)"):
+        bad.expect_ok()
+    assert levels(cluster) == {METADATA: 25}
+    assert sent(tmp_path) == []
+
+
+def test_zookeeper_mode_is_never_asked_to_validate_because_it_would_write(tmp_path: Path) -> None:
+    cluster = live(tmp_path, ZK, mode="zk")
+    with pytest.raises(RefusedError, match="would apply the request"):
+        update_features(cluster, {"f": FeatureUpdate(level=2)}, validate_only=True)
+    assert levels(cluster) == {"f": 1, "g": 1}
+
+
+def test_a_cluster_that_another_owner_finalizes_is_left_alone(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    no_fleet(tmp_path, '[[cluster]]\nid = "c-1"\nname = "pay"\nmanaged_by = "strimzi"\n')
+    with pytest.raises(RefusedError, match="managed by strimzi"):
+        update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
+    assert levels(cluster) == {METADATA: 25}
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_lost_reply_is_looked_into_before_anything_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    really = EmbeddedBackend.update
+
+    def lost(self: EmbeddedBackend, step: Any, *, validate_only: bool = False) -> Reply:
+        if written:
+            really(self, step)
+        raise OutcomeUnknownError("the connection broke")
+
+    cluster = live(tmp_path)
+    monkeypatch.setattr(EmbeddedBackend, "update", lost)
+    monkeypatch.setattr("featurelib.updating.Waits", quick_waits)
+    result = update_features(
+        cluster, {GROUP: FeatureUpdate(level=1)}, timeout_ms=50, journal=journal(tmp_path)
+    )
+    assert result.features[GROUP].fate is (Fate.APPLIED if written else Fate.NOT_APPLIED)
+    assert result.is_ok == written
+    assert sent(tmp_path) == ["applied" if written else "not applied"]
+
+
+def quick_waits() -> Waits:
+    return Waits(nodes=0.4, margin=0.05, first=0.01, longest=0.05)
+
+
+def test_an_open_request_has_to_be_settled_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = live(tmp_path)
+
+    def cut(*given: Any, **more: Any) -> Reply:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedBackend, "update", cut)
+        with pytest.raises(OutcomeUnknownError, match=r"interrupted while .* being sent"):
+            update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
+    with pytest.raises(OutcomeUnknownError, match=r"entry 1 unknown.* featurelib resume --file"):
+        update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zk"])
+def test_a_plan_is_made_approved_and_applied(tmp_path: Path, mode: str) -> None:
+    kraft = mode == "kraft"
+    cluster = live(tmp_path, KRAFT if kraft else ZK, mode)
+    up = {GROUP: 1, METADATA: "4.1"} if kraft else {"f": 3}
+    made = plan(cluster, "update", up=up)
+    assert made.is_made, made.text
+    assert not made.refusals
+    rehearsed = apply(made, cluster, dry_run=True, journal=journal(tmp_path))
+    assert (rehearsed.ending.word, sent(tmp_path)) == ("rehearsed", [])
+    carried = apply(made, cluster, approval=approve(made, by="ann"), journal=journal(tmp_path))
+    assert carried.is_done
+    assert f"Feature: {'group.version' if kraft else 'f'} " in str(carried)
+    assert str(carried).splitlines()[-1].startswith("Applied: cluster c-1")
+    assert levels(cluster) == ({METADATA: 27, GROUP: 1} if kraft else {"f": 3, "g": 1})
+    with pytest.raises(FeatureLibError):
+        apply(made, cluster, approval=approve(made, by="ann", hours=-1), journal=journal(tmp_path))
+
+
+def test_without_an_approval_nothing_is_sent(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    made = plan(cluster)
+    other = plan(cluster, "update", up={GROUP: 1})
+    with pytest.raises(ApprovalError, match="expected an approval of this plan, found none"):
+        apply(made, cluster, journal=journal(tmp_path))
+    with pytest.raises(ApprovalError, match="expected an approval of the plan sha256"):
+        apply(made, cluster, approval=approve(other, by="ann"), journal=journal(tmp_path))
+    assert levels(cluster) == {METADATA: 25}
+
+
+def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    made = plan(cluster, "update", up={GROUP: 1})
+    update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
+    update_features(
+        cluster, {METADATA: FeatureUpdate(level=27)}, journal=journal(tmp_path)
+    ).expect_ok()
+    made_from_old = plan(cluster, "update", up={METADATA: 29})
+    update_features(
+        cluster, {METADATA: FeatureUpdate(level=28)}, journal=journal(tmp_path)
+    ).expect_ok()
+    with pytest.raises(StalePlanError, match="Nothing was sent"):
+        apply(made_from_old, cluster, approval=approve(made_from_old), journal=journal(tmp_path))
+    assert made.is_made
+    assert levels(cluster) == {METADATA: 28, GROUP: 1}
+
+
+def test_plans_and_approvals_may_be_files(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    path, word = tmp_path / "plan.json", tmp_path / "plan.approval.json"
+    plan(cluster, "update", up={GROUP: 1}).save(str(path))
+    word.write_bytes(approve(str(path), by="ann"))
+    assert apply(str(path), cluster, approval=str(word), journal=journal(tmp_path)).is_done
+    assert levels(cluster)[GROUP] == 1
+    with pytest.raises(ConfigError, match="expected a plan file, found: No such file"):
+        apply(str(tmp_path / "none.json"), cluster, dry_run=True)
+
+
+def test_a_plan_that_came_to_nothing_says_every_reason(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    made = plan(cluster, "update", up={METADATA: 99})
+    assert not made.is_made
+    assert made.refusals
+    with pytest.raises(RefusedError, match=r"(?s)REFUSED, nothing is written.*99"):
+        made.save(str(tmp_path / "plan.json"))
+    with pytest.raises(ConfigError, match=r"expected one of the commands upgrade-all, .* 'up'"):
+        plan(cluster, "up")
+
+
+def test_questions_are_answered_of_a_live_cluster(tmp_path: Path) -> None:
+    cluster = live(tmp_path)
+    blocked = why_not(cluster, METADATA, 30)
+    assert blocked.value.answer is Verdict.BLOCKED
+    assert {row["node"] for row in blocked.rows} >= {"broker 3", "controller 1"}
+    assert why_not(cluster, METADATA, "4.1").value.answer is Verdict.NOTHING
+    assert what_if(cluster, remove=[4]).value.unchanged > 0
+    with pytest.raises(ConfigError, match="expected a change, found none"):
+        what_if(cluster)
+    assert [one.feature for one in range_plot(cluster, [GROUP]).plots] == [GROUP]
+    with pytest.raises(ConfigError, match=r"found nothing\.version"):
+        range_plot(cluster, ["nothing.version"])
+
+
+def test_an_embedded_cluster_is_made_like_a_release_or_a_capture(tmp_path: Path) -> None:
+    made = embedded(str(tmp_path / "new.db"), software="4.1", metadata="3.9", brokers=2)
+    assert levels(made)[METADATA] == 21
+    copy = embedded(str(tmp_path / "copy.db"), capture=str(SAMPLES / "ghost-broker"))
+    assert not plan(copy).is_made
+    copy.unregister(2)
+    assert plan(copy).is_made
+    with pytest.raises(ConfigError, match="expected no file there, found one"):
+        embedded(str(tmp_path / "copy.db"))
+
+
+def test_a_cluster_that_nothing_leads_to_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a cluster with the id or name 'pay'"):
+        describe_features("pay")
+    with pytest.raises(ConfigError, match="expected a cluster, found none named"):
+        connect(fleet=no_fleet(tmp_path))
+    with pytest.raises(UnreachableError):
+        describe_features(connect(bootstrap="127.0.0.1:1", timeout=0.5))
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("night")
+    write_night(root, RUN, read_samples().batch)
+    write_histories(root, RUN)
+    return str(root)
+
+
+def test_tables_are_asked_like_a_live_cluster(night: str) -> None:
+    tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
+    assert repr(tables) == f"<tables in {night}, run {RUN}, 26 clusters>"
+    fleet = tables.fleet()
+    assert len(fleet) == 26
+    ghost = fleet[fleet["cluster"] == "ghost-broker"].iloc[0]
+    assert (ghost["verdict"], ghost["blocker"], ghost["warning"]) == ("BLOCKED", 1, 1)
+    why = tables.why_not("ghost-broker", METADATA, 27)
+    assert "samples/ghost-broker/landing.jsonl" in str(why.rows[0]["line"])
+    after = tables.what_if("ghost-broker", remove=[2]).frame()
+    row = after[after["feature"] == METADATA].iloc[0]
+    assert (row["verdict_before"], row["verdict_after"], row["target_after"]) == (
+        "BLOCKED",
+        "READY",
+        27,
+    )
+    assert describe_features(tables["ghost-broker"]).finalized_features_epoch is not None
+    assert plan(tables["k41-forgotten"]).is_made
+    drawn = tables.range_plot("ghost-broker", [METADATA])
+    assert 'class="holds"' in drawn.svg(METADATA)
+    assert "broker 2: 7–25 · in the way" in str(drawn)
+
+
+def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
+    tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
+    with pytest.raises(ConfigError, match="expected a cluster that answers, found what tables say"):
+        update_features(tables["k41-forgotten"], {GROUP: FeatureUpdate(level=1)})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="the nearest are"):
+        tables.why_not("ghost-borker", METADATA, 27)
+
+
+def test_tables_that_are_not_there_are_named_with_the_command_that_makes_them(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ConfigError, match=r"found none.* running \./spark-submit\.sh"):
+        open_tables(str(tmp_path / "none"))
+    with pytest.raises(NoEvidenceError):
+        open_tables(str(tmp_path))
+
+
+def test_the_catalogue_of_the_api_is_the_package_s_own() -> None:
+    assert connect(file="x.db").catalogue.label == load().label

@@ -1,0 +1,267 @@
+"""Collecting: whoever does not answer is written down, files are whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.opening import open_backend
+from featurelib.catalogue import load
+from featurelib.collect import Collected, Half, collect, collect_one, known_nodes
+from featurelib.core.cluster import Cluster as Plain
+from featurelib.core.planned import Step
+from featurelib.core.reply import Reply
+from featurelib.errors import ConfigError, UnreachableError
+from featurelib.feature import Role
+from featurelib.fleet import Cluster, Fleet
+from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
+from featurelib.landing_files import files_of, name_of, read_lines, write_lines
+from featurelib.sight import see
+from tests.backends.clusters import KRAFT, TABLES, ZK
+
+NIGHT = datetime(2026, 11, 21, 6, tzinfo=UTC)
+
+
+def embedded(folder: Path, name: str, cluster: Plain = KRAFT, mode: str = "kraft") -> Cluster:
+    path = folder / f"{name}.db"
+    made = EmbeddedCluster(str(path), TABLES, mode=mode, cluster_id=f"id-{name}")
+    made.put(cluster, 9)
+    made.close()
+    return Cluster(id=f"id-{name}", name=name, file=str(path))
+
+
+def dead(cluster: Plain = KRAFT) -> Plain:
+    return replace(cluster, nodes=tuple(replace(n, running=False) for n in cluster.nodes))
+
+
+def open_one(entry: Cluster) -> Backend:
+    return open_backend(entry, load())
+
+
+def quiet(text: str) -> None:
+    pass
+
+
+def taken(folder: Path, *entries: Cluster, parallel: int = 4) -> dict[str, Collected]:
+    out = folder / "landing"
+    found = collect(entries, out, open_one, parallel=parallel, say=quiet)
+    return {result.title: result for result in found}
+
+
+def landed(path: Path | None) -> list[Landing]:
+    assert path is not None
+    said = [read(raw.removesuffix(b"\n")) for raw in read_lines(str(path))]
+    assert not [line for line in said if isinstance(line, Rejected)]
+    return [line for line in said if isinstance(line, Landing)]
+
+
+def answers(path: Path | None) -> list[ApiVersionsAnswer]:
+    return [c for one in landed(path) if isinstance(c := one.content, ApiVersionsAnswer)]
+
+
+@pytest.mark.parametrize(("cluster", "mode"), [(KRAFT, "kraft"), (ZK, "zk")])
+def test_what_is_collected_is_accepted_line_by_line_and_judged(
+    tmp_path: Path, cluster: Plain, mode: str
+) -> None:
+    entry = embedded(tmp_path, "one", cluster, mode)
+    result = taken(tmp_path, entry)["one"]
+    assert (result.error, result.refused, result.silent) == ("", (), {})
+    assert result.lines == len(landed(result.file)) > 0
+    assert result.file is not None
+    raw = [line.removesuffix(b"\n") for line in read_lines(str(result.file))]
+    sight = see(raw, catalogue=load(), as_of=None, max_age=10**12, fleet=Fleet(cluster=(entry,)))
+    assert sight.cluster.finalized == cluster.finalized
+    assert {row["verdict"] for row in sight.judged.readiness.to_pylist()} >= {"READY"}
+
+
+def test_a_node_that_does_not_answer_is_written_down(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "one")
+    made = EmbeddedCluster(entry.file, TABLES)
+    made.stop(4)
+    made.close()
+    result = taken(tmp_path, entry)["one"]
+    assert list(result.silent) == [Half(node_id=4, role=Role.BROKER)]
+    assert [(a.node_id, a.error is None) for a in answers(result.file) if a.node_id == 4] == [
+        (4, False)
+    ]
+    assert len(result.answered) == 3
+
+
+def test_one_cluster_s_trouble_is_its_own(tmp_path: Path) -> None:
+    good = embedded(tmp_path, "good")
+    missing = Cluster(id="gone", file=str(tmp_path / "gone.db"))
+    found = taken(tmp_path, missing, good, embedded(tmp_path, "dead", dead()))
+    assert {name: bool(result.error) for name, result in found.items()} == {
+        "good": False, "gone": True, "dead": True,
+    }  # fmt: skip
+    assert found["gone"].file is None
+    assert found["good"].file is not None
+
+
+def test_nodes_of_a_cluster_that_cannot_be_reached_are_said_not_to_answer(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "dead", dead())
+    nobody = taken(tmp_path, entry)["dead"]
+    assert (nobody.file, nobody.lines) == (None, 0)
+    told = Cluster(id=entry.id, name="dead", file=entry.file, brokers=(7, 8), controllers=(9,))
+    result = taken(tmp_path, told)["dead"]
+    said = answers(result.file)
+    assert [(a.role.text, a.node_id) for a in said] == [
+        ("broker", 7), ("broker", 8), ("controller", 9),
+    ]  # fmt: skip
+    assert all(a.error and "found none of 4 running" in a.error for a in said)
+
+
+def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "one")
+    before = taken(tmp_path, entry)["one"]
+    made = EmbeddedCluster(entry.file, TABLES)
+    made.put(dead(), 10)
+    made.close()
+    after = taken(tmp_path, entry)["one"]
+    assert after.error
+    assert set(after.silent) == set(before.answered)
+    endpoints = {(a.role, a.node_id): a.endpoint for a in answers(before.file)}
+    assert {(a.role, a.node_id): a.endpoint for a in answers(after.file)} == endpoints
+
+
+def test_a_damaged_file_of_an_earlier_round_names_nobody(tmp_path: Path) -> None:
+    entry = Cluster(id="c", brokers=(1,))
+    (tmp_path / name_of("c", NIGHT)).write_bytes(b"\x1f\x8bbroken")
+    assert list(known_nodes(entry, tmp_path)) == [Half(node_id=1, role=Role.BROKER)]
+
+
+class Fake:
+    """A backend that answers with given lines, for what an embedded cluster never does."""
+
+    where = "fake:1"
+
+    def __init__(self, describe: Callable[[], tuple[bytes, ...]]) -> None:
+        self._describe, self.closed = describe, False
+
+    def describe(self, say: Say) -> tuple[bytes, ...]:
+        return self._describe()
+
+    def abilities(self) -> Abilities:
+        return Abilities(mode="kraft", validate_only=True)
+
+    def update(self, step: Step, *, validate_only: bool = False) -> Reply:
+        raise AssertionError("collecting sends nothing")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+LINE = {"kind": "api_versions", "cluster_id": "c", "observed_at": "2026-11-21T06:00:00Z"}
+LINE |= {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4, "error": "no"}  # type: ignore[dict-item]
+
+
+def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path: Path) -> None:
+    fake = Fake(lambda: (json.dumps(LINE).encode(),))
+    result = collect_one(Cluster(id="meant", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet)
+    assert "expected the cluster meant (meant), found c" in result.error
+    assert (result.file, fake.closed) == (None, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_an_id_the_cluster_is_who_answers(tmp_path: Path) -> None:
+    fake = Fake(lambda: (json.dumps(LINE).encode(),))
+    result = collect_one(Cluster(id="", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet)
+    assert (result.cluster_id, result.title, result.error) == ("c", "c", "")
+
+
+def test_a_line_that_ingest_would_quarantine_is_said(tmp_path: Path) -> None:
+    odd = json.dumps(LINE | {"node_id": -3}).encode()
+    fake = Fake(lambda: (json.dumps(LINE).encode(), odd))
+    result = collect_one(Cluster(id="c"), tmp_path, lambda _: fake, quiet)
+    assert ["node_id" in reason for reason in result.refused] == [True]
+    assert result.lines == 2
+
+
+def test_clusters_are_read_at_the_same_time(tmp_path: Path) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def describe() -> tuple[bytes, ...]:
+        both.wait()  # breaks if nobody else comes
+        return (json.dumps(LINE).encode(),)
+
+    entries = [Cluster(id="", bootstrap=(f"{host}:1",)) for host in "ab"]
+    found = collect(entries, tmp_path, lambda _: Fake(describe), parallel=2, say=quiet)
+    assert [result.error for result in found] == ["", ""]
+
+
+def test_a_fault_of_our_own_lets_the_others_finish_and_is_not_hidden(tmp_path: Path) -> None:
+    good = embedded(tmp_path, "good")
+
+    def open_some(entry: Cluster) -> Backend:
+        if entry.id == "bad":
+            raise ZeroDivisionError("a bug")
+        return open_backend(entry, load())
+
+    found = collect([Cluster(id="bad"), good], tmp_path, open_some, parallel=1, say=quiet)
+    assert next(found).title == "good"
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        next(found)
+
+
+def test_names_sort_by_time_and_never_hide_from_a_reader_of_the_folder(tmp_path: Path) -> None:
+    ids = ["_hidden", ".hidden", "-x", "a/b", "a_b", "ä", "AbC_-9", "x" * 250, "x" * 251]
+    names = [name_of(one, NIGHT) for one in ids]
+    assert len({name.lower() for name in names}) == len(names)
+    assert all(name.startswith("20261121T060000.000000Z-") for name in names)
+    assert all(name.endswith(".jsonl") and "/" not in name for name in names)
+    for one, name in zip(ids, names, strict=True):
+        write_lines(tmp_path / name, [b"{}"])
+        assert [path.name for path in files_of(tmp_path, one)] == [name]
+
+
+def test_the_newest_file_of_a_cluster_is_not_that_of_one_whose_id_ends_alike(
+    tmp_path: Path,
+) -> None:
+    for cluster in ("x", "a-x"):
+        write_lines(tmp_path / name_of(cluster, NIGHT), [b"{}"])
+    write_lines(tmp_path / name_of("x", NIGHT, "metadata_log"), [b"{}"])
+    assert [path.name for path in files_of(tmp_path, "x")] == [name_of("x", NIGHT)]
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / name_of("c", NIGHT)
+    seen = []
+
+    def lines() -> list[bytes]:
+        seen.extend(p.name for p in path.parent.iterdir())
+        return [b"{}"]
+
+    assert write_lines(path, (line for _ in range(2) for line in lines())) == 2
+    assert all(name.startswith(".") and name.endswith(".part") for name in seen)
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == b"{}\n{}\n"
+
+
+def test_a_file_that_breaks_while_it_is_written_leaves_nothing(tmp_path: Path) -> None:
+    def broken() -> object:
+        yield b"{}"
+        raise UnreachableError("gone")
+
+    with pytest.raises(UnreachableError):
+        write_lines(tmp_path / name_of("c", NIGHT), broken())  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="--out"):
+        write_lines(tmp_path / "file" / "x.jsonl", [b"{}"])
+    if os.geteuid() != 0:  # root writes anywhere
+        tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+        with pytest.raises(ConfigError, match="Permission denied"):
+            write_lines(tmp_path / "x.jsonl", [b"{}"])
