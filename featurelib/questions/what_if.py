@@ -95,7 +95,7 @@ def _look_again(
     sight: Sight, changes: Changes, terms: Terms
 ) -> tuple[Sight, tuple[Refused, ...], tuple[int, ...], tuple[int, ...]]:
     mode, cluster = mode_of(sight), sight.cluster
-    draft = Draft(sight.rows, sight.newest if terms.as_of is None else terms.as_of)
+    draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)  # after all that is known
     for node_id in changes.removed:
         draft.remove(node_id)
     if changes.finalized:

@@ -137,7 +137,7 @@ def zookeeper(draw: st.DrawFn, name: str = "z") -> Cluster:
         stored["f"] = wide
     content = draw(st.sampled_from(["on", "on", "on", "off", "absent"]))
     # Who answers knows the levels, but for a broker that saw the node deleted.
-    epochs = [5 if draw(rarely(True, False)) else -1 for _ in brokers]
+    epochs = [draw(st.sampled_from([5, 5, -1])) for _ in brokers]
     seen = [with_changes(one, epoch=at) for one, at in zip(brokers, epochs, strict=True)]
     return Cluster(
         name=name,

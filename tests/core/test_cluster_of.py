@@ -153,6 +153,13 @@ def test_a_features_node_that_is_gone_is_said_to_be_missing() -> None:
     assert (cluster.node_missing, cluster.cached, cluster.finalized) == (True, {}, {})
 
 
+def test_who_sees_nothing_because_the_system_is_off_is_not_blind() -> None:
+    off = [line.replace(b'\\"status\\": 1', b'\\"status\\": 0') for line in zookeeper_lines(-1, 5)]
+    rows = landing.snapshot({"z": off})
+    cluster = cluster_of(read(rows, landing.conditions([]), absent_metadata=1), 0, CATALOGUE)
+    assert (cluster.off, cluster.cached, cluster.blind) == (True, {}, False)
+
+
 def zookeeper_lines(epoch: int, seconds: int) -> list[bytes]:
     """A broker that leads, a features node, and what the broker said of it so much later."""
     said = {"version": 2, "status": 1, "features": {"f": {"max_version_level": 2}}}

@@ -107,6 +107,21 @@ def test_silence_over_unknown_evidence_resolves_nothing(tmp_path: Path) -> None:
     assert [r["code"] for r in one.new] == ["node_not_answering"]
 
 
+def test_what_nobody_knows_is_comparable_though_both_nights_are_unknown(tmp_path: Path) -> None:
+    def silent(node: int) -> Row:
+        return finding("a", "node_not_answering", "unknown", role="broker", node_id=node)
+
+    known = [row("a", "f", "UNKNOWN")]
+    found = nights(
+        tmp_path,
+        ([plan("a", "UNKNOWN")], [silent(1)]),
+        ([plan("a", "UNKNOWN")], [silent(2)]),
+        (known, known),
+    )
+    [one] = found.clusters
+    assert ([r["node_id"] for r in one.new], [r["node_id"] for r in one.resolved]) == ([2], [1])
+
+
 @pytest.mark.parametrize("other", [{"catalogue": "2030-01-01"}, {"dialect": "kip"}])
 def test_nights_judged_otherwise_are_incomparable(tmp_path: Path, other: dict[str, str]) -> None:
     found = nights(

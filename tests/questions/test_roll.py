@@ -28,6 +28,14 @@ def test_newer_software_joins_and_the_old_comes_back_once_levels_are_lowered() -
     assert (way.floor, way.no_return) == (23, -1)
 
 
+def test_what_nothing_takes_back_is_not_what_a_release_brings() -> None:
+    """kraft.version 1 is a default of the tools, and is only ever asked for by name."""
+    way = ask("k39-static", "4.4").way_back
+    assert way is not None
+    assert way.brings[METADATA_VERSION] == 33
+    assert "kraft.version" not in way.brings
+
+
 def test_from_some_level_on_there_is_no_way_back() -> None:
     way = ask("k37-forgotten", "4.0").way_back
     assert way is not None

@@ -13,10 +13,10 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.fleet import Cluster as Entry
 from featurelib.fleet import Fleet
 from featurelib.questions.what_if import Changes, WhatIf, what_if
-from featurelib.sight import see
+from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
-from tests.core.oracle import Cluster
-from tests.core.random_clusters import kraft, zookeeper
+from tests.core.oracle import Cluster, Node
+from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.questions.nights import CATALOGUE, NAMES, TERMS, sight
 
 
@@ -118,15 +118,11 @@ def test_the_inventory_s_word_is_as_its_owner_would_write_it_then() -> None:
     one = sight("ghost-broker")
     entry = Entry(id=one.cluster_id, release="4.1", brokers=(1, 2))
     terms = replace(TERMS, fleet=Fleet(cluster=(entry,)))
-    before = see_again(one, terms)
+    before = terms.see(one.rows)
     found = what_if(before, Changes(removed=(2,)), terms)
     assert "expected_node_missing" not in {row["code"] for row in found.new}
     rolled = what_if(before, Changes(release="4.2", removed=(2,)), terms)
     assert rolled.after.releases[0] == "4.2"
-
-
-def see_again(one: object, terms: object) -> object:
-    return terms.see(one.rows)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,3 +147,58 @@ def test_no_change_changes_nothing_of_a_random_cluster(cluster: Cluster) -> None
     found = what_if(one, Changes(), terms)
     assert found.before.judged.findings.equals(found.after.judged.findings)
     assert found.before.judged.readiness.equals(found.after.judged.readiness)
+
+
+def listed(registry: str, **brokers: dict[str, tuple[int, int]]) -> Sight:
+    """A cluster of one controller and brokers 1, 2 …, known by the log or by DescribeCluster."""
+    levels = {METADATA_VERSION: 21}
+    said: dict[str, object] = {"listed": True, "answered": 0, "levels": levels, "epoch": 1000}
+    nodes = [
+        Node(node_id=number, role="broker", ranges=ranges, **said)  # type: ignore[arg-type]
+        for number, ranges in enumerate(brokers.values(), start=1)
+    ]
+    nodes.append(Node(node_id=11, role="controller", ranges=NEW, **said))  # type: ignore[arg-type]
+    cluster = Cluster(
+        name="k", registry=registry, nodes=tuple(nodes), voters=(11,), stored=levels,
+        controllers_listed=True,
+    )  # fmt: skip
+    lines = lines_of(cluster)
+    return see(lines, catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+
+
+NEW, OLD = RELEASES["4.2"], RELEASES["3.9"]
+THEN = replace(TERMS, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+
+
+@pytest.mark.parametrize("registry", ["log", "fenced"])
+def test_a_removed_node_is_gone_by_whatever_it_was_known(registry: str) -> None:
+    one = listed(registry, a=NEW, b=OLD)
+    found = what_if(one, Changes(removed=(2,)), THEN)
+    assert {node.node_id for node in found.after.cluster.nodes} == {1, 11}
+    assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
+    assert found.new == ()
+
+
+@pytest.mark.parametrize("registry", ["log", "fenced"])
+def test_new_software_is_seen_by_whatever_the_node_was_known(registry: str) -> None:
+    one = listed(registry, a=NEW, b=OLD)
+    found = what_if(one, Changes(nodes={2: "4.2"}), THEN)
+    assert found.joined == (2,)
+    assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
+    assert codes(found.new) == []
+
+
+@pytest.mark.parametrize("registry", ["log", "fenced"])
+def test_a_node_kept_out_is_fenced_and_not_merely_silent(registry: str) -> None:
+    found = what_if(listed(registry, a=NEW, b=NEW), Changes(nodes={2: "3.5"}), THEN)
+    assert {one.node_id for one in found.refused} == {2}
+    assert codes(found.new) == [("ghost_broker", 2, "")]
+    back = what_if(found.after, Changes(nodes={2: "4.2"}), THEN)
+    assert [node.fenced for node in back.after.cluster.nodes] == [False] * 3
+    assert codes(back.gone) == [("ghost_broker", 2, "")]
+
+
+def test_production_software_of_zookeeper_mode_lists_no_feature() -> None:
+    found = ask("zk-282-stock", Changes(release="3.9"))
+    assert found.refused == ()
+    assert found.after.judged.readiness.num_rows == 0
