@@ -72,8 +72,9 @@ class Run:
         self._before = _carried_out(used)
         self._steps: list[StepOutcome] = []
 
-    def carry_out(self) -> Ending:
-        look: Look | None = self._watcher.look()
+    def carry_out(self, first: Look) -> Ending:
+        """From the first look on, which is of the plan's cluster."""
+        look: Look | None = first
         position = self._before
         while True:
             try:
@@ -83,8 +84,6 @@ class Run:
                 if isinstance(step, Ending):
                     return step
                 intent = self._intent(step, position)
-                moves = ", ".join(f"{u.feature} {u.to_level}" for u in step.updates)
-                self._watcher.say(f"sending step {position + 1} of {intent.total}: {moves}")
                 sent = self._send(intent, look)
             except OutcomeUnknownError:
                 raise

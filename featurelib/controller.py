@@ -6,15 +6,16 @@ can end is a type of featurelib.core.ending, or an error if nothing was sent.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from featurelib.carrying import Mode as Mode
 from featurelib.carrying import Order as Order
 from featurelib.carrying import Run
 from featurelib.core.ending import Ending
-from featurelib.errors import OutcomeUnknownError, PlanError
+from featurelib.errors import BackendError, OutcomeUnknownError, PlanError, RefusedError
 from featurelib.journal import Journal
-from featurelib.looking import Watcher
+from featurelib.looking import Look, Watcher
 from featurelib.owners import expect_ours
 from featurelib.plan_checks import faults
 from featurelib.planfile import digest
@@ -34,10 +35,43 @@ def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
     expect_ours(plan.cluster, watcher.fleet)
     approval = order.check_approval(datetime.now(UTC))
     with journal.lock(plan.cluster, order.command, seconds=LOCK_SECONDS) as lock:
-        expect_settled(journal, order.plan.cluster, order.reach)
+        try:
+            expect_settled(journal, plan.cluster, order.reach)
+        except OutcomeUnknownError:  # its advice is wrong if the address is another cluster's
+            with suppress(BackendError):
+                _expect_cluster(watcher.look(), order, watcher, journal)
+            raise
         mine = journal.entries(cluster=plan.cluster, plan=digest(plan))
         used = [entry for entry in mine if entry.intent.approval == approval]
-        return Run(order, watcher, journal, lock, used).carry_out()
+        look = watcher.look()
+        _expect_cluster(look, order, watcher, journal)
+        return Run(order, watcher, journal, lock, used).carry_out(look)
+
+
+def _expect_cluster(look: Look, order: Order, watcher: Watcher, journal: Journal) -> None:
+    """Raises RefusedError where another cluster than the plan's answers. Nothing else is said then:
+    all that is known of the plan is of a cluster that was not looked at."""
+    here, wanted = look.sight.cluster_id, order.plan.cluster
+    if here != wanted:
+        raise RefusedError(
+            f"{watcher.backend.where}: this is cluster {here}, the plan is of cluster {wanted}. "
+            f"Nothing was sent. {_right_way(order, watcher, journal)}"
+        )
+
+
+def _right_way(order: Order, watcher: Watcher, journal: Journal) -> str:
+    """How the plan's cluster is reached, where the inventory or the journal knows it."""
+    wanted = order.plan.cluster
+    has_options = order.reach.startswith("--")
+    if any(entry.id == wanted and entry.is_reachable for entry in watcher.fleet.cluster):
+        if has_options:
+            return f"The inventory reaches cluster {wanted}: leave {order.reach} out."
+        return f"Mend the address of cluster {wanted} in the inventory."
+    used = [entry.intent.reach for entry in journal.entries(cluster=wanted)]
+    for reach in reversed(used):
+        if reach.startswith("--") and reach != order.reach:
+            return f"Cluster {wanted} was reached before with {reach}"
+    return f"Give the address or file of cluster {wanted}: --bootstrap HOST:PORT or --file PATH."
 
 
 def expect_settled(journal: Journal, cluster: str, reach: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import Annotated
 
 import msgspec
@@ -23,6 +24,7 @@ from featurelib.errors import ConfigError
 from featurelib.security import Security as Security
 from featurelib.security import anchored, security_faults
 
+_SHOWN = 5  # names that an error proposes
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s,/:\[\]]+):(\d{1,5})", re.ASCII)
@@ -97,10 +99,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ConfigError(
                 f"{where}: {text!r} is the name of {len(found)} clusters: {ids}. Give the id."
             )
-        known = ", ".join(entry.title for entry in self.cluster) or "none"
+        titles = [entry.title for entry in self.cluster]
+        near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4) or titles[:_SHOWN]
+        known = f"{len(titles)} others, as {', '.join(near)}" if near else "none"
         raise ConfigError(
-            f"{where}: expected a cluster with the id or name {text!r}, found these: {known}. "
-            "Name one of them, add it, or say how it is reached with --bootstrap HOST:PORT."
+            f"{where}: expected a cluster with the id or name {text!r}, found {known}. Name one of "
+            "them, add it, say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, "
+            "--file PATH), or name what was read of it (--tables FOLDER, --capture PATH)."
         )
 
 

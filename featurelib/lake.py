@@ -116,15 +116,20 @@ class Lake:
         """The ids of the clusters of one night, sorted."""
         return sorted(self.rows(UPGRADE_PLANS, run=run, columns=["cluster"])["cluster"].to_pylist())
 
-    def expect_cluster(self, cluster: str, run: int | None = None) -> None:
-        """Raises ConfigError, naming the nearest, for a cluster that is not in that night."""
+    def expect_cluster(
+        self, cluster: str, run: int | None = None, names: Sequence[str] = ()
+    ) -> None:
+        """Raises ConfigError, naming the nearest, for a cluster that is not in that night.
+
+        `names` are what an inventory calls clusters."""
         if self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"]).num_rows:
             return
         known = self.clusters(run)
-        near = get_close_matches(cluster, known, n=_SHOWN, cutoff=0.4) or known[:_SHOWN]
+        near = get_close_matches(cluster, [*names, *known], n=_SHOWN, cutoff=0.4)
+        near = near or [*names, *known][:_SHOWN]
         raise ConfigError(
             f"cluster {cluster}: expected one of the {len(known)} clusters of run {self.run(run)} "
-            f"below {self.root}, found none of that id; the nearest are {', '.join(near)}."
+            f"below {self.root}, found none of that name; the nearest are {', '.join(near)}."
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> pa.RecordBatch:
@@ -198,7 +203,8 @@ class Lake:
         if written != str(table.version):
             raise TableError(
                 f"table {table.full_name} at {where}: expected version {table.version}, found "
-                f"{written}. Read it with the featurelib that wrote it."
+                f"{written}. Another featurelib wrote it: read it with that one, or name tables of "
+                "this one (those of the samples: remove build/samples, run ./spark-submit.sh)."
             )
         self._open[table.full_name, version] = found
         return found

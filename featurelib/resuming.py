@@ -7,6 +7,7 @@ this waits. A cluster that does not answer leaves its requests open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from featurelib.core.outcome import Fate, Heard, StepOutcome
 from featurelib.errors import JournalError, OutcomeUnknownError
@@ -57,6 +58,12 @@ def _settle(entry: Entry, watcher: Watcher, journal: Journal, lock: Lock, waits:
     if entry.outcomes:  # it was looked at before, in vain
         said = entry.outcomes[-1].result.updates
         why = next((outcome.message for outcome in said if outcome.message), NEVER_HEARD)
+    left = ceil(entry.intent.over_at - waits.clock())
+    if left > 0:
+        watcher.say(
+            f"journal entry {entry.number}: waiting up to {left} s: until then the controller may "
+            "still carry it out"
+        )
     result, _ = watch(watcher, lock, entry.intent, Heard(why=why), None, waits)
     outcome = Outcome(result=result, by="resume", who=lock.who, at=waits.clock())
     try:

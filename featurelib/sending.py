@@ -62,6 +62,8 @@ def send(
 ) -> Sent:
     """Send the intended request once. Raises JournalError or BusyError if it was not even sent."""
     number = journal.intend(lock, intent)
+    # Only now, so that whoever reads this and kills the process finds the request in the journal.
+    watcher.say(f"sending step {intent.position + 1} of {intent.total}: {_moves(intent.step)}")
     heard = _put(watcher, intent.step)
     result, look = watch(watcher, lock, intent, heard, before, waits)
     try:
@@ -69,6 +71,10 @@ def send(
     except JournalError as error:
         return Sent(result=result, look=look, unwritten=str(error))
     return Sent(result=result, look=look)
+
+
+def _moves(step: Step) -> str:
+    return ", ".join(f"{update.feature} {update.to_level}" for update in step.updates)
 
 
 def _put(watcher: Watcher, step: Step) -> Heard:

@@ -114,6 +114,8 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
                 "inventory, after `plan`."
             )
         run = lake.run(wanted.run)
+        if not any(entry.id == one.id for one in fleet.cluster):
+            lake.expect_cluster(entry.id, run, [one.name for one in fleet.cluster if one.name])
         sight = see_row(lake.snapshot(entry.id, run), **how)  # type: ignore[arg-type]
         made_from = f"tables in {wanted.tables}, run {run}"
     known = next((one for one in fleet.cluster if one.id == sight.cluster_id), entry)

@@ -51,7 +51,9 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     found = ask_why_not(sight, feature, number, catalogue)
     all_of_them = (*found.proofs, *found.unknown)
     places = asked.places((proof.line_id, proof.seen_at) for proof in all_of_them)
-    lines = why_not_lines(found, asked.name, asked.source.made_from, places, catalogue, WIDEST)
+    lines = why_not_lines(
+        found, asked.name, asked.way, asked.source.made_from, places, catalogue, WIDEST
+    )
     rows: list[dict[str, object]] = [
         {
             "node": proof.node or None,

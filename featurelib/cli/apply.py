@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from featurelib import planfile
+from featurelib.approval import read as read_approval
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.cli.applying import Shown
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
@@ -35,7 +36,7 @@ from featurelib.cli.settings import ConfigFile, open_settings
 from featurelib.controller import Mode, Order, apply
 from featurelib.core.ending import Ending
 from featurelib.ending_words import sentence
-from featurelib.errors import ConfigError, FeatureLibError
+from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.journal import Journal
 from featurelib.looking import Watcher
 from featurelib.planfile import PlanFile
@@ -107,7 +108,7 @@ def apply_command(
     reached = reach(cluster, catalogue, fleet=fleet, file=file, timeout=timeout, **ways)
     order = Order(
         plan=made.meaning,
-        check_approval=_checker(made, approval, settings, mode),
+        check_approval=_checker(made, plan, approval, settings, mode),
         mode=mode,
         command=join(["featurelib", *sys.argv[1:]]),
         reach=_options(made.meaning.cluster, file, ways),
@@ -142,19 +143,43 @@ def _read(path: str, what: str) -> bytes:
 
 
 def _checker(
-    made: PlanFile, approval: str | None, settings: Settings, mode: Mode
+    made: PlanFile, path: str, approval: str | None, settings: Settings, mode: Mode
 ) -> Callable[[datetime], str]:
     """What says whether the plan is approved, as of a time. Only what sends needs an approval."""
+    again = f"featurelib approve {quote(path)} --expires 24h"
     if approval is None:
         if mode is Mode.SEND:
-            raise ConfigError(
-                "expected --approval FILE, found none. Write one: "
-                "featurelib approve PLAN --expires 24h"
-            )
+            raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
         return lambda now: ""
     from featurelib.signing import checker
 
-    return checker(made, _read(approval, "an approval"), settings=settings, where=approval)
+    text = _read(approval, "an approval")
+    check = checker(made, text, settings=settings, where=approval)
+
+    def check_by_name(now: datetime) -> str:
+        try:
+            return check(now)
+        except (ApprovalError, PlanError) as error:
+            if _is_of_another(text, approval, made):
+                raise ApprovalError(
+                    f"{approval}: expected an approval of the plan {path}, found one of another "
+                    f"plan. Nothing was sent. Give the one of this plan with --approval FILE, or "
+                    f"write it: {again}"
+                ) from error
+            said = str(error).replace(
+                "featurelib approve PLAN", f"featurelib approve {quote(path)}"
+            )
+            raise type(error)(said) from error
+
+    return check_by_name
+
+
+def _is_of_another(text: bytes, where: str, made: PlanFile) -> bool:
+    """Whether it is a whole approval, of another plan."""
+    try:
+        return read_approval(text, where).approval.plan != made.digest
+    except FeatureLibError:
+        return False
 
 
 def _options(cluster: str, file: str | None, ways: dict[str, str | None]) -> str:

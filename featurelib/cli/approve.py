@@ -126,6 +126,7 @@ def approve(
         return 0
     print(f"written: {target} ({'signed' if signature else 'not signed'})")
     print(f"next: {command}")
+    print("      (add --bootstrap, --zookeeper or --file where the inventory does not reach it)")
     return 0
 
 

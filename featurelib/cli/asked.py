@@ -6,6 +6,7 @@ in the tables of the samples, if the nightly has made them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -70,6 +71,22 @@ class Asked:
         """What the commands that follow call the cluster."""
         return self.source.entry.title or self.source.sight.cluster_id
 
+    @property
+    def way(self) -> str:
+        """The options, after a blank each, with which another command asks the same evidence."""
+        wanted = self.wanted
+        options = [
+            ("--capture", wanted.capture),
+            ("--tables", wanted.tables),
+            ("--as-of", wanted.as_of),
+            ("--fleet", wanted.fleet),
+            ("--bootstrap", wanted.bootstrap),
+            ("--controllers", wanted.controllers),
+            ("--zookeeper", wanted.zookeeper),
+            ("--file", wanted.file),
+        ]
+        return "".join(f" {name} {shlex.quote(value)}" for name, value in options if value)
+
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
         """Where lines stand, as `file:line`, from their ids and when they were observed
         (microseconds); none of a live look, which is in no file."""
@@ -124,7 +141,7 @@ def usual_tables(tables: str | None, fleet: str | None) -> tuple[str, str | None
         tables = str(_relative(SAMPLE_TABLES))
         say(f"reading the samples' tables, {tables}; others with --tables FOLDER")
     if fleet is None and Path(tables).absolute() == SAMPLE_TABLES:
-        fleet = str(SAMPLE_FLEET)
+        fleet = str(_relative(SAMPLE_FLEET))
     return tables, fleet
 
 

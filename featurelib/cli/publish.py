@@ -72,6 +72,7 @@ def judge_and_publish(
             newest=audited.newest,
             max_age=places.settings.max_age,
             tables=places.tables,
+            out=places.out or "",
             quarantine=_quarantine(*quarantine.result()),
             mutes=places.mutes,
         ),

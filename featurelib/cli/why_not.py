@@ -107,7 +107,9 @@ def why_not_command(
         print(json.dumps(_document(found, asked, places), ensure_ascii=False))
     else:
         made_from, width = asked.source.made_from, terminal_width()
-        for line in why_not_lines(found, asked.name, made_from, places, catalogue, width):
+        for line in why_not_lines(
+            found, asked.name, asked.way, made_from, places, catalogue, width
+        ):
             print(line)
     return 0
 

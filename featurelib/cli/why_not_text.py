@@ -26,9 +26,15 @@ _HEADS = {
 
 
 def why_not_lines(
-    found: WhyNot, name: str, made_from: str, places: Places, catalogue: Catalogue, width: int
+    found: WhyNot,
+    name: str,
+    way: str,
+    made_from: str,
+    places: Places,
+    catalogue: Catalogue,
+    width: int,
 ) -> Iterator[str]:
-    """The lines of an answer, without line ends."""
+    """The lines of an answer, without line ends. `way`: the options that chose the evidence."""
     words = Words(catalogue, load(STRICT))
     there = _level(words, found.feature, found.level)
     yield from wrapped(
@@ -46,7 +52,7 @@ def why_not_lines(
     if found.unknown:
         yield ""
         yield from _unknown_lines(found.unknown, places, width)
-    yield from _way_out(found, name, words, width)
+    yield from _way_out(found, name, way, words, width)
 
 
 def judges(dialects: Sequence[str]) -> str:
@@ -144,8 +150,8 @@ def _unknown_lines(unknown: Sequence[Proof], places: Places, width: int) -> Iter
                 yield f"      {clean(proof.command, 400)}"
 
 
-def _way_out(found: WhyNot, name: str, words: Words, width: int) -> Iterator[str]:
-    command = f"featurelib plan {shlex.quote(name)} {found.words}"
+def _way_out(found: WhyNot, name: str, way: str, words: Words, width: int) -> Iterator[str]:
+    command = f"featurelib plan {shlex.quote(name)} {found.words}{way}"
     if found.answer is Answer.FINALIZED:
         return
     yield ""

@@ -1,4 +1,8 @@
-"""What a plan cannot take back, and who may join, as far as anybody can tell."""
+"""How far back a cluster goes today, what its plan cannot take back, and who may join.
+
+All of it as far as anybody can tell. What is lowest once the plan is applied, `featurelib show`
+says.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ from featurelib.report.model import Cluster
 
 
 def say_ahead(cluster: Cluster) -> list[str]:
-    """A line each: the downgrade floors, the point of no return, and the releases that may join
-    now and afterwards."""
+    """A line each: the lowest levels without loss as things are today, the point of no return to
+    today's levels, and the releases that may join now and afterwards."""
     ready = [found for found in cluster.readiness if found.downgrade_floor is not None]
     points = [
         f"{found.feature} {found.point_of_no_return.text}"
@@ -19,8 +23,8 @@ def say_ahead(cluster: Cluster) -> list[str]:
         for found in ready
         if found.downgrade_floor is not None
     ]
-    said = [f"downgrade floor: {', '.join(floors)}"] if floors else []
-    said += [f"point of no return: {', '.join(points) or 'none'}"] if ready else []
+    said = [f"lowest today without loss: {', '.join(floors)}"] if floors else []
+    said += [f"point of no return to today's level: {', '.join(points) or 'none'}"] if ready else []
     if cluster.joining is not None:
         said.append(f"releases that may join: {cluster.joining.text}")
     return said

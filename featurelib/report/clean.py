@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 LENGTH = 120  # characters
+LONGEST_PATH = 250  # a file name that is cut names no file
 EMPTY = "(empty)"
 
 
@@ -27,3 +28,11 @@ def _escape(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def clean_place(place: str) -> str:
+    """`file:line` made safe to show; a path that is too long is cut, its number is not."""
+    path, colon, number = place.rpartition(":")
+    if not colon:
+        return clean(place, LONGEST_PATH)
+    return clean(path, LONGEST_PATH) + colon + clean(number)

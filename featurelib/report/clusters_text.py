@@ -16,6 +16,7 @@ from featurelib.report.groups import Group, group_findings
 from featurelib.report.model import Cluster, Finding, Readiness, Step
 from featurelib.report.muted import heard, say_muted
 from featurelib.report.words import show_time
+from featurelib.report.wrapping import Located
 
 NARROW = 72  # columns
 ALL = "--limit 0 shows all"
@@ -190,7 +191,7 @@ def _add_group(grid: Table, group: Group, most: int) -> None:
         grid.add_row("do", Text(first.remedy))
     if first.command:
         grid.add_row("run", Text(first.command, "bold"))
-    grid.add_row("", Text(_evidence(first), style="dim"))
+    grid.add_row("", Located(_evidence(first), "dim"))
     if not most and first.source:
         grid.add_row("", Text(first.source, style="dim"))
 
@@ -198,7 +199,8 @@ def _add_group(grid: Table, group: Group, most: int) -> None:
 def _evidence(finding: Finding) -> str:
     """The code, when it was seen and where: what a doubter asks for."""
     seen = show_time(finding.observed_at)
-    line = finding.line or (f"line {finding.line_id}" if finding.line_id else None)
+    line = f"line {finding.line_id}" if finding.line_id else None
+    line = phrases.place(finding.line) if finding.line else line
     epoch = None if finding.epoch is None else f"epoch {finding.epoch}"
     when = None if seen is None else f"seen {seen}"
     return " · ".join(filter(None, [finding.code, when, epoch, line]))

@@ -194,6 +194,7 @@ def _environment() -> Environment:
         time=show_time,
         count=phrases.count,
         some=_some,
+        place=phrases.place,
         left=LEFT,
         right=RIGHT,
         width=WIDTH,

@@ -12,6 +12,7 @@ from featurelib.report.muted import count_muted, heard
 from featurelib.report.words import show_time
 
 AUDIT = "./spark-submit.sh audit"
+SHOW = "featurelib show"
 
 
 def lead(report: Report) -> str:
@@ -45,7 +46,7 @@ def is_all_old(fleet: Fleet) -> bool:
 
 
 def hint(report: Report) -> tuple[str, str]:
-    """The most useful next step: a sentence, and a command or a file, which may be empty."""
+    """The most useful next step: a sentence, and a command, which may be empty."""
     if is_all_old(report.fleet):
         if not _is_newest_old(report.run):
             return "Collect the fleet again, and run again.", ""
@@ -104,7 +105,9 @@ def _propose_plan(report: Report) -> tuple[str, str] | None:
     how = "carry it out step by step"
     if first.managed_by:
         how = f"have {first.managed_by} carry it out, which finalizes there"
-    return f"Read the plan of {who}, and {how}:", first.plan_file
+    out = (report.run.out or "FOLDER").removeprefix("file:").rstrip("/")
+    command = f"{SHOW} {shlex.quote(f'{out}/{first.plan_file}')}"
+    return f"Read the plan of {who}, and {how}:", command
 
 
 def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:

@@ -58,8 +58,9 @@ class Run:
     """The run: its number, the time it judged as of, and by which catalogue and dialect.
 
     `newest_line`: when the newest line of all clusters was read, null where none landed. Evidence
-    older than `max_age_hours` decides nothing. `tables`: where the tables are. `quarantine`: what
-    the tables hold that was left out, null where nobody looked.
+    older than `max_age_hours` decides nothing. `tables`: where the tables are. `out`: the folder of
+    the report and of plans/, null where none was written. `quarantine`: what the tables hold that
+    was left out, null where nobody looked.
     """
 
     number: int
@@ -71,6 +72,7 @@ class Run:
     newest_line: Time | None
     max_age_hours: float | None
     tables: str | None
+    out: str | None
     quarantine: Quarantine | None
 
 
@@ -132,8 +134,9 @@ class Readiness:
 
     `target`: the level to finalize next, null unless READY. `available`: what every node supports
     beyond the ceiling. `blockers` and `unknowns` count findings. `downgrade_floor`: the lowest
-    level that can be had again without losing metadata; `point_of_no_return`: the first level on
-    the way to the target from which the present one cannot be had again. Both null unless READY, or
+    level that can be had from today's, before the plan, without losing metadata; from the target it
+    may be higher. `point_of_no_return`: the first level on the way to the target from which today's
+    cannot be had again. Both null unless READY, or
     where nobody can tell; the second also where there is none. `ready_since`: the time of the first
     run that found it READY, null where it is not and was not before it became UNKNOWN.
     """

@@ -1,4 +1,5 @@
-"""Short phrases every report uses: counts, lists that end in "and N more", runs of node ids."""
+"""Short phrases every report uses: counts, lists that end in "and N more", runs of node ids, and
+where a landing line stands."""
 
 from __future__ import annotations
 
@@ -39,3 +40,8 @@ def nodes(role: str | None, ids: Iterable[int]) -> str:
     more = f" and {left:,} more" if left else ""
     noun = (role or "node") + ("s" if len(ordered) > 1 else "")
     return f"{noun} {', '.join(texts[:RUNS])}{more}"
+
+
+def place(line: str) -> str:
+    """`payments/landing.jsonl:7`: the last folder, the file and the number of a landing line."""
+    return "/".join(line.split("/")[-2:])

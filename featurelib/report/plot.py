@@ -132,7 +132,7 @@ def _levels_of(ready: Readiness) -> list[tuple[str, str, Level]]:
         found = [entry for entry in found if entry[0] != "ceiling"]
     found = [entry for entry in found if entry[2] != ready.finalized or entry[0] == "finalized"]
     for kind, words, level in (
-        ("floor", "downgrade floor", ready.downgrade_floor),
+        ("floor", "lowest today", ready.downgrade_floor),
         ("end", "point of no return", ready.point_of_no_return),
     ):
         same = next((i for i, entry in enumerate(found) if entry[2] == level), None)

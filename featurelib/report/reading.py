@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from featurelib.feature import Severity, Verdict
-from featurelib.report.clean import clean
+from featurelib.report.clean import clean, clean_place
 from featurelib.report.model import Finding, Incompatible, Joining, Level, Readiness, Step
 from featurelib.report.words import Columns, Words
 
@@ -62,7 +62,7 @@ class Reader:
             epoch=row["epoch"],
             observed_at=_in_utc(row["observed_at"]),
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
-            line=None if line is None else clean(line),
+            line=None if line is None else clean_place(line),
             detail=self._words.detail(code, row["detail"]),
             muted=None if row["muted"] is None else clean(row["muted"], LONGEST_REASON),
             muted_until=row["muted_until"],

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +30,7 @@ from featurelib.report.lead import hint, lead
 from featurelib.report.model import Cause, Fleet, Ingest, Mute, Quarantine, Report
 from featurelib.report.muted import count_muted, say_mute
 from featurelib.report.words import show_time
+from featurelib.report.wrapping import Located
 
 WIDTH = 100
 LIMIT = 20
@@ -136,6 +137,8 @@ def _head(report: Report) -> Text:
 def _read(ingest: Ingest | None) -> str:
     if ingest is None:
         return ""
+    if not ingest.lines:
+        return "\nno new landing lines"
     lost = " (bronze.landing_line says why)" if ingest.quarantined else ""
     return (
         f"\n{phrases.count(ingest.lines, 'landing line')}: {ingest.accepted:,} accepted, "
@@ -177,15 +180,15 @@ def _facts(fleet: Fleet, quarantine: Quarantine | None) -> Table:
     return table
 
 
-def _say_quarantine(quarantine: Quarantine) -> Text:
+def _say_quarantine(quarantine: Quarantine) -> Group:
     """Lines of every night that nobody judged, with the newest few."""
-    about = Text(f"{phrases.count(quarantine.lines, 'landing line')} of all nights left out")
-    for row in quarantine.newest:
-        about.append(f"\n{row.line}: {row.reason}", style="dim")
+    about = f"{phrases.count(quarantine.lines, 'landing line')} of all nights left out"
+    said: list[RenderableType] = [Text(about)]
+    said += [Located(f"{row.line}: {row.reason}", "dim") for row in quarantine.newest]
     left = quarantine.lines - len(quarantine.newest)
     if left:
-        about.append(f"\n… and {left:,} more: bronze.landing_line has them all", style="dim")
-    return about
+        said.append(Text(f"… and {left:,} more: bronze.landing_line has them all", style="dim"))
+    return Group(*said)
 
 
 def _causes(causes: tuple[Cause, ...], most: int) -> Table:

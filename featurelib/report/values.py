@@ -20,7 +20,7 @@ from featurelib.feature import Phase, Severity, Verdict
 from featurelib.fleet import Cluster as Entry
 from featurelib.fleet import Fleet as Inventory
 from featurelib.report.causes import rank_causes
-from featurelib.report.clean import LENGTH, clean
+from featurelib.report.clean import LENGTH, LONGEST_PATH, clean, clean_place
 from featurelib.report.commands import commands_of
 from featurelib.report.counts import count_fleet
 from featurelib.report.model import (
@@ -44,7 +44,6 @@ from featurelib.report.summary import summarize_cluster
 from featurelib.report.words import Words, metadata_first
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 
-LONGEST_PATH = 250  # a file name that is cut names no file
 HOUR = 3_600_000_000  # microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,6 +63,7 @@ class RunInfo:
     newest: int = 0
     max_age: int = 0
     tables: str = ""
+    out: str = ""  # the folder or URI of the reports and plans/
     quarantine: Quarantine | None = None  # its texts as they were found
     mutes: tuple[Mute, ...] = ()  # of conf/audit.toml, clusters by id
 
@@ -124,13 +124,14 @@ def _run(run: RunInfo, catalogue: Catalogue, dialect: Dialect) -> Run:
         newest_line=EPOCH + timedelta(microseconds=run.newest) if run.newest else None,
         max_age_hours=run.max_age / HOUR if run.max_age else None,
         tables=_shown(run.tables, LONGEST_PATH),
+        out=_shown(run.out, LONGEST_PATH),
         quarantine=run.quarantine and _clean_quarantine(run.quarantine),
     )
 
 
 def _clean_quarantine(found: Quarantine) -> Quarantine:
     newest = [
-        QuarantinedLine(line=clean(row.line, LONGEST_PATH), reason=clean(row.reason))
+        QuarantinedLine(line=clean_place(row.line), reason=clean(row.reason))
         for row in found.newest
     ]
     return Quarantine(lines=found.lines, newest=tuple(newest))

@@ -173,7 +173,7 @@ class Store:
         remedy = (
             "A newer featurelib wrote it: run that release or a later one."
             if newer
-            else "This release cannot read it: name other tables with --tables."
+            else "This release cannot read it: name others with --tables (samples: remove build/)."
         )
         raise TableError(
             f"table {table.full_name} at {self.path(table)}: expected {VERSION_PROPERTY} "

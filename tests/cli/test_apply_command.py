@@ -297,7 +297,11 @@ def test_an_interrupted_apply_is_unknown_until_resume_settles_it(
 
     code, out, _ = run("resume")  # nothing says how to reach it but the journal
     assert code == 4
-    assert f"Run: featurelib resume --file {file}" in out
+    assert out.splitlines() == [
+        "cluster c-1: Journal entry 1: still unknown: the inventory has no way to reach it. "
+        f"Run: featurelib resume --file {file}",
+        "Still unknown: 1 of 1 request.",
+    ]
 
     code, out, err = run("resume", "--file", "cluster.db")
     assert code == 0
@@ -324,6 +328,131 @@ def test_resume_settles_what_the_inventory_can_reach(monkeypatch: pytest.MonkeyP
     said = json.loads(out)
     assert (code, said["unknown"]) == (0, 0)
     assert [request["outcome"] for request in said["requests"]] == ["applied"]
+
+
+def left_open(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A request to c-1 whose outcome is not known; the options that reach it."""
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=True)
+        assert run(*APPLY, "--yes")[0] == 4
+    return f"--file {Path('cluster.db').absolute()}"
+
+
+def ghost() -> str:
+    """Another cluster, in ghost.db; its id."""
+    with EmbeddedCluster("ghost.db", CATALOGUE.tables, mode="zk", cluster_id="g-1") as made:
+        made.put(zookeeper(f=2, g=3), 7)
+    return str(Path("ghost.db").absolute())
+
+
+def test_resume_of_a_cluster_says_what_is_open_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    way = left_open(monkeypatch)
+    ghost()
+    says = (
+        "Nothing to settle: no request is open for this cluster (g-1). "
+        f"1 request is open for another cluster (c-1). Run: featurelib resume {way}"
+    )
+    assert run("resume", "--file", "ghost.db")[:2] == (0, says + "\n")
+    code, out, _ = run("resume", "--file", "ghost.db", "--json")
+    said = json.loads(out)
+    assert (code, said["says"], said["requests"], said["unknown"]) == (0, says, [], 0)
+    assert said["others"] == [
+        {"number": 1, "cluster": "c-1", "outcome": "unknown", "next": f"featurelib resume {way}"}
+    ]
+    own = str(Path("state/featurelib/journal.sqlite"))
+    _, out, _ = run("resume", "--file", "ghost.db", "--journal", own)
+    assert out.endswith(f"Run: featurelib resume {way} --journal {own}\n")
+    file = Path("cluster.db").absolute()
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
+    _, out, _ = run("resume", "--file", "ghost.db")
+    assert out.endswith("(c-1). Run: featurelib resume c-1\n")
+    assert run("resume", "c-1")[0] == 0
+    code, out, _ = run("resume", "--file", "ghost.db")
+    assert (code, out) == (0, "Nothing to settle: the outcome of every request is known.\n")
+
+
+def test_resume_says_which_request_it_may_be_run_again_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    way = left_open(monkeypatch)
+    where = ghost()
+    plan("ghost.db", up={"f": "4"})
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=True)
+        assert run(*APPLY[:4], "--file", "ghost.db", "--yes")[0] == 4
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "g-1"\nfile = "{where}"\n')
+    with EmbeddedCluster(where, CATALOGUE.tables) as there:
+        for node in there.cluster.nodes:
+            there.stop(node.node_id)
+    code, out, err = run("resume")
+    assert code == 4
+    assert "journal entry 2: waiting up to " in err
+    assert f"no way to reach it. Run: featurelib resume {way}\n" in out
+    last = "Still unknown: 2 of 2 requests. Run this again for journal entry 2."
+    assert out.splitlines()[-1] == last
+
+
+def test_resume_names_no_cluster_the_inventory_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    Path("conf/fleet.toml").write_text('[[cluster]]\nid = "c-1"\nfile = "../cluster.db"\n')
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=True)
+        assert run(*APPLY[:4], "--yes")[0] == 4
+    Path("conf/fleet.toml").write_text("")
+    code, out, _ = run("resume")
+    assert code == 4
+    assert "Run: featurelib resume --bootstrap HOST:PORT" in out
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_apply_to_another_cluster_than_the_plans_says_so_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    if is_open:
+        way = f"Cluster c-1 was reached before with {left_open(monkeypatch)}"
+    else:
+        in_zookeeper_mode()
+        plan(up={"f": "4"})
+        assert run(*APPLY, "--yes")[0] == 0
+        way = f"Cluster c-1 was reached before with --file {Path('cluster.db').absolute()}"
+    where = ghost()
+    wrong = (*APPLY[:4], "--file", "ghost.db", "--yes")
+    what = "this is cluster g-1, the plan is of cluster c-1. Nothing was sent."
+    code, _, err = run(*wrong)
+    assert code == 3
+    [said] = [line for line in err.splitlines() if not line.startswith("asking ")]
+    assert said.startswith("error: ")
+    assert said.endswith(f"ghost.db: {what} {way}")
+    _, _, err = run(*wrong, "--journal", "new.sqlite")
+    assert err.endswith(
+        f"{what} Give the address or file of cluster c-1: --bootstrap HOST:PORT or --file PATH.\n"
+    )
+    file = Path("cluster.db").absolute()
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
+    _, _, err = run(*wrong)
+    assert err.endswith(f"{what} The inventory reaches cluster c-1: leave --file {where} out.\n")
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{where}"\n')
+    _, _, err = run(*APPLY[:4], "--yes")
+    assert err.endswith(f"{what} Mend the address of cluster c-1 in the inventory.\n")
+
+
+def test_an_approval_of_another_plan_is_refused_naming_both_files() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    Path("plan.approval.json").rename("old.approval.json")
+    Path("plan.json").unlink()
+    plan(up={"f": "5"})
+    code, _, err = run("apply", "plan.json", "--approval", "old.approval.json", *APPLY[4:], "--yes")
+    assert code == 3
+    assert err.splitlines()[-1] == (
+        "error: old.approval.json: expected an approval of the plan plan.json, found one of "
+        "another plan. Nothing was sent. Give the one of this plan with --approval FILE, or write "
+        "it: featurelib approve plan.json --expires 24h"
+    )
+    Path("bad.approval.json").write_text("{}")
+    _, _, err = run("apply", "plan.json", "--approval", "bad.approval.json", *APPLY[4:], "--yes")
+    assert "Write the approval again: featurelib approve plan.json --expires 24h" in err
 
 
 def test_what_cannot_be_looked_at_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,7 @@ def test_what_is_approved_is_shown_and_written_beside_the_plan() -> None:
         f"until: {form.say_time(found.expires_at)}, 1 day from now\n"
         "written: payments.approval.json (not signed)\n"
         "next: featurelib apply payments.json --approval payments.approval.json\n"
+        "      (add --bootstrap, --zookeeper or --file where the inventory does not reach it)\n"
     )
     assert before <= found.approved_at <= datetime.now(UTC)
     assert found.expires_at - found.approved_at == timedelta(days=1)

@@ -33,7 +33,7 @@ the smallest set of changes that unlocks it
   broker 2: unregister or upgrade; it is registered and does not run. Start it with Kafka 4.1 or
     later, or, if it is gone for good:
     kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2
-  then: featurelib plan ghost-broker upgrade --feature metadata.version=27
+  then: featurelib plan ghost-broker upgrade --feature metadata.version=27{way}
 """
 REMOVED = """\
 ghost-broker, if node 2 is gone
@@ -134,7 +134,13 @@ def test_the_whole_answer_is_shown(
 ) -> None:
     code, out, err = of_capture(command, name, *words)
     assert (code, err) == (0, "")
-    assert out == expected.format(capture=capture(name))
+    way = f" --capture {capture(name)} --as-of newest --fleet {FLEET}"
+    assert out == expected.format(capture=capture(name), way=way)
+
+
+def usual_fleet() -> str:
+    """The samples' inventory as a person would type it."""
+    return str(Path(FLEET).absolute().relative_to(Path.cwd()))
 
 
 def test_a_timeline_is_told_from_the_tables(tables: Path) -> None:
@@ -173,9 +179,11 @@ def test_the_samples_tables_are_read_where_nothing_is_named(
     code, out, err = run("why-not", "ghost-broker", "metadata.version=27")
     assert code == 0
     assert err == f"reading the samples' tables, {tables}; others with --tables FOLDER\n"
-    assert out.replace(f"tables in {tables}, run {RUN}", "X") == GHOST.replace(
-        "landing files in {capture}", "X"
-    )
+    told = GHOST.replace("landing files in {capture}", f"tables in {tables}, run {RUN}")
+    assert out == told.format(way=f" --tables {tables} --as-of run --fleet {usual_fleet()}")
+    *_, last = out.splitlines()
+    code, out, err = run(*last.partition("featurelib ")[2].split(), "--out", str(tmp_path / "x"))
+    assert (code, "Broker 2 does not support" in out + err) == (3, True)
     monkeypatch.setattr(asked, "SAMPLE_TABLES", tmp_path / "none")
     code, _, err = run("timeline", "ghost-broker")
     assert (code, "--tables: expected the folder of the nightly's tables" in err) == (2, True)

@@ -75,7 +75,7 @@ def test_another_cluster_than_the_one_named_is_refused(fleet: str, tmp_path: Pat
     ("cluster", "ways", "words"),
     [
         (None, {}, "expected a cluster, found none named"),
-        ("nobody", {}, "expected a cluster with the id or name 'nobody', found these: payments"),
+        ("nobody", {}, "expected a cluster with the id or name 'nobody', found 2 others, as"),
         ("unreachable", {}, "'unreachable': expected a way to reach it, found none"),
         (None, {"bootstrap": "a"}, "bootstrap: expected HOST:PORT"),
         (None, {"controllers": "a:x"}, "controller_bootstrap: expected HOST:PORT"),

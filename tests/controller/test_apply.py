@@ -17,6 +17,7 @@ from featurelib.core.reply import Reply, Result
 from featurelib.ending_words import sentence, update_line
 from featurelib.errors import (
     ApprovalError,
+    JournalError,
     OutcomeUnknownError,
     PlanError,
     RefusedError,
@@ -26,7 +27,7 @@ from featurelib.errors import (
 from featurelib.feature import Role, UpgradeType
 from featurelib.fleet import Cluster as FleetEntry
 from featurelib.fleet import Fleet
-from featurelib.journal import Journal
+from featurelib.journal import Intent, Journal, Lock
 from tests.controller.clusters import (
     CATALOGUE,
     OLD,
@@ -192,9 +193,47 @@ def test_an_approval_that_expires_between_two_steps_stops_the_plan(tmp_path: Pat
 def test_a_plan_for_another_cluster_is_refused(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     plan, wrapped = it.plan(), it.wrapped()
-    with pytest.raises(StalePlanError, match="cluster: expected c-2, found c-1"):
+    with pytest.raises(RefusedError) as error:
         it.apply(replace(plan, cluster="c-2"), wrapped)
+    assert str(error.value) == (
+        f"{wrapped.where}: this is cluster c-1, the plan is of cluster c-2. Nothing was sent. "
+        "Give the address or file of cluster c-2: --bootstrap HOST:PORT or --file PATH."
+    )
     assert wrapped.sent == []
+
+
+def test_a_request_is_announced_once_it_is_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = bench(tmp_path, kraft(25))
+    real, told = Journal.intend, []
+
+    def intend(self: Journal, lock: Lock, intent: Intent) -> int:
+        told.append(any("sending step" in text for text in it.said))
+        number = real(self, lock, intent)
+        told.append(any("sending step" in text for text in it.said))
+        return number
+
+    def update(step: Step) -> None:
+        told.append(any("sending step 1 of 1: " in text for text in it.said))
+
+    monkeypatch.setattr(Journal, "intend", intend)
+    it.apply(it.plan(), it.wrapped(before_update=update))
+    assert told == [False, False, True]
+
+
+def test_a_request_that_cannot_be_written_down_is_not_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = bench(tmp_path, kraft(25))
+
+    def full(*how: object) -> int:
+        raise JournalError("no space left")
+
+    monkeypatch.setattr(Journal, "intend", full)
+    with pytest.raises(JournalError):
+        it.apply(it.plan())
+    assert not any("sending" in text for text in it.said)
 
 
 def test_a_plan_that_contradicts_itself_is_none(tmp_path: Path) -> None:

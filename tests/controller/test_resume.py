@@ -84,6 +84,31 @@ def test_nothing_is_called_not_applied_before_its_time_is_over(tmp_path: Path) -
     assert datetime.now(UTC).timestamp() >= over_at
 
 
+@pytest.mark.parametrize(("left", "told"), [(64.2, "65"), (1.0, "1"), (0.0, ""), (-9.0, "")])
+def test_it_is_said_before_the_first_look_how_long_resume_may_wait(
+    tmp_path: Path, left: float, told: str
+) -> None:
+    it = bench(tmp_path, kraft(25))
+    left_open(it, applied=False)
+    journal = Journal(it.journal_path)
+    now = [journal.entries()[0].intent.over_at - left]
+    it.said.clear()
+    said: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        now[0] += max(seconds, 0.5)
+
+    waits = replace(WAITS, clock=lambda: now[0], sleep=sleep, longest=30.0)
+    watching = it.wrapped(before_describe=lambda look: said.extend(it.said if look == 1 else ()))
+    [settled] = resume(it.watcher(watching), journal, waits=waits, cluster="c-1")
+    journal.close()
+    assert settled.result.fate is Fate.NOT_APPLIED
+    waiting = (
+        f"journal entry 1: waiting up to {told} s: until then the controller may still carry it out"
+    )
+    assert said == ([waiting] if told else [])
+
+
 def test_what_is_applied_while_resume_waits_is_seen(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=False, timeout_ms=60_000)

@@ -90,6 +90,7 @@ def report_samples() -> Report:
             newest=samples.newest,
             max_age=HOURS_72,
             tables="build/samples/tables",
+            out="build/samples/out",
         ),
         CATALOGUE,
         DIALECT,

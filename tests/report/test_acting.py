@@ -83,8 +83,9 @@ def test_levels_of_a_managed_cluster_are_left_to_who_manages_it() -> None:
     assert "managed by strimzi\n" in section(said, MOVES, CLUSTERS)
     block = section(said, BLOCKS, "\nNext")
     assert "managed  by strimzi, which finalizes there: levels are changed through it\n" in block
-    assert "and have strimzi carry it out, which finalizes there: plans/b.json" in words(
-        render_text(said)
+    assert (
+        "and have strimzi carry it out, which finalizes there: featurelib show FOLDER/plans/b.json"
+        in words(render_text(said))
     )
 
 
@@ -93,7 +94,9 @@ def test_a_plan_in_our_own_hands_is_proposed_before_a_managed_one() -> None:
     files = {name: f"plans/{name}.json" for name in "bd"}
     said = report(judged(plans), inventory=OWNED, plan_files=files)
     text = words(render_text(said))
-    assert text.endswith("Read the plan of d, and carry it out step by step: plans/d.json")
+    assert text.endswith(
+        "Read the plan of d, and carry it out step by step: featurelib show FOLDER/plans/d.json"
+    )
 
 
 def test_people_are_in_the_json_and_null_where_the_inventory_is_silent() -> None:

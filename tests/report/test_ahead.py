@@ -39,13 +39,13 @@ def test_the_floor_and_the_point_of_no_return_have_names() -> None:
     assert found.point_of_no_return is not None
     assert (found.downgrade_floor.number, found.downgrade_floor.text) == (23, "23 (4.0-IV1)")
     assert found.point_of_no_return.text == "28 (4.2-IV0)"
-    assert "downgrade floor: metadata.version 23 (4.0-IV1)\n" in text
-    assert "point of no return: metadata.version 28 (4.2-IV0)\n" in text
+    assert "lowest today without loss: metadata.version 23 (4.0-IV1)\n" in text
+    assert "point of no return to today's level: metadata.version 28 (4.2-IV0)\n" in text
 
 
 def test_no_point_of_no_return_is_said_only_where_somebody_can_tell() -> None:
     _, text = shown(ready(downgrade_floor=23))
-    assert "point of no return: none\n" in text
+    assert "point of no return to today's level: none\n" in text
     _, text = shown(ready())
     assert "point of no return" not in text
 

@@ -82,7 +82,7 @@ def test_the_plot_marks_how_far_back_a_level_goes_and_from_where_on_it_does_not(
     [forgotten] = [one for one in report_samples().clusters if one.name == "k37-forgotten"]
     [plot] = draw(forgotten, sample_portraits()[forgotten.key])
     assert [(mark.kind, mark.text) for mark in plot.marks] == [
-        ("finalized", "finalized and downgrade floor 11 (3.5-IV2)"),
+        ("finalized", "finalized and lowest today 11 (3.5-IV2)"),
         ("target", "target 19 (3.7-IV4)"),
         ("end", "point of no return 13 (3.6-IV1)"),
     ]
@@ -112,11 +112,11 @@ def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
     assert marks(finalized_level=5) == usual
     assert marks(finalized_level=5, downgrade_floor=3, point_of_no_return=7) == [
         *usual,
-        ("floor", "downgrade floor 3"),
+        ("floor", "lowest today 3"),
         ("end", "point of no return 7"),
     ]
     assert marks(finalized_level=5, downgrade_floor=5, point_of_no_return=8) == [
-        ("finalized", "finalized and downgrade floor 5"),
+        ("finalized", "finalized and lowest today 5"),
         ("target", "target and point of no return 8"),
         ("ceiling", "ceiling 9"),
     ]
@@ -134,8 +134,8 @@ def test_a_cluster_s_part_says_the_way_back_and_who_may_join() -> None:
     texts = read_page(render_html(said, {})).texts
     begin = texts.index("The way back, and who may join")
     assert texts[begin + 1 : begin + 4] == [
-        "downgrade floor: f 3",
-        "point of no return: none",
+        "lowest today without loss: f 3",
+        "point of no return to today's level: none",
         "releases that may join: now 4.0 to 4.1, afterwards 4.1",
     ]
     assert "who may join" not in render_html(report(judged([plan("c", "READY")])), {})

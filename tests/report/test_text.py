@@ -18,6 +18,7 @@ import pytest
 from rich.cells import cell_len
 
 from featurelib.report.as_json import render_json
+from featurelib.report.html import render_html
 from featurelib.report.model import Ingest, Quarantine, QuarantinedLine
 from featurelib.report.text import render_text, write_text
 from featurelib.report.values import RunInfo, summarize
@@ -182,14 +183,24 @@ def test_the_last_line_is_the_next_step(
     assert "unregister --" not in last
 
 
-def test_a_plan_is_the_next_step_where_nothing_is_broken() -> None:
+@pytest.mark.parametrize(
+    ("out", "command"),
+    [
+        ("/data/out/", "featurelib show /data/out/plans/b.json"),
+        ("file:/data/out", "featurelib show /data/out/plans/b.json"),
+        ("my out", "featurelib show 'my out/plans/b.json'"),
+        (None, "featurelib show FOLDER/plans/b.json"),
+    ],
+)
+def test_a_plan_is_the_next_step_where_nothing_is_broken(out: str | None, command: str) -> None:
     step = {"request": 1, "feature": "f", "from_level": 0, "to_level": 1}
     step["upgrade_type"] = "UPGRADE"
     ready = plan("b", "READY", steps=[step | {"timeout_ms": 1}])
     tables = judged([plan("a", "BLOCKED"), ready], [unfit("a", 1, "f", 1, 2)])
     said = report(tables, plan_files={"b": "plans/b.json"})
+    said = replace(said, run=replace(said.run, out=out))
     text = " ".join(render_text(said).split())
-    assert text.endswith("Next Read the plan of b, and carry it out step by step: plans/b.json")
+    assert text.endswith("Next Read the plan of b, and carry it out step by step: " + command)
 
 
 def test_a_plan_that_was_not_written_is_not_pointed_at() -> None:
@@ -208,6 +219,14 @@ def test_quarantined_lines_are_counted_and_located() -> None:
     )
     text = render_text(summarize(judged([]), run, CATALOGUE, DIALECT))
     assert "10 landing lines: 7 accepted, 2 repeated, 1 quarantined (bronze.landing_line" in text
+
+
+def test_a_night_without_anything_new_says_so() -> None:
+    run = RunInfo(number=1, as_of=0, ingest=Ingest(lines=0, accepted=0, repeated=0, quarantined=0))
+    said = summarize(judged([plan("a", "READY")]), run, CATALOGUE, DIALECT)
+    for text in (render_text(said), render_html(said, {})):
+        assert "no new landing lines" in text
+        assert "accepted" not in text
 
 
 def test_lines_left_out_in_earlier_nights_are_not_forgotten() -> None:

@@ -126,6 +126,8 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
         second = job("nightly", *options, "--fail-on", "blocker")
     assert (second.code, second.out != "") == (1, True)
     assert "ingest: 0 new files" in second.err
+    assert "no new landing lines\n" in second.out
+    assert "no new landing lines" in (out / "report.html").read_text()
     assert "1 landing line of all nights left out" in second.out
     pages = {f"clusters/{Path(name).stem}.html" for name in names}
     assert files_below(out) == reports | {"plans/stale.txt"} | names | pages
@@ -138,6 +140,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert len(runs) == 3
     report = json.loads((out / "report.json").read_text())
     assert {row["plan_file"] for row in report["clusters"]} == names
+    assert report["run"]["out"] == str(out)
     [left_out] = report["run"]["quarantine"]["newest"]
     assert left_out["line"] == f"{landing}/bad.jsonl:1"
     assert left_out["reason"].startswith("not valid JSON")

@@ -1,0 +1,39 @@
+"""Where a landing line stands: short for a person, whole in JSON, and its number in one piece."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from featurelib.report.html import render_html
+from featurelib.report.model import Quarantine, QuarantinedLine
+from featurelib.report.text import render_text
+from featurelib.report.values import RunInfo, summarize
+from tests.report.samples import CATALOGUE, DIALECT
+from tests.report.tables import finding, judged, plan, report
+
+
+def test_evidence_names_the_last_folder_and_the_json_the_whole_path() -> None:
+    path = "/data/" + "deep/" * 20 + "ghost-broker/landing.jsonl:48"
+    rows = [finding("a", "ghost_broker", "critical", role="broker", node_id=2, line_id=7)]
+    said = report(judged([plan("a", "BLOCKED")], rows), find_line={7: path}.get)
+    for text in (render_text(said), render_html(said, {})):
+        assert " · ghost-broker/landing.jsonl:48" in text
+        assert "deep/" not in text
+    assert said.clusters[0].findings[0].line == path
+    endless = report(judged([plan("a", "BLOCKED")], rows), find_line={7: "x" * 999 + ":48"}.get)
+    assert (endless.clusters[0].findings[0].line or "").endswith("x…:48")
+
+
+@pytest.mark.parametrize("width", [24, 31, 44, 57])
+def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
+    path = "/data/größe-日本語-of-the-landing-zone/landing.jsonl:12345"
+    rows = [finding("a", "ghost_broker", "critical", role="broker", node_id=2, line_id=7)]
+    bad = (QuarantinedLine(line=path, reason="none such"),)
+    run = RunInfo(number=1, as_of=0, quarantine=Quarantine(lines=1, newest=bad))
+    tables = judged([plan("a", "BLOCKED")], rows)
+    said = summarize(tables, run, CATALOGUE, DIALECT, find_line={7: path}.get)
+    text = render_text(said, width=width)
+    assert text.count(":12345") == 2
+    assert "".join(text.split()).count("landing-zone/landing.jsonl:12345") == 2
+    assert max(map(cell_len, text.splitlines())) <= width
