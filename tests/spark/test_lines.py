@@ -114,7 +114,7 @@ def test_an_empty_file_is_an_empty_gzip_file() -> None:
 
 
 def test_a_gzip_file_that_was_cut_off_keeps_every_line_it_has() -> None:
-    some = Random(7)  # the cut falls within a line
+    some = Random(1)  # the cut falls within a line, not behind one
     content = b"".join(some.randbytes(20).hex().encode() + b"\n" for _ in range(5_000))
     *kept, cut, fault = parse(gzip.compress(content)[:60_000], "file:/a.gz")
     assert content.startswith(b"\n".join([*(row["raw"] for row in kept), cut["raw"]]))
