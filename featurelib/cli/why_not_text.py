@@ -14,6 +14,7 @@ from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import Answer, WhyNot
 from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
+from featurelib.report.phrases import place
 from featurelib.report.words import NOT_LISTED, Words
 
 Places = Mapping[int, str]
@@ -101,13 +102,8 @@ def _node_row(proof: Proof, words: Words, places: Places, several: bool) -> tupl
         clean(proof.feature) if several else "",
         shown.text if shown else NOT_LISTED,
         show_moment(proof.seen_at),
-        short_place(places.get(proof.line_id, "")),
+        place(places.get(proof.line_id, "")),
     )
-
-
-def short_place(place: str) -> str:
-    """The last folder, the file and the line: `payments/landing.jsonl:7`."""
-    return "/".join(place.split("/")[-2:])
 
 
 def _rule_lines(mine: Sequence[Proof], width: int) -> Iterator[str]:
@@ -139,7 +135,7 @@ def _unknown_lines(unknown: Sequence[Proof], places: Places, width: int) -> Iter
     yield f"what nobody knows, and could change the answer ({len(unknown)})"
     told = set[str]()
     for proof in unknown:
-        seen = [show_moment(proof.seen_at), short_place(places.get(proof.line_id, ""))]
+        seen = [show_moment(proof.seen_at), place(places.get(proof.line_id, ""))]
         after = ", ".join(text for text in seen if text)
         text = f"{proof.rule}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}"
         yield from wrapped(text, width, "  ", "    ")
