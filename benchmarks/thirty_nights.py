@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from benchmarks.facts import Facts, Shape, draw
 from benchmarks.fleet import add_shape, read_shape, write_night
 from benchmarks.measure import Memory, Ratio, apart, clock, scratch, show_ratios, show_table
-from featurelib.fleet import Fleet
-from featurelib.settings import Settings
+from featurelib.configuration.fleet import Fleet
+from featurelib.configuration.settings import Settings
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine

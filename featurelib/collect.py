@@ -16,9 +16,9 @@ from pathlib import Path
 
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import look
+from featurelib.configuration.fleet import Cluster
 from featurelib.errors import FeatureLibError, LandingError, UnreachableError
 from featurelib.feature import Role
-from featurelib.fleet import Cluster
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
 from featurelib.landing.writing import write_line
 from featurelib.landing_files import files_of, name_of, read_lines, write_lines

@@ -14,8 +14,8 @@ import msgspec
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster, Fleet, faults, parse_fleet
 from featurelib.errors import ConfigError
-from featurelib.fleet import Cluster, Fleet, faults, parse_fleet
 
 FLEET = Path("conf") / "fleet.toml"
 CHECKOUT = Path(__file__).parents[1]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from featurelib.configuration.settings import Settings, parse_settings
 from featurelib.errors import ConfigError
-from featurelib.settings import Settings, parse_settings
 
 SETTINGS = Path("conf") / "audit.toml"
 CHECKOUT = Path(__file__).parents[1]

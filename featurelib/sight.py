@@ -13,6 +13,7 @@ from hashlib import sha256
 import pyarrow as pa
 
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged, judge
 from featurelib.core.cluster import Cluster
 from featurelib.core.cluster_of import PlainClusters
@@ -21,7 +22,6 @@ from featurelib.core.evidence import Conditions, Expected
 from featurelib.core.unlock import Unlock, unlocks
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.fleet import Fleet
 from featurelib.landing import Landing, Rejected, read
 from featurelib.snapshot import Rows, fold_lines
 from featurelib.snapshot.unpacked import unpack

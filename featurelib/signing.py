@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 
-from featurelib import approval as form
+from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError
-from featurelib.planfile import PlanFile
-from featurelib.settings import Settings
+from featurelib.plans import approval as form
+from featurelib.plans.planfile import PlanFile
 
 NAMESPACE = "featurelib-approval@v1"
 PROGRAM, AGENT_PROGRAM = "ssh-keygen", "ssh-add"

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from featurelib.backends.base import Say
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.errors import ConfigError
-from featurelib.fleet import Cluster, Fleet
 from featurelib.lake import Lake
 from featurelib.landing_files import landing_lines
 from featurelib.reaching import open_fleet, reach

@@ -31,6 +31,7 @@ from featurelib.api.described import epoch_of
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.embedded_backend import EmbeddedBackend
 from featurelib.catalogue import load
+from featurelib.controller.sending import Waits
 from featurelib.core.cluster import Cluster
 from featurelib.core.outcome import Fate
 from featurelib.core.reply import Reply
@@ -45,9 +46,8 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
-from featurelib.journal import Journal
+from featurelib.journal.journal import Journal
 from featurelib.questions.why_not import Answer as Verdict
-from featurelib.sending import Waits
 from tests.backends.clusters import KRAFT, TABLES, ZK
 from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
@@ -272,7 +272,7 @@ def test_a_lost_reply_is_looked_into_before_anything_is_said(
 
     cluster = live(tmp_path)
     monkeypatch.setattr(EmbeddedBackend, "update", lost)
-    monkeypatch.setattr("featurelib.updating.Waits", quick_waits)
+    monkeypatch.setattr("featurelib.controller.updating.Waits", quick_waits)
     result = update_features(
         cluster, {GROUP: FeatureUpdate(level=1)}, timeout_ms=50, journal=journal(tmp_path)
     )

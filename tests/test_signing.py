@@ -16,11 +16,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib import approval as form
-from featurelib import planfile, signing
-from featurelib.approval import Approval, approve, canonical, write
+from featurelib import signing
+from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError, FeatureLibError
-from featurelib.settings import Settings
+from featurelib.plans import approval as form
+from featurelib.plans import planfile
+from featurelib.plans.approval import Approval, approve, canonical, write
 from featurelib.signing import NAMESPACE, agent_key, check_approval, sign, verify
 from tests.core.tampering import WAYS
 from tests.core.test_approval import MEANING

@@ -30,7 +30,7 @@ from featurelib.api.questions import why_not as why_not
 from featurelib.api.shown import Answer as Answer
 from featurelib.api.tables import Tables as Tables
 from featurelib.api.tables import open_tables as open_tables
+from featurelib.controller.updates import FeatureResult as FeatureResult
+from featurelib.controller.updates import FeatureUpdate as FeatureUpdate
+from featurelib.controller.updates import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType
-from featurelib.updates import FeatureResult as FeatureResult
-from featurelib.updates import FeatureUpdate as FeatureUpdate
-from featurelib.updates import UpdateResult as UpdateResult

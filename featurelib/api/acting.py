@@ -10,24 +10,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from featurelib import controller, updating
 from featurelib.api.clusters import Embedded, Live, choose_live
 from featurelib.api.planning import Plan, read_bytes, read_plan
 from featurelib.api.shown import Readable
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.cli.catalogue import choose_software, open_catalogue
 from featurelib.cli.journal import journal_path
-from featurelib.controller import Mode, Order
+from featurelib.controller import applying as controller
+from featurelib.controller import updating
+from featurelib.controller.applying import Mode, Order
+from featurelib.controller.ending_words import sentence, update_line
+from featurelib.controller.sending import Waits
+from featurelib.controller.updates import FeatureUpdate, UpdateResult
 from featurelib.core.ending import Applied, Ending, NothingToDo
-from featurelib.ending_words import sentence, update_line
 from featurelib.errors import ApprovalError, ConfigError
-from featurelib.journal import Journal
+from featurelib.journal.journal import Journal
 from featurelib.making import Formatted, make_embedded
-from featurelib.planfile import PlanFile
-from featurelib.sending import Waits
+from featurelib.plans.planfile import PlanFile
 from featurelib.signing import checker
 from featurelib.source import Wanted
-from featurelib.updates import FeatureUpdate, UpdateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -16,11 +16,11 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import open_catalogue
+from featurelib.configuration.settings import Settings
+from featurelib.controller.looking import Watcher
 from featurelib.errors import ConfigError
-from featurelib.looking import Watcher
 from featurelib.questions.terms import Terms
 from featurelib.reaching import Reached, reach
-from featurelib.settings import Settings
 from featurelib.settings_file import open_settings
 from featurelib.source import Source, Wanted, find_source
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from featurelib import approval as form
-from featurelib import planfile
 from featurelib.api.clusters import AnyCluster, choose
 from featurelib.api.shown import Readable
 from featurelib.catalogue import Catalogue
 from featurelib.cli.plan_output import all_warnings, for_people, plan_lines
 from featurelib.core.intents import Command, Intent
 from featurelib.errors import ConfigError, RefusedError
-from featurelib.planfile import PlanFile
-from featurelib.planning import Planned, make_plan
-from featurelib.reasons import Reason
+from featurelib.planning.planner import Planned, make_plan
+from featurelib.planning.reasons import Reason
+from featurelib.plans import approval as form
+from featurelib.plans import planfile
+from featurelib.plans.planfile import PlanFile
 from featurelib.source import Source
 
 Levels = Mapping[str, int | str]

@@ -18,13 +18,13 @@ from featurelib.backends.embedded_answers import ALL_RANGES, Answer
 from featurelib.backends.embedded_state import NOBODY
 from featurelib.backends.embedded_znodes import znodes
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.core.again import request_of
 from featurelib.core.cluster import Node
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role
-from featurelib.fleet import Cluster as Entry
 
 _KRAFT_CANNOT = ("It cannot refuse a request that another writer has overtaken.",)
 _ZOOKEEPER_CANNOT = (

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from featurelib.backends.embedded_state import NOBODY, Reaction, Started, State, end
 from featurelib.catalogue.tables import Tables
+from featurelib.configuration.fleet import zookeeper_generation
 from featurelib.core.cluster import Cluster, Node
 from featurelib.core.dialect import Dialect
 from featurelib.core.election import DISABLED, ENABLED, Change, Election, Reason, elect
@@ -19,7 +20,6 @@ from featurelib.core.joining import Entry, Newcomer, Unfit, join
 from featurelib.core.protections import Effect, Stopped, stopped
 from featurelib.core.sections import is_before
 from featurelib.feature import Role
-from featurelib.fleet import zookeeper_generation
 
 
 def start_of(cluster: Cluster, epoch: int, dialect: Dialect) -> State:

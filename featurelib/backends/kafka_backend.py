@@ -26,6 +26,7 @@ from featurelib.backends.kafka_map import NOBODY, Map
 from featurelib.backends.kafka_wire import Wire
 from featurelib.backends.security import Credentials
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import (
@@ -35,7 +36,6 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role
-from featurelib.fleet import Cluster as Entry
 
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
 

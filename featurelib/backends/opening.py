@@ -10,8 +10,8 @@ import msgspec
 
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster
 from featurelib.errors import ConfigError
-from featurelib.fleet import Cluster
 
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 

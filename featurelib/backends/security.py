@@ -11,8 +11,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from featurelib.configuration.security import Security
 from featurelib.errors import ConfigError
-from featurelib.security import Security
 
 HIDDEN = "***"
 _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -14,8 +14,6 @@ from typing import Annotated
 
 import typer
 
-from featurelib import planfile
-from featurelib.approval import read as read_approval
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.cli.applying import Shown
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
@@ -33,15 +31,17 @@ from featurelib.cli.reach import (
     reach,
 )
 from featurelib.cli.settings import ConfigFile, open_settings
-from featurelib.controller import Mode, Order, apply
+from featurelib.configuration.settings import Settings
+from featurelib.controller.applying import Mode, Order, apply
+from featurelib.controller.ending_words import sentence
+from featurelib.controller.looking import Watcher
+from featurelib.controller.sending import NODES_SECONDS, Waits
 from featurelib.core.ending import Ending
-from featurelib.ending_words import sentence
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
-from featurelib.journal import Journal
-from featurelib.looking import Watcher
-from featurelib.planfile import PlanFile
-from featurelib.sending import NODES_SECONDS, Waits
-from featurelib.settings import Settings
+from featurelib.journal.journal import Journal
+from featurelib.plans import planfile
+from featurelib.plans.approval import read as read_approval
+from featurelib.plans.planfile import PlanFile
 
 PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
 ApprovalFile = Annotated[

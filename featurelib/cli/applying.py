@@ -12,10 +12,10 @@ from featurelib.cli.asking import confirm
 from featurelib.cli.entrance import say
 from featurelib.cli.journal import results_as_json
 from featurelib.cli.reach import Reached
+from featurelib.controller.ending_words import move_text, update_line, warnings
 from featurelib.core.ending import Ending, NothingToDo, Unknown
-from featurelib.ending_words import move_text, update_line, warnings
 from featurelib.errors import BackendError, FeatureLibError, InputError, OutcomeUnknownError
-from featurelib.planfile import PlanFile
+from featurelib.plans.planfile import PlanFile
 from featurelib.report.clean import clean
 
 # What an error before anything was sent is called, where it is no refusal.

@@ -19,16 +19,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from featurelib import approval as form
-from featurelib import planfile
-from featurelib.approval import Approval, say_span
 from featurelib.cli.approving import describe, updates_of
 from featurelib.cli.asking import at_terminal, confirm
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.settings import ConfigFile, open_settings
+from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
-from featurelib.settings import Settings
+from featurelib.plans import approval as form
+from featurelib.plans import planfile
+from featurelib.plans.approval import Approval, say_span
 from featurelib.signing import agent_key, check_approval, sign
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from featurelib.approval import Approval, say_span, say_time
 from featurelib.catalogue import Catalogue
 from featurelib.core.planned import Meaning, Update
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
+from featurelib.plans.approval import Approval, say_span, say_time
 from featurelib.report.clean import clean
 
 

@@ -42,8 +42,8 @@ from featurelib.cli.reach import (
 from featurelib.cli.text import counted
 from featurelib.collect import Collected
 from featurelib.collect import collect as collect_clusters
+from featurelib.configuration.fleet import Cluster
 from featurelib.errors import BackendError, ConfigError
-from featurelib.fleet import Cluster
 
 SHOWN = 3  # silent listeners that a line names
 

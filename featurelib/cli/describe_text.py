@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from featurelib.cli.text import columns
+from featurelib.configuration.fleet import Cluster
 from featurelib.description import Description, LevelShown, NodeShown, Ranges, WitnessShown
-from featurelib.fleet import Cluster
 from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
 from featurelib.report.words import show_time

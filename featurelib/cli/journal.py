@@ -16,9 +16,9 @@ import typer
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.text import counted
+from featurelib.controller.ending_words import move_text, operation
 from featurelib.core.outcome import UpdateOutcome
-from featurelib.ending_words import move_text, operation
-from featurelib.journal import Entry, Journal
+from featurelib.journal.journal import Entry, Journal
 from featurelib.report.clean import clean
 
 JournalFile = Annotated[

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.configuration.fleet import Fleet, parse_fleet
+from featurelib.configuration.muting import mutes_of
+from featurelib.configuration.settings import Settings, parse_settings
 from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.fleet import Fleet, parse_fleet
-from featurelib.muting import mutes_of
-from featurelib.settings import Settings, parse_settings
 from featurelib.source import NEWEST, parse_as_of
 from featurelib.tables import ALL, Table
 

@@ -14,7 +14,7 @@ from featurelib.report.portrait import Portrait, portraits
 from featurelib.report.prometheus import render_prometheus
 
 if TYPE_CHECKING:
-    from featurelib.fleet import Fleet
+    from featurelib.configuration.fleet import Fleet
     from featurelib.spark.store import Store
 
 MOST = 5000  # clusters with a page of their own: the worst ones

@@ -28,7 +28,7 @@ from featurelib.cli.reach import (
 )
 from featurelib.cli.settings import ConfigFile
 from featurelib.core.intents import Command, Intent
-from featurelib.planning import make_plan
+from featurelib.planning.planner import make_plan
 
 LIVE_TIMEOUT_SECONDS = 10.0
 

@@ -28,10 +28,10 @@ from featurelib.cli.plan_text import (
 from featurelib.cli.text import counted
 from featurelib.core.planned import Meaning
 from featurelib.errors import ConfigError, RefusedError
-from featurelib.night_plans import level_names
-from featurelib.outlook import look_ahead
-from featurelib.planfile import ForPeople, digest, file_name, write
-from featurelib.planning import Planned
+from featurelib.planning.outlook import look_ahead
+from featurelib.planning.planner import Planned
+from featurelib.plans.night_plans import level_names
+from featurelib.plans.planfile import ForPeople, digest, file_name, write
 from featurelib.report.clean import clean
 
 FORM = 1  # of the JSON object

@@ -15,9 +15,9 @@ from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.moves import irreversible
 from featurelib.core.planned import Group, Meaning, Update
 from featurelib.feature import UpgradeType
-from featurelib.outlook import NONE, Change, StepOutlook, look_ahead
-from featurelib.planning import Planned
-from featurelib.reasons import EVIDENCE, Reason
+from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
+from featurelib.planning.planner import Planned
+from featurelib.planning.reasons import EVIDENCE, Reason
 from featurelib.report.clean import clean
 
 WIDTH = 96

@@ -17,7 +17,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
-from featurelib.planfile import file_names
+from featurelib.plans.planfile import file_names
 from featurelib.report import phrases
 from featurelib.report.as_json import render_json
 from featurelib.report.html import FOLDER as PAGES

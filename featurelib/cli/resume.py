@@ -28,14 +28,14 @@ from featurelib.cli.reach import (
 )
 from featurelib.cli.settings import ConfigFile, open_settings
 from featurelib.cli.text import counted
-from featurelib.ending_words import settled_sentence
+from featurelib.configuration.fleet import Fleet
+from featurelib.configuration.settings import Settings
+from featurelib.controller.ending_words import settled_sentence
+from featurelib.controller.looking import Watcher
+from featurelib.controller.resuming import Settled, resume
 from featurelib.errors import OutcomeUnknownError
-from featurelib.fleet import Fleet
-from featurelib.journal import Entry, Journal
-from featurelib.looking import Watcher
+from featurelib.journal.journal import Entry, Journal
 from featurelib.report.clean import clean
-from featurelib.resuming import Settled, resume
-from featurelib.settings import Settings
 
 
 def resume_command(

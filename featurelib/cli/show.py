@@ -24,8 +24,8 @@ from featurelib.cli.plan_text import (
     warning_lines,
 )
 from featurelib.errors import PlanError
-from featurelib.outlook import look_ahead
-from featurelib.planfile import PlanFile, read
+from featurelib.planning.outlook import look_ahead
+from featurelib.plans.planfile import PlanFile, read
 from featurelib.report.clean import clean
 
 FORM = 1  # of the JSON object

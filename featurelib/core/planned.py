@@ -1,6 +1,7 @@
 """A plan as values: what would be sent, and what must still hold when it is.
 
-Steps say what to send; requirements say in which world. featurelib.planfile makes bytes of them.
+Steps say what to send; requirements say in which world. featurelib.plans.planfile makes bytes
+of them.
 """
 
 from __future__ import annotations

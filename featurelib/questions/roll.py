@@ -14,7 +14,7 @@ from featurelib.core.cluster import Node
 from featurelib.core.fitting import fits
 from featurelib.core.intents import Command, Intent
 from featurelib.feature import METADATA_VERSION
-from featurelib.planning import Planned, make_plan, mode_of
+from featurelib.planning.planner import Planned, make_plan, mode_of
 from featurelib.questions.entering import (
     ZOOKEEPER,
     Refused,

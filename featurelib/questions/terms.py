@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Fleet
 from featurelib.feature import Severity
-from featurelib.fleet import Fleet
 from featurelib.sight import NO_FLEET, Sight, see_row
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.cluster import Node
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
-from featurelib.fleet import Fleet
-from featurelib.planning import mode_of
+from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
 from featurelib.questions.entering import Refused, refusals_of, release_of, software_of_release
 from featurelib.questions.terms import Terms

@@ -22,11 +22,11 @@ from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal, refusals_by
 from featurelib.core.unlock import Unlock, unlock
 from featurelib.feature import METADATA_VERSION, Role, Severity, UpgradeType, Verdict
-from featurelib.planning import mode_of
+from featurelib.planning.planner import mode_of
+from featurelib.planning.reasons import EVIDENCE, Reason, Reasons
 from featurelib.questions.entering import ZOOKEEPER
 from featurelib.questions.known import Half, known_cluster
 from featurelib.questions.proofs import Proof, own_proofs, policy_proofs, proof_of
-from featurelib.reasons import EVIDENCE, Reason, Reasons
 from featurelib.sight import Sight
 
 _BEYOND = "level_newer_than_catalogue"

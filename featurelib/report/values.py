@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet as Inventory
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import Dialect
 from featurelib.core.mutes import Mute
 from featurelib.feature import Phase, Severity, Verdict
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet as Inventory
 from featurelib.report.causes import rank_causes
 from featurelib.report.clean import LENGTH, LONGEST_PATH, clean, clean_place
 from featurelib.report.commands import commands_of

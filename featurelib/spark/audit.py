@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import STRICT
 from featurelib.core.evidence import Conditions
 from featurelib.core.mutes import Mute
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
-from featurelib.fleet import Fleet
 from featurelib.spark.judging import (
     CORE_COLUMNS,
     PARTS,

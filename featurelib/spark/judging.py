@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from featurelib import night_plans
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
-from featurelib.fleet import Fleet
+from featurelib.plans import night_plans
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.parquet import Growing, read

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from featurelib.configuration.fleet import Fleet
 from featurelib.core import evidence
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.evidence import Conditions, Evidence
 from featurelib.feature import Verdict
-from featurelib.fleet import Fleet
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.judging import CORE_COLUMNS, with_expected
 from featurelib.spark.store import Store

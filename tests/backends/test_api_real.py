@@ -20,7 +20,7 @@ from featurelib import (
 )
 from featurelib.core.outcome import Fate
 from featurelib.errors import RejectedError
-from featurelib.journal import Journal
+from featurelib.journal.journal import Journal
 from tests.backends.rig.cluster import RunningCluster
 
 METADATA, GROUP, SHARE = "metadata.version", "group.version", "share.version"

@@ -18,20 +18,20 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.embedded_backend import EmbeddedBackend, open_embedded
 from featurelib.backends.kafka_backend import open_kafka
 from featurelib.catalogue import load
-from featurelib.controller import Order, apply
+from featurelib.configuration.fleet import Cluster as FleetEntry
+from featurelib.configuration.fleet import Fleet
+from featurelib.controller.applying import Order, apply
+from featurelib.controller.looking import Watcher
+from featurelib.controller.sending import Waits
 from featurelib.core import ending as endings
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Meaning, Step, Update
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
-from featurelib.fleet import Cluster as FleetEntry
-from featurelib.fleet import Fleet
-from featurelib.journal import Journal
+from featurelib.journal.journal import Journal
 from featurelib.landing import ApiVersionsAnswer, Landing, read
-from featurelib.looking import Watcher
-from featurelib.planning import make_plan
-from featurelib.sending import Waits
+from featurelib.planning.planner import make_plan
 from featurelib.sight import Sight, see
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster

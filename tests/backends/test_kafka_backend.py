@@ -25,6 +25,8 @@ from featurelib.backends.kafka_backend import KafkaBackend, open_kafka
 from featurelib.backends.kafka_wire import Talk, Wire
 from featurelib.backends.security import Credentials
 from featurelib.catalogue import load
+from featurelib.configuration.fleet import Cluster
+from featurelib.configuration.security import Security
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
@@ -34,10 +36,8 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import METADATA_VERSION
-from featurelib.fleet import Cluster
 from featurelib.landing import read
 from featurelib.landing.line import Landing
-from featurelib.security import Security
 from featurelib.sight import Sight, see
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster

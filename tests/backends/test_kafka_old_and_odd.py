@@ -16,13 +16,13 @@ from featurelib.backends.kafka_backend import open_kafka
 from featurelib.backends.kafka_wire import Wire
 from featurelib.backends.security import HIDDEN, Credentials
 from featurelib.catalogue import load
+from featurelib.configuration.fleet import Cluster
+from featurelib.configuration.security import Security
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
-from featurelib.fleet import Cluster
 from featurelib.landing import ApiVersionsAnswer, read
 from featurelib.landing.line import Landing
-from featurelib.security import Security
 from tests.backends.speaking import Answering, Listener, speaking
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36

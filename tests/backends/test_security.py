@@ -18,8 +18,8 @@ from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from featurelib.backends.kafka_client import Connection
 from featurelib.backends.kafka_words import words
 from featurelib.backends.security import HIDDEN, Credentials
+from featurelib.configuration.security import Security
 from featurelib.errors import ConfigError, UnreachableError
-from featurelib.security import Security
 
 SECRET = "s3cret-of-alice"
 ENVIRONMENT = {"ALICE": SECRET}

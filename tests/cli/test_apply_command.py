@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from featurelib import planfile
 from featurelib.backends import embedded_backend
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.embedded_backend import EmbeddedBackend
@@ -22,7 +21,8 @@ from featurelib.core.cluster import Request, Update
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
-from featurelib.planning import make_plan
+from featurelib.planning.planner import make_plan
+from featurelib.plans import planfile
 from featurelib.sight import see
 from tests.controller.clusters import AGE, say_nothing, zookeeper
 

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from featurelib import approval as form
-from featurelib import planfile
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
+from featurelib.configuration.settings import Settings
 from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.core.returning import Loss, loss_of
-from featurelib.settings import Settings
+from featurelib.plans import approval as form
+from featurelib.plans import planfile
 from featurelib.signing import check_approval
 
 CATALOGUE = load()

@@ -13,9 +13,9 @@ import pytest
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.describe_text import WIDTH, describe_lines, letter
+from featurelib.configuration.fleet import Cluster
 from featurelib.describing import describe
 from featurelib.description import Description, LevelShown, NodeShown
-from featurelib.fleet import Cluster
 from featurelib.sight import see
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.cli.commands import run

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from featurelib import planfile
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
+from featurelib.plans import planfile
 from tests.backends.clusters import KRAFT
 from tests.report.samples import SAMPLES
 

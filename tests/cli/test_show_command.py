@@ -16,9 +16,9 @@ from featurelib.cli.app import make_app
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Meaning
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
-from featurelib.outlook import NONE, look_ahead
-from featurelib.planfile import ForPeople, digest, write
-from featurelib.planning import make_plan
+from featurelib.planning.outlook import NONE, look_ahead
+from featurelib.planning.planner import make_plan
+from featurelib.plans.planfile import ForPeople, digest, write
 from featurelib.sight import see
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES

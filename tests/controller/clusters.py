@@ -15,19 +15,19 @@ from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.embedded_backend import EmbeddedBackend
 from featurelib.catalogue import Catalogue, load
-from featurelib.controller import Mode, Order, apply
+from featurelib.configuration.fleet import Fleet
+from featurelib.controller.applying import Mode, Order, apply
+from featurelib.controller.looking import Watcher
+from featurelib.controller.sending import Waits
 from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.ending import Ending
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Meaning, Requirements, Step, Update
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
-from featurelib.fleet import Fleet
-from featurelib.journal import Journal
-from featurelib.looking import Watcher
-from featurelib.plan_requirements import features_of, require
-from featurelib.planning import make_plan
-from featurelib.sending import Waits
+from featurelib.journal.journal import Journal
+from featurelib.planning.planner import make_plan
+from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see
 
 CATALOGUE = load()
@@ -75,7 +75,7 @@ def zookeeper(release: str = "3.9.2", **finalized: int) -> Cluster:
 
 def vouched(cluster_id: str, release: str, **more: Any) -> Fleet:
     """An inventory whose owner vouches for what clusters of before 4.0 do not show."""
-    from featurelib.fleet import Cluster as FleetEntry
+    from featurelib.configuration.fleet import Cluster as FleetEntry
 
     entry = FleetEntry(id=cluster_id, release=release, registrations_complete=True, **more)
     return Fleet(cluster=(entry,))

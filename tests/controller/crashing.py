@@ -12,12 +12,12 @@ from pathlib import Path
 from featurelib.backends.base import Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.embedded_backend import EmbeddedBackend
-from featurelib.controller import Order, apply
+from featurelib.configuration.fleet import Fleet
+from featurelib.controller.applying import Order, apply
+from featurelib.controller.looking import Watcher
 from featurelib.core.planned import Meaning, Step
 from featurelib.core.reply import Reply
-from featurelib.fleet import Fleet
-from featurelib.journal import Intent, Journal, Lock, Outcome
-from featurelib.looking import Watcher
+from featurelib.journal.journal import Intent, Journal, Lock, Outcome
 from tests.controller.clusters import AGE, CATALOGUE, WAITS, approved, say_nothing
 
 BOUNDARIES = (

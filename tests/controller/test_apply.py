@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Say
+from featurelib.configuration.fleet import Cluster as FleetEntry
+from featurelib.configuration.fleet import Fleet
+from featurelib.controller.ending_words import sentence, update_line
 from featurelib.core import ending as endings
 from featurelib.core.cluster import Node, Request, Update
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply, Result
-from featurelib.ending_words import sentence, update_line
 from featurelib.errors import (
     ApprovalError,
     JournalError,
@@ -25,9 +27,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role, UpgradeType
-from featurelib.fleet import Cluster as FleetEntry
-from featurelib.fleet import Fleet
-from featurelib.journal import Intent, Journal, Lock
+from featurelib.journal.journal import Intent, Journal, Lock
 from tests.controller.clusters import (
     CATALOGUE,
     OLD,

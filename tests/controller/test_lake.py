@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
 
-from featurelib import night_plans, planfile
 from featurelib.core.intents import Command, Intent
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
-from featurelib.planning import make_plan
+from featurelib.planning.planner import make_plan
+from featurelib.plans import night_plans, planfile
 from featurelib.sight import see_row
 from featurelib.tables import Table
 from featurelib.tables.gold import (

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from featurelib.backends.base import Say
 from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.controller.looking import late_nodes
 from featurelib.core import ending as endings
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
-from featurelib.looking import late_nodes
 from tests.controller.clusters import bench, kraft, replace, zookeeper
 
 

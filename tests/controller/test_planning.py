@@ -12,15 +12,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib import night_plans, planfile
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.again import judge_again
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Meaning
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet
-from featurelib.plan_requirements import features_of, require
-from featurelib.planning import Planned, make_plan, mode_of
+from featurelib.planning.planner import Planned, make_plan, mode_of
+from featurelib.plans import night_plans, planfile
+from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds
 from tests.core.oracle import Cluster, Node

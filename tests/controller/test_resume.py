@@ -10,12 +10,12 @@ import pytest
 
 from featurelib.backends.base import Say
 from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.controller.ending_words import settled_sentence
+from featurelib.controller.resuming import Settled, resume
 from featurelib.core import ending as endings
 from featurelib.core.outcome import Fate
-from featurelib.ending_words import settled_sentence
 from featurelib.errors import BusyError, OutcomeUnknownError, UnreachableError
-from featurelib.journal import Journal
-from featurelib.resuming import Settled, resume
+from featurelib.journal.journal import Journal
 from tests.controller.clusters import (
     CATALOGUE,
     TIMEOUT_MS,

@@ -17,12 +17,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import featurelib
-from featurelib import approval as form
-from featurelib import planfile
-from featurelib.approval import Approval, approve, canonical, make_schema, require, say_span, write
 from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.errors import ApprovalError, FeatureLibError, PlanError
+from featurelib.plans import approval as form
+from featurelib.plans import planfile
+from featurelib.plans.approval import (
+    Approval,
+    approve,
+    canonical,
+    make_schema,
+    require,
+    say_span,
+    write,
+)
 from tests.core.tampering import WAYS
 from tests.report.schema_check import faults
 
@@ -50,7 +57,7 @@ MEANING = Meaning(
 )
 APPROVAL = approve(MEANING, by="alice@example.com", at=NOW, expires=24 * HOUR, reason="CHG-17")
 FILE = write(APPROVAL)
-SCHEMA = Path(featurelib.__file__ or "").with_name("approval.schema.json")
+SCHEMA = Path(form.__file__).with_name("approval.schema.json")
 
 
 def changed(**changes: object) -> Approval:

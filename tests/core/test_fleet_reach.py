@@ -7,8 +7,8 @@ import re
 import pytest
 
 from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.configuration.fleet import Cluster, Fleet, known_releases, parse_fleet
 from featurelib.errors import ConfigError
-from featurelib.fleet import Cluster, Fleet, known_releases, parse_fleet
 
 HEAD = "[[cluster]]\nid='a'\nname='payments'\n"
 SASL = "[cluster.security]\nprotocol='SASL_SSL'\nmechanism='SCRAM-SHA-512'\n"

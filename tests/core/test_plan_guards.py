@@ -12,7 +12,7 @@ from featurelib.core.decide import NothingToDo, Refuse, decide
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.core.planned import Update
-from featurelib.planfile import _difference
+from featurelib.plans.planfile import _difference
 from tests.core.test_decide import FOUND, PLAN
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.core.planned import Requirements
-from featurelib.plan_requirements import having_a_say, require
+from featurelib.plans.requirements import having_a_say, require
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from featurelib.catalogue import load
 from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
-from featurelib.night_plans import with_texts
-from featurelib.planfile import digest, file_name, file_names, write
+from featurelib.plans.night_plans import with_texts
+from featurelib.plans.planfile import digest, file_name, file_names, write
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES

@@ -15,18 +15,18 @@ from typing import Any
 import msgspec
 import pytest
 
-import featurelib.planfile
+import featurelib.plans.planfile
 from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.errors import PlanError
-from featurelib.night_plans import with_texts
-from featurelib.planfile import ForPeople, PlanFile, digest, read, write
+from featurelib.plans.night_plans import with_texts
+from featurelib.plans.planfile import ForPeople, PlanFile, digest, read, write
 from tests.core.tampering import WAYS
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, judge_samples
 from tests.report.schema_check import faults as schema_faults
 
 CASES = int(os.environ.get("FEATURELIB_CASES", "2000"))
-SCHEMA = Path(featurelib.planfile.__file__).with_name("plan.schema.json")
+SCHEMA = Path(featurelib.plans.planfile.__file__).with_name("plan.schema.json")
 PEOPLE = ForPeople(name="payments", level_names={"f": {"1": "one"}}, warnings=("mind",))
 GROUP, STEP, UPDATE = MEANING.requirements.nodes[0], MEANING.steps[0], MEANING.steps[0].updates[0]
 Json = dict[str, Any]

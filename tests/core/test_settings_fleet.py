@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.configuration.fleet import parse_fleet, zookeeper_generation
+from featurelib.configuration.muting import mutes_of
+from featurelib.configuration.settings import parse_settings
 from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
-from featurelib.fleet import parse_fleet, zookeeper_generation
-from featurelib.muting import mutes_of
-from featurelib.settings import parse_settings
 
 # Found by these tests and reported; the mark goes with the bug.
 CONF = Path(__file__).parents[2] / "conf"

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from featurelib.catalogue import load as load_catalogue
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.core.unlock import Action
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet
 from featurelib.schema import SNAPSHOT
 from featurelib.sight import Sight, see, see_row
 from tests.core.test_samples import HOUR, NAMES, SAMPLES, read_samples

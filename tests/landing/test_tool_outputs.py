@@ -13,9 +13,9 @@ from featurelib.catalogue import load
 from featurelib.errors import LandingError
 from featurelib.landing import Landing, log_items, read
 from featurelib.landing.metadata_log import left_out, parse_line
+from featurelib.landing.tool_outputs import Source, convert
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import State, freeze
-from featurelib.tool_outputs import Source, convert
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 AT = 1_795_000_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from featurelib.errors import LandingError
 from featurelib.landing import Landing, read
-from featurelib.tool_outputs import Source, convert
+from featurelib.landing.tool_outputs import Source, convert
 
 STAT = """\
 cZxid = 0x2

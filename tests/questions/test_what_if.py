@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds

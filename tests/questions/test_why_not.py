@@ -12,7 +12,7 @@ from featurelib.core.intents import Command, Intent
 from featurelib.core.unlock import Action, Fix, ladder
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.planning import make_plan
+from featurelib.planning.planner import make_plan
 from featurelib.questions.why_not import Answer, WhyNot, why_not
 from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from featurelib.catalogue import load as load_catalogue
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet
 from featurelib.landing import Landing, read
 from featurelib.report.model import Ingest, Report
 from featurelib.report.values import RunInfo, summarize

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged
 from featurelib.core.mutes import Mute
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet
 from featurelib.report.model import Report
 from featurelib.report.values import RunInfo, summarize
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN

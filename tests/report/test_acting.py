@@ -8,9 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.core.audit import judge
 from featurelib.core.evidence import Conditions, Expected
-from featurelib.fleet import Cluster, Fleet
 from featurelib.report.as_json import render_json
 from featurelib.report.model import Report
 from featurelib.report.text import render_text

@@ -8,10 +8,10 @@ from functools import cache
 
 import pytest
 
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.planned import Group
 from featurelib.feature import Verdict
-from featurelib.fleet import Cluster as Entry
-from featurelib.fleet import Fleet
 from featurelib.report.html import IN_FULL, page_names, render_html, render_pages
 from featurelib.report.plot import LEFT, RIGHT, STATES, WIDTH, Plot, draw
 from featurelib.report.portrait import Portrait, portraits

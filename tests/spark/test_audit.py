@@ -13,15 +13,16 @@ import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from featurelib import night_plans, plan_requirements, planfile
 from featurelib.catalogue import load as load_catalogue
+from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions, Waiting
 from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
-from featurelib.fleet import Cluster, Fleet
+from featurelib.plans import night_plans, planfile
+from featurelib.plans import requirements as plan_requirements
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.audit import Audited, audit, locate_lines
 from featurelib.spark.judging import (

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from featurelib.fleet import Cluster, Fleet
+from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine

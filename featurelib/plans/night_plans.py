@@ -13,8 +13,8 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.audit import Judged
 from featurelib.core.planned import Meaning
 from featurelib.feature import METADATA_VERSION
-from featurelib.plan_requirements import features_of, require, steps_of
-from featurelib.planfile import ForPeople, write
+from featurelib.plans.planfile import ForPeople, write
+from featurelib.plans.requirements import features_of, require, steps_of
 
 UPGRADE_ALL = "upgrade-all"
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 
+from featurelib.controller.looking import Look, Watcher
+from featurelib.controller.sending import Sent, Waits, send
 from featurelib.core.decide import NothingToDo, Refuse, Send, decide
 from featurelib.core.dialect import load
 from featurelib.core.ending import Ending, Rehearsed, Unknown, Validated, conclude
@@ -24,10 +26,8 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
-from featurelib.journal import Entry, Intent, Journal, Lock
-from featurelib.looking import Look, Watcher
-from featurelib.planfile import digest
-from featurelib.sending import Sent, Waits, send
+from featurelib.journal.journal import Entry, Intent, Journal, Lock
+from featurelib.plans.planfile import digest
 
 
 class Mode(Enum):

@@ -19,7 +19,7 @@ from featurelib.landing import KINDS, Rejected, features_describe, log_items, re
 from featurelib.landing.fault import show
 from featurelib.landing.metadata_log import left_out, parse_line
 from featurelib.landing.writing import write_line
-from featurelib.znode_outputs import znodes
+from featurelib.landing.znode_outputs import znodes
 
 DUMP_TOOL = "kafka-dump-log.sh --cluster-metadata-decoder --files LOG"
 _PAYLOAD = " payload: "

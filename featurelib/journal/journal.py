@@ -18,10 +18,10 @@ import msgspec
 
 from featurelib.core.outcome import Fate
 from featurelib.errors import BusyError, InputError, JournalError
-from featurelib.holder import Holder, myself
-from featurelib.requests import Entry as Entry
-from featurelib.requests import Intent as Intent
-from featurelib.requests import Outcome as Outcome
+from featurelib.journal.holder import Holder, myself
+from featurelib.journal.requests import Entry as Entry
+from featurelib.journal.requests import Intent as Intent
+from featurelib.journal.requests import Outcome as Outcome
 
 FORM = "1"  # of the file; another one is refused
 LONGEST_WAIT_S = 30  # for another process that writes to the journal

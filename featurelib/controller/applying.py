@@ -9,17 +9,17 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from featurelib.carrying import Mode as Mode
-from featurelib.carrying import Order as Order
-from featurelib.carrying import Run
+from featurelib.controller.carrying import Mode as Mode
+from featurelib.controller.carrying import Order as Order
+from featurelib.controller.carrying import Run
+from featurelib.controller.looking import Look, Watcher
+from featurelib.controller.owners import expect_ours
+from featurelib.controller.sending import LOCK_SECONDS
 from featurelib.core.ending import Ending
 from featurelib.errors import BackendError, OutcomeUnknownError, PlanError, RefusedError
-from featurelib.journal import Journal
-from featurelib.looking import Look, Watcher
-from featurelib.owners import expect_ours
-from featurelib.plan_checks import faults
-from featurelib.planfile import digest
-from featurelib.sending import LOCK_SECONDS
+from featurelib.journal.journal import Journal
+from featurelib.plans.checks import faults
+from featurelib.plans.planfile import digest
 
 
 def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:

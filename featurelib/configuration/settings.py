@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
+from featurelib.configuration.muting import MuteEntry, mute_faults, nearest
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
-from featurelib.muting import MuteEntry, mute_faults, nearest
 
 LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages
 LONGEST_WAIT_NIGHTS = 366 * 100

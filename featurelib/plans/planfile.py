@@ -17,8 +17,8 @@ import msgspec
 
 from featurelib.core.planned import Meaning
 from featurelib.errors import PlanError
-from featurelib.plan_checks import faults
-from featurelib.plan_requirements import require as require
+from featurelib.plans.checks import faults
+from featurelib.plans.requirements import require as require
 
 FORMAT = "featurelib.plan"
 VERSION = 1

@@ -17,12 +17,12 @@ from typing import Annotated
 import msgspec
 
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.security import Security as Security
+from featurelib.configuration.security import anchored, security_faults
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.evidence import Expected
 from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
-from featurelib.security import Security as Security
-from featurelib.security import anchored, security_faults
 
 _SHOWN = 5  # names that an error proposes
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]

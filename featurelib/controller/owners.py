@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from shlex import quote
 
+from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.errors import RefusedError
-from featurelib.fleet import Cluster, Fleet
 
 # How levels are changed there; Strimzi: Kafka resource, spec.kafka.metadataVersion; MSK: the AWS
 # command line raises metadata.version with the Kafka version.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from featurelib.core.outcome import Fate, StepOutcome
 from featurelib.core.planned import Step
-from featurelib.holder import Holder
+from featurelib.journal.holder import Holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from featurelib.core.planned import Meaning
 from featurelib.core.steps import Task, plan, plans
 from featurelib.core.tried import Refusal
 from featurelib.feature import UpgradeType, Verdict
-from featurelib.plan_requirements import features_of, require
-from featurelib.reasons import Reason, Reasons
+from featurelib.planning.reasons import Reason, Reasons
+from featurelib.plans.requirements import features_of, require
 from featurelib.report.words import metadata_first
 from featurelib.sight import Sight
 

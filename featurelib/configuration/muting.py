@@ -13,9 +13,9 @@ from typing import Annotated
 
 import msgspec
 
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.mutes import EXPIRED, Mute
 from featurelib.errors import ConfigError
-from featurelib.fleet import Fleet
 
 NEAR = 3  # names that an error proposes
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from featurelib.controller.looking import Watcher
+from featurelib.controller.sending import LOCK_SECONDS, Waits, watch
 from featurelib.core.outcome import Fate, Heard, StepOutcome
 from featurelib.errors import JournalError, OutcomeUnknownError
-from featurelib.journal import Entry, Journal, Lock, Outcome
-from featurelib.looking import Watcher
-from featurelib.sending import LOCK_SECONDS, Waits, watch
+from featurelib.journal.journal import Entry, Journal, Lock, Outcome
 
 NEVER_HEARD = "no answer was written down"
 

@@ -16,7 +16,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.evidence import Evidence
 from featurelib.core.planned import Group, Requirements, Step, Update
 from featurelib.feature import METADATA_VERSION, Role, Witness
-from featurelib.plan_checks import in_order
+from featurelib.plans.checks import in_order
 
 Ranges = dict[str, tuple[int, int]]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from featurelib.controller import expect_settled
+from featurelib.controller.applying import expect_settled
+from featurelib.controller.looking import Look, Watcher
+from featurelib.controller.owners import expect_ours
+from featurelib.controller.sending import LOCK_SECONDS, Waits, send
+from featurelib.controller.updates import FeatureResult, FeatureUpdate, UpdateResult
 from featurelib.core.outcome import Fate, Heard, StepOutcome
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError, UnreachableError
-from featurelib.journal import Intent, Journal
-from featurelib.looking import Look, Watcher
-from featurelib.owners import expect_ours
-from featurelib.plan_checks import HIGHEST_INT32
-from featurelib.sending import LOCK_SECONDS, Waits, send
-from featurelib.updates import FeatureResult, FeatureUpdate, UpdateResult
+from featurelib.journal.journal import Intent, Journal
+from featurelib.plans.checks import HIGHEST_INT32
 
 NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default

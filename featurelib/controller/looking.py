@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.again import judge_again
 from featurelib.core.decide import Found
 from featurelib.core.dialect import STRICT, load
@@ -20,9 +21,8 @@ from featurelib.core.outcome import Seen
 from featurelib.core.planned import Meaning, Step
 from featurelib.errors import ProtocolError
 from featurelib.feature import Role, Severity
-from featurelib.fleet import Fleet
 from featurelib.landing import ApiVersionsAnswer, Landing, read
-from featurelib.plan_requirements import features_of, require
+from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see
 
 Node = tuple[Role, int]
@@ -106,7 +106,9 @@ class Watcher:
         codes: list[str] = sight.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
             return ()
-        from featurelib.reasons import Reasons  # its words are not needed where all is well
+        from featurelib.planning.reasons import (
+            Reasons,  # its words are not needed where all is well
+        )
 
         reasons = Reasons(sight, self.catalogue).of_missing_evidence(features)
         said = list(dict.fromkeys(reason.message for reason in reasons))

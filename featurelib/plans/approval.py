@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from featurelib import planfile
 from featurelib.core.planned import Meaning
 from featurelib.errors import ApprovalError, PlanError
+from featurelib.plans import planfile
 
 FORMAT: Literal["featurelib.approval"] = "featurelib.approval"
 VERSION: Literal[1] = 1

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from featurelib.controller.looking import Look, Watcher, late_nodes
 from featurelib.core.outcome import Fate, Heard, StepOutcome, settle
 from featurelib.core.planned import Step
 from featurelib.errors import (
@@ -22,8 +23,7 @@ from featurelib.errors import (
     RefusedError,
     UnreachableError,
 )
-from featurelib.journal import Intent, Journal, Lock, Outcome
-from featurelib.looking import Look, Watcher, late_nodes
+from featurelib.journal.journal import Intent, Journal, Lock, Outcome
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last

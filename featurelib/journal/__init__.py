@@ -1,0 +1,1 @@
+"""What was asked of clusters and what became of it, kept on this machine."""

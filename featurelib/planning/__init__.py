@@ -1,0 +1,1 @@
+"""From what a person asks to a plan, or to every reason why there is none."""
