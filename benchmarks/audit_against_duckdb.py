@@ -29,7 +29,8 @@ from featurelib.core.evidence import Conditions
 from featurelib.spark.audit import audit
 from featurelib.spark.judging import CORE_COLUMNS, judge_snapshots
 from featurelib.spark.session import open_session
-from featurelib.spark.store import Store, spark_schema
+from featurelib.spark.shapes import spark_schema
+from featurelib.spark.store import Store
 from featurelib.tables import Table
 from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.gold import FEATURE_READINESS, INCOMPATIBLE_BROKERS

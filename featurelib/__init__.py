@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from featurelib.api import approve as approve
     from featurelib.api import connect as connect
     from featurelib.api import describe_features as describe_features
+    from featurelib.api import diff as diff
     from featurelib.api import embedded as embedded
     from featurelib.api import open_tables as open_tables
     from featurelib.api import plan as plan
     from featurelib.api import range_plot as range_plot
+    from featurelib.api import roll as roll
+    from featurelib.api import timeline as timeline
     from featurelib.api import update_features as update_features
     from featurelib.api import what_if as what_if
     from featurelib.api import why_not as why_not
@@ -45,10 +48,13 @@ __all__ = [
     "approve",
     "connect",
     "describe_features",
+    "diff",
     "embedded",
     "open_tables",
     "plan",
     "range_plot",
+    "roll",
+    "timeline",
     "update_features",
     "what_if",
     "why_not",

@@ -1,5 +1,5 @@
 """Live clusters to landing files: each cluster read once a round, several at a time, nothing sent
-that writes.
+that writes. A probe, if one is wanted, is asked after the look, and its line stands last.
 
 What could not be asked is written down as such, never left out. One cluster's trouble is its own:
 the others go on, and each file is there whole or not at all.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,11 +22,13 @@ from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
 from featurelib.landing.writing import write_line
 from featurelib.landing_files import files_of, name_of, read_lines, write_lines
+from featurelib.probing import Probed
 
 ASKED_VERSION = 4  # of ApiVersions: lower ones leave out ranges from 0 (KIP-1022)
 UNKNOWN_ENDPOINT = "unknown"
 
 Open = Callable[[Cluster], Backend]
+Probing = Callable[[Backend, Cluster, Sequence[bytes], Say], Probed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Collected:
     silent: dict[Half, str] = field(default_factory=dict)  # why each did not answer
     refused: tuple[str, ...] = ()  # reasons for which ingest would quarantine a line
     error: str = ""
+    probe: str = ""  # what became of the probe, in a sentence; "" = none was wanted
 
     @property
     def title(self) -> str:
@@ -62,18 +65,27 @@ class Collected:
 
 
 def collect(
-    entries: Sequence[Cluster], out: Path, open_one: Open, *, parallel: int, say: Say
+    entries: Sequence[Cluster],
+    out: Path,
+    open_one: Open,
+    *,
+    parallel: int,
+    say: Say,
+    probing: Probing | None = None,
 ) -> Iterator[Collected]:
     """Read each cluster and write its landing file below `out`; yields them as they end.
 
-    `say` hears of the steps where there is one cluster only. Raises ConfigError for a folder that
+    `probing` asks each controller to validate what could go up; None = nothing is asked. `say`
+    hears of the steps where there is one cluster only. Raises ConfigError for a folder that
     cannot be written to, once every cluster had its turn.
     """
     told = say if len(entries) == 1 else _quietly
     faults: list[BaseException] = []
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="collect")
     try:
-        rounds = [pool.submit(collect_one, entry, out, open_one, told) for entry in entries]
+        rounds = [
+            pool.submit(collect_one, entry, out, open_one, told, probing) for entry in entries
+        ]
         for done in as_completed(rounds):
             fault = done.exception()
             if fault is None:
@@ -86,17 +98,25 @@ def collect(
         raise faults[0]
 
 
-def collect_one(entry: Cluster, out: Path, open_one: Open, say: Say) -> Collected:
+def collect_one(
+    entry: Cluster, out: Path, open_one: Open, say: Say, probing: Probing | None = None
+) -> Collected:
     """Read one cluster and write what it said, or that it said nothing. Raises ConfigError for a
     folder that cannot be written to; the cluster's own errors are in the result."""
+    probed = None
     try:
         with closing(open_one(entry)) as backend:
             lines = look(backend, entry, say)
+            if probing is not None:
+                probed = probing(backend, entry, lines, say)
     except UnreachableError as error:
         return _unreached(entry, out, str(error))
     except FeatureLibError as error:  # it is not the nodes that are at fault
         return Collected(entry=entry, cluster_id=entry.id, error=str(error))
-    return _written(entry, out, lines)
+    if probed is None:
+        return _written(entry, out, lines)
+    more = () if probed.line is None else (probed.line,)
+    return replace(_written(entry, out, (*lines, *more)), probe=probed.text)
 
 
 def _written(entry: Cluster, out: Path, lines: Sequence[bytes], error: str = "") -> Collected:

@@ -12,29 +12,20 @@ from dataclasses import dataclass, field, replace
 
 from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
 from featurelib.catalogue.tables import Tables
-from featurelib.core.ask import Answered, answer
+from featurelib.comparing import KINDS as KINDS
+from featurelib.comparing import Difference as Difference
+from featurelib.comparing import compare, hides_record
+from featurelib.core.ask import Answered
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import Dialect, generation_of, load
-from featurelib.core.reply import Reply
 from featurelib.errors import InputError
 from featurelib.exchanges import Exchange, Levels
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 
-KINDS = ("code", "words", "results", "levels", "epoch")
 # Crossing one of these makes every node register again soon after (KIP-919, KIP-858, KIP-1066).
 REGISTER_AGAIN = (15, 17, 30)
 # The first time eligible.leader.replicas.version is enabled a CONFIG_RECORD comes along.
 MOVES_MORE = ("eligible.leader.replicas.version", KRAFT_VERSION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One thing in which we answer otherwise than the recorded controller did."""
-
-    id: str
-    kind: str  # one of KINDS
-    recorded: str
-    ours: str
 
 
 @dataclass(slots=True)
@@ -45,15 +36,6 @@ class Report:
     differences: list[Difference] = field(default_factory=list)
     excused: Counter[str] = field(default_factory=Counter)
     dialects: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Compared:
-    """One way the exchange may have begun, and how our answer compares with the recorded one."""
-
-    answered: Answered
-    differences: list[Difference]
-    excused: list[str]
 
 
 def replay(exchanges: Iterable[Exchange], tables: Tables, dialect: Dialect | None = None) -> Report:
@@ -76,9 +58,12 @@ class _Walk:
         self._records: set[int] = {0, 1}  # what the hidden record of kraft.version may hold
         self._due = 0  # how many records of nodes that register again may still come
         self._levels: Levels = {}  # after the step before
+        self._epoch: int | None = None  # the same
 
     def step(self, exchange: Exchange, dialect: Dialect, tables: Tables, report: Report) -> None:
-        began = exchange.cluster.finalized
+        began, gap = exchange.cluster.finalized, exchange.epoch != self._epoch
+        if gap:  # something was written since, and no step of ours shows what
+            self._records = {0, 1}
         for before, after in ((self._levels, began), (began, exchange.after)):
             self._due += len(exchange.cluster.nodes) * _moves_more(before, after)
         report.exchanges += 1
@@ -87,24 +72,27 @@ class _Walk:
         for record in self._possible(exchange, dialect):
             cluster = replace(exchange.cluster, kraft_record=record)
             answered = _put(exchange, cluster, dialect, tables)
-            compared.append(_compare(exchange, cluster, answered, dialect, tables))
+            compared.append(compare(exchange, cluster, answered, dialect, tables))
         fitting = [one for one in compared if not one.differences]
         best = (fitting or compared)[0]
         report.differences += best.differences
         report.excused.update(best.excused)
         if fitting:
             self._records = {one.answered.after.kraft_record for one in fitting}
-            self._judge_epoch(exchange, best.answered, report)
-        self._levels = exchange.after
+            self._judge_epoch(exchange, best.answered, report, gap=gap)
+        self._levels, self._epoch = exchange.after, exchange.epoch_after
 
     def _possible(self, exchange: Exchange, dialect: Dialect) -> list[int]:
         """The record shows where the raft layer is at 0; else an earlier step told, or nobody."""
         if dialect.can.kraft_version != "record":
             return [0]
         shown = exchange.cluster.finalized.get(KRAFT_VERSION, (0, 0))[1]
-        return sorted(self._records) if exchange.cluster.raft_level else [shown]
+        hidden = exchange.cluster.raft_level > 0 or hides_record(exchange)
+        return sorted(self._records) if hidden else [shown]
 
-    def _judge_epoch(self, exchange: Exchange, answered: Answered, report: Report) -> None:
+    def _judge_epoch(
+        self, exchange: Exchange, answered: Answered, report: Report, *, gap: bool
+    ) -> None:
         before, after = exchange.epoch, exchange.epoch_after
         moved, ours = before != after, "moves" if answered.writes else "stands still"
         # The node of ZooKeeper mode counts its writes; a log also holds records of others.
@@ -117,11 +105,28 @@ class _Walk:
         elif not back and moved and exchange.mode == "kraft" and self._due > 0:
             self._due -= 1
             report.excused["nodes registered again"] += 1
+        elif gap and not back and _moved_by_nodes(exchange):
+            report.excused["nodes registered again"] += 1
         else:
             recorded = f"from {before} to {after}" if moved else "stood still"
             report.differences.append(
                 Difference(id=exchange.id, kind="epoch", recorded=recorded, ours=ours)
             )
+
+
+def _moved_by_nodes(exchange: Exchange) -> bool:
+    """Whether the request wrote nothing by its own answer, and the epoch moved no further than
+    nodes that register again move it: what went before decides, and was not recorded."""
+    request, reply = exchange.request, exchange.reply
+    good = any(result.code == 0 for result in reply.results or ())
+    wrote = good or (reply.code == 0 and reply.results is None)
+    dry = request.validate_only and request.version > 0
+    newest = [n.supported.get(METADATA_VERSION, (0, 0))[1] for n in exchange.cluster.nodes]
+    moved = (exchange.epoch_after or 0) - (exchange.epoch or 0)
+    few = 0 < moved <= len(exchange.cluster.nodes)
+    return (
+        exchange.mode == "kraft" and (dry or not wrote) and few and max(newest) >= REGISTER_AGAIN[0]
+    )
 
 
 def _dialect(exchange: Exchange) -> Dialect:
@@ -138,88 +143,6 @@ def _put(exchange: Exchange, cluster: Cluster, dialect: Dialect, tables: Tables)
     with EmbeddedCluster(IN_MEMORY, tables, mode=exchange.mode, dialect=dialect) as embedded:
         embedded.put(cluster, exchange.epoch or 0)
         return embedded.update_features(exchange.request).answered
-
-
-def _compare(
-    exchange: Exchange, cluster: Cluster, answered: Answered, dialect: Dialect, tables: Tables
-) -> _Compared:
-    theirs, ours = exchange.reply, answered.reply
-    found: list[Difference] = []
-    excused: list[str] = []
-
-    def differ(kind: str, recorded: object, mine: object) -> None:
-        found.append(Difference(id=exchange.id, kind=kind, recorded=str(recorded), ours=str(mine)))
-
-    if theirs.code != ours.code:
-        differ("code", theirs.code, ours.code)
-    same_words = (theirs.message, _results(theirs)) == (ours.message, _results(ours))
-    if not same_words and _equally_good(exchange, cluster, dialect, tables):
-        excused.append("another offender is named")
-    elif not same_words:
-        if theirs.message != ours.message:
-            differ("words", theirs.message, ours.message)
-        if _results(theirs) != _results(ours):
-            differ("results", _results_text(theirs), _results_text(ours))
-    after: Levels = answered.after.finalized
-    if exchange.after != after:
-        if answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
-            excused.append("kraft.version of a refused request")
-        else:
-            differ("levels", _levels_text(exchange.after), _levels_text(after))
-    return _Compared(answered=answered, differences=found, excused=excused)
-
-
-def _results(reply: Reply) -> list[tuple[str, int, str | None]] | None:
-    """Results by name: their order is that of a hash map."""
-    if reply.results is None:
-        return None
-    return sorted(((r.feature, r.code, r.message) for r in reply.results), key=repr)
-
-
-def _results_text(reply: Reply) -> str:
-    results = _results(reply)
-    if results is None:
-        return "no results (the wire version has none)"
-    said = [f"{name} {code} {message or '(no message)'}" for name, code, message in results]
-    return "; ".join(said) or "an empty list of results"
-
-
-def _levels_text(levels: Levels) -> str:
-    """`f=3, g=1..4`: the level, with the finalized minimum where that is another one."""
-    said = [
-        f"{name}={level}" if low == level else f"{name}={low}..{level}"
-        for name, (low, level) in sorted(levels.items())
-    ]
-    return ", ".join(said) or "nothing finalized"
-
-
-def _equally_good(exchange: Exchange, cluster: Cluster, dialect: Dialect, tables: Tables) -> bool:
-    """Whether the recorded words are ours when one other node, or one other update, offends alone.
-
-    With several offenders Kafka names the one its hash maps come to first.
-    """
-    theirs = exchange.reply
-    others = [n for n in cluster.nodes if n.node_id != cluster.active]
-    clusters = [
-        replace(cluster, nodes=tuple(n for n in cluster.nodes if n not in others or n == kept))
-        for kept in others
-        if len(others) > 1
-    ]
-    requests = [exchange.request]
-    if dialect.can.atomic:
-        requests += [
-            replace(exchange.request, updates=(update,)) for update in exchange.request.updates
-        ]
-    for some in (cluster, *clusters):
-        for request in requests:
-            reply = answer(some, request, dialect, tables).reply
-            if (theirs.message, _results(theirs)) == (reply.message, _results(reply)):
-                return True
-    return False
-
-
-def _but_kraft(levels: Levels) -> Levels:
-    return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
 
 
 def _moves_more(before: Levels, after: Levels) -> bool:

@@ -90,3 +90,11 @@ class ProtocolError(BackendError):
 
 class NoEvidenceError(BackendError):
     """There is nothing to judge."""
+
+
+def install_line(extra: str) -> str:
+    """The command that installs an optional part, from a checkout.
+
+    Not by the bare name: on the public index that is another project's.
+    """
+    return f"in a checkout of featurelib: pip install '.[{extra}]'"

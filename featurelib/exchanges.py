@@ -8,94 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import msgspec
 
+from featurelib import recording_form as form
 from featurelib.core.cluster import Cluster, Node, Request, Update
-from featurelib.core.dialect import generation_of
+from featurelib.core.dialect import generation_of, load
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import InputError
 from featurelib.feature import Role
 
 Levels = dict[str, tuple[int, int]]
-
-
-class _Node(msgspec.Struct):
-    node_id: int
-    role: Literal["broker", "controller"]
-    features: dict[str, tuple[int, int]] | None = None
-    release: str = ""
-    fenced: bool = False
-    running: bool = True
-    active: bool = False
-    registered: bool = True
-
-
-class _Flags(msgspec.Struct):
-    inter_broker_protocol: str = ""
-    sent_to: int | None = None
-    caches_noticed_the_new_node: bool = True
-    dynamic_quorum: bool = False
-    voters: list[int] | None = None
-    offline: list[int] = []
-    migrating: bool = False
-
-
-class _Cluster(msgspec.Struct):
-    nodes: list[_Node]
-    finalized: dict[str, int | tuple[int, int]] | None
-    epoch: int | None
-    flags: _Flags = msgspec.field(default_factory=_Flags)
-    controller_id: int | None = None
-    status: str | None = None
-
-
-class _Update(msgspec.Struct):
-    feature: str
-    max_version_level: int
-    upgrade_type: int = 1
-    allow_downgrade: bool = False
-
-
-class _Target(msgspec.Struct):
-    node_id: int
-    role: Literal["broker", "controller"]
-
-
-class _Request(msgspec.Struct):
-    version: int
-    updates: list[_Update]
-    timeout_ms: int = 60_000
-    validate_only: bool = False
-    target: _Target | None = None
-
-
-class _Result(msgspec.Struct):
-    feature: str
-    error_code: int
-    error_message: str | None = None
-
-
-class _Response(msgspec.Struct):
-    error_code: int
-    error_message: str | None = None
-    results: list[_Result] | None = None
-
-
-class _After(msgspec.Struct):
-    finalized: dict[str, int | tuple[int, int]] | None
-    epoch: int | None
-
-
-class _Exchange(msgspec.Struct):
-    id: str
-    release: str
-    mode: Literal["zk", "kraft"]
-    cluster: _Cluster
-    request: _Request
-    response: _Response
-    after: _After
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,27 +41,39 @@ class Exchange:
         return "-".join(self.id.split("-")[:2])
 
 
-_DECODER = msgspec.json.Decoder(_Exchange)
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read(lines: Iterable[bytes], name: str) -> Iterator[Exchange]:
-    """The exchanges of a file, in its order. Raises InputError: file, line, what is wrong."""
+def read(
+    lines: Iterable[bytes], name: str, unread: list[InputError] | None = None
+) -> Iterator[Exchange]:
+    """The exchanges of a file, in its order.
+
+    A line that is none is an InputError: file, line, what is wrong. It is raised or, with `unread`,
+    put there, and the others go on.
+    """
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
+        text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        if not text.strip():
             continue
         try:
-            yield _exchange(_DECODER.decode(line))
-        except (msgspec.MsgspecError, KeyError, ValueError) as error:
-            raise InputError(
+            found = _exchange(form.decode(text))
+        except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
+            wrong = InputError(
                 f"{name}:{number}: expected a recorded exchange, one JSON object a line with id, "
                 "release, mode, cluster, request, response and after; found: "
                 f"{error.args[0]}. docs/conformance.md specifies the form, and "
                 "`featurelib rules --dialects` lists the releases."
-            ) from error
+            )
+            if unread is None:
+                raise wrong from error
+            unread.append(wrong)
+        else:
+            yield found
 
 
-def _exchange(raw: _Exchange) -> Exchange:
-    generation_of(raw.release, raw.mode)  # KeyError: no controller of ours is of that release
+def _exchange(raw: form.Line) -> Exchange:
+    _check(raw)
     active = _active(raw)
     return Exchange(
         id=raw.id,
@@ -153,7 +88,21 @@ def _exchange(raw: _Exchange) -> Exchange:
     )
 
 
-def _active(raw: _Exchange) -> int:
+def _check(raw: form.Line) -> None:
+    """Raises KeyError for a release no dialect is of, ValueError for what cannot have been."""
+    spoken = load(generation_of(form.kafka_release(raw.release), raw.mode)).can.wire_versions
+    if raw.request.version not in spoken:
+        raise ValueError(
+            f"request.version {raw.request.version}, and a controller of {raw.release} in "
+            f"{raw.mode} mode reads {', '.join(map(str, spoken))}"
+        )
+    halves = [(node.node_id, node.role) for node in raw.cluster.nodes]
+    twice = next((half for half in halves if halves.count(half) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice[1]} {twice[0]} twice in cluster.nodes")
+
+
+def _active(raw: form.Line) -> int:
     if raw.cluster.controller_id is not None:
         return raw.cluster.controller_id
     for node in raw.cluster.nodes:
@@ -162,12 +111,12 @@ def _active(raw: _Exchange) -> int:
     raise ValueError("a cluster without controller_id in which no node is `active`")
 
 
-def _cluster(raw: _Exchange, active: int) -> Cluster:
+def _cluster(raw: form.Line, active: int) -> Cluster:
     flags, finalized = raw.cluster.flags, _levels(raw.cluster.finalized)
     blind = not flags.caches_noticed_the_new_node
     unseen = blind or raw.cluster.finalized is None or raw.cluster.status == "Disabled"
     return Cluster(
-        release=raw.release,
+        release=form.kafka_release(raw.release),
         nodes=tuple(_node(node, flags) for node in raw.cluster.nodes),
         active=active,
         finalized=finalized,
@@ -186,13 +135,13 @@ def _is_off(protocol: str) -> bool:
     return bool(protocol) and tuple(int(part) for part in parts[:2]) < (2, 7)
 
 
-def _node(node: _Node, flags: _Flags) -> Node:
+def _node(node: form.Node, flags: form.Flags) -> Node:
     controller = node.role == "controller"
     return Node(
         node_id=node.node_id,
         role=Role.CONTROLLER if controller else Role.BROKER,
         supported=node.features or {},
-        release=node.release,
+        release=form.kafka_release(node.release),
         registered=node.registered,
         fenced=node.fenced,
         running=node.running and node.node_id not in flags.offline,
@@ -200,7 +149,7 @@ def _node(node: _Node, flags: _Flags) -> Node:
     )
 
 
-def _request(raw: _Exchange, active: int) -> Request:
+def _request(raw: form.Line, active: int) -> Request:
     asked, target, sent_to = raw.request, raw.request.target, raw.cluster.flags.sent_to
     elsewhere = sent_to is not None and sent_to != active
     if target is not None:  # a broker's listener forwards to the active controller
@@ -222,7 +171,7 @@ def _request(raw: _Exchange, active: int) -> Request:
     )
 
 
-def _reply(response: _Response) -> Reply:
+def _reply(response: form.Response) -> Reply:
     results = response.results
     return Reply(
         code=response.error_code,
@@ -235,10 +184,10 @@ def _reply(response: _Response) -> Reply:
     )
 
 
-def _levels(finalized: dict[str, Any] | None) -> Levels:
+def _levels(finalized: dict[str, int | tuple[int, int]] | None) -> Levels:
     """Feature → (minimum, level); level 0 is not finalized."""
     pairs = {
-        name: (value, value) if isinstance(value, int) else tuple(value)
+        name: (value, value) if isinstance(value, int) else value
         for name, value in (finalized or {}).items()
     }
     return {name: pair for name, pair in pairs.items() if pair[1] != 0}

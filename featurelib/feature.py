@@ -9,6 +9,10 @@ from enum import IntEnum, StrEnum
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+# Kafka's own tests keep these beside the real ones (Feature.java), and no node supports them.
+TEST_FEATURES = frozenset(
+    ("test.feature.version", *(f"unit.test.feature.version.{i}" for i in range(8)))
+)
 
 
 class Role(IntEnum):

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.parquet import filters_to_expression
 
-from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
 from featurelib.schema import SNAPSHOT, TIME
 from featurelib.tables import Table
 from featurelib.tables.bronze import LANDING_LINE
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow.fs import FileSystem
 
+Wanted = tuple[str, str, object]  # a column, how it compares (deltalake's words), with what
 VERSION_PROPERTY = "featurelib.tableVersion"
-INSTALL = "pip install 'featurelib[lake]'"
+INSTALL = f"Install it, {install_line('lake')}"
 _SHOWN = 5
 
 
@@ -85,15 +87,14 @@ class Lake:
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """One run's rows of a gold table (None: the newest), of all clusters or of one."""
-        wanted = pc.field("run") == self.run(run)
+        wanted: list[Wanted] = [("run", "=", self.run(run))]
         if cluster is not None:
-            wanted = wanted & (pc.field("cluster") == cluster)
+            wanted.append(("cluster", "=", cluster))
         return self._read(table, wanted, columns)
 
     def history(self, table: Table, cluster: str, run: int | None = None) -> pa.Table:
         """All rows of a history of silver about one cluster, of all nights up to one."""
-        wanted = (pc.field("cluster") == cluster) & (pc.field("run") <= self.run(run))
-        return self._read(table, wanted)
+        return self._read(table, [("cluster", "=", cluster), ("run", "<=", self.run(run))])
 
     def places(self, cluster: str, lines: Mapping[int, int]) -> dict[int, str]:
         """Where landing lines of one cluster stand, as `file:line`; what is not kept is left out.
@@ -102,10 +103,14 @@ class Lake:
         """
         if not lines:
             return {}
-        times = pa.array([min(lines.values()), max(lines.values())], pa.int64()).cast(TIME)
-        wanted = (pc.field("observed_at") >= times[0]) & (pc.field("observed_at") <= times[1])
-        wanted &= pc.field("cluster") == cluster
-        wanted &= pc.field("line_id").isin(pa.array(list(lines), pa.int64()))
+        ends = pa.array([min(lines.values()), max(lines.values())], pa.int64()).cast(TIME)
+        first, last = ends.to_pylist()
+        wanted = [
+            ("cluster", "=", cluster),
+            ("observed_at", ">=", first),
+            ("observed_at", "<=", last),
+            ("line_id", "in", list(lines)),
+        ]
         found = self._read(LANDING_LINE, wanted, ["line_id", "source_file", "line_number"])
         return {
             row["line_id"]: f"{row['source_file']}:{row['line_number']}"
@@ -138,7 +143,7 @@ class Lake:
         Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
         """
         judged = self._snapshot_version(self.run(run))
-        wanted = pc.field("cluster") == cluster
+        wanted = [("cluster", "=", cluster)]
         found = self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
         if found.num_rows == 0:
             self.expect_cluster(cluster, run)
@@ -158,14 +163,20 @@ class Lake:
     def _read(
         self,
         table: Table,
-        wanted: pc.Expression | None = None,
+        wanted: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> pa.Table:
+        """Rows for which all of `wanted` holds; the bounds in the log leave out files before one is
+        opened, and those of a file's own groups what is in it."""
         names = list(columns or table.schema.names)
         schema = pa.schema([table.schema.field(name) for name in names])
-        dataset = self._opened(table, version).to_pyarrow_dataset(filesystem=self._files(table))
-        return dataset.to_table(columns=names, filter=wanted).cast(schema)
+        chosen = list(wanted) or None
+        dataset = self._opened(table, version).to_pyarrow_dataset(
+            filesystem=self._files(table), file_pruning_predicate=chosen
+        )
+        rows = None if chosen is None else filters_to_expression(chosen)
+        return dataset.to_table(columns=names, filter=rows).cast(schema)
 
     def _files(self, table: Table) -> FileSystem | None:
         """How Arrow reads the files of a table of this machine: by itself. Through deltalake's own
@@ -185,7 +196,7 @@ class Lake:
             from deltalake import DeltaTable
             from deltalake.exceptions import DeltaError, TableNotFoundError
         except ImportError as error:
-            raise ConfigError(f"reading tables needs the package deltalake: {INSTALL}") from error
+            raise ConfigError(f"reading tables needs the package deltalake. {INSTALL}") from error
         where = f"{self.root}/{table.path}"
         try:
             found = DeltaTable(where, version=version, storage_options=self._storage or None)

@@ -40,11 +40,6 @@ _UNRECORDED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("not_authorized.1", GENERATIONS, "no recorded cluster had an authorizer"),
     ("unknown_metadata_version.1", _KRAFT, "the controller's own range refuses such levels first"),
     ("unknown_level.1", _KRAFT[5:], "the controller's own range refuses such levels first"),
-    (
-        "metadata_version_unmet.1",
-        _KRAFT[5:],
-        "these releases support no metadata.version below 7, so none is current",
-    ),
     ("during_zk_migration.1", _KRAFT[1:5], "no migration from ZooKeeper was recorded"),
     (
         "unsupported_by_node.2",
@@ -55,11 +50,6 @@ _UNRECORDED: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "unsupported_by_node.3",
         _KRAFT[2:3],
         "no recorded cluster had registered an older controller by metadata.version 15",
-    ),
-    (
-        "voter_not_registered.1",
-        _KRAFT[2:4],
-        "no recorded voter was still missing at metadata.version 15",
     ),
 )
 UNRECORDED: dict[str, str] = {

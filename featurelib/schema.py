@@ -125,7 +125,8 @@ SNAPSHOT = pa.schema(
         ("features_node_line", pa.int64()),
         ("features_node_version", pa.int64()),
         ("zookeeper", pa.bool_()),  # some znode of this cluster was read
-        ("oddities", pa.list_(pa.string())),  # what the fold saw and could not put in a column
+        # What the fold saw and could not put in a column (featurelib.core.oddity).
+        ("oddities", pa.list_(pa.string())),
         ("packed", PACKED),
         ("state", pa.binary()),  # what the next fold needs and the core does not
     ]
@@ -217,6 +218,13 @@ STEP = pa.struct(
     ]
 )
 
+# How far back a feature goes once the plan is applied (featurelib.core.returning): the lowest level
+# (0 = not finalized) that can be had then without losing metadata, and the first level of the
+# plan's way from which today's cannot be had again; null = nobody can tell, or there is none.
+RETURN = pa.struct(
+    [("feature", pa.string()), ("downgrade_floor", LEVEL), ("point_of_no_return", LEVEL)]
+)
+
 UPGRADE_PLAN = pa.schema(
     [
         ("cluster", pa.string()),
@@ -230,5 +238,7 @@ UPGRADE_PLAN = pa.schema(
         # null = not known (ZooKeeper mode, or some level is not), or without steps.
         ("may_join", pa.list_(pa.string())),
         ("may_join_after", pa.list_(pa.string())),
+        # Of what the steps move, and of metadata.version; null without steps.
+        ("returns_after", pa.list_(RETURN)),
     ]
 )

@@ -3,19 +3,23 @@ tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from featurelib.backends.base import Say
+from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.configuration.muting import mutes_of
+from featurelib.configuration.settings import Settings
+from featurelib.core.mutes import InForce, Mute
 from featurelib.errors import ConfigError
 from featurelib.lake import Lake
 from featurelib.landing_files import landing_lines
 from featurelib.reaching import open_fleet, reach
-from featurelib.settings_file import open_settings
+from featurelib.settings_file import SETTINGS, open_settings
 from featurelib.sight import Sight, see, see_row
 
 NEWEST = "newest"  # as of the newest line
@@ -50,7 +54,14 @@ class Source:
     made_from: str
     fleet: Fleet
     as_of: int | None  # ages were judged as of then, microseconds; None: the newest line
+    mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
     lake: Lake | None = None  # where it came from, if from tables
+
+    @property
+    def muted(self) -> InForce:
+        """The mutes as they hold for this cluster then."""
+        as_of = self.sight.newest if self.as_of is None else self.as_of
+        return InForce(mutes=self.mutes, cluster=self.sight.cluster_id, as_of=as_of)
 
     @property
     def seen_at(self) -> str:
@@ -63,6 +74,26 @@ def find_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
     """The evidence these options choose; `say` hears of progress, and of lines that are set aside.
 
     Raises ConfigError, InputError, BackendError."""
+    if _is_stored(wanted):
+        return _stored(wanted, catalogue, say)
+    with _looked_at(wanted, catalogue, say) as (source, _):
+        return source
+
+
+@contextmanager
+def live_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple[Source, Backend]]:
+    """A live look, and the cluster that answered, for what --probe asks next: until the block ends.
+
+    Raises ConfigError for landing files and tables, and what find_source raises."""
+    if _is_stored(wanted):
+        found = "--tables" if wanted.capture is None else "--capture"
+        raise ConfigError(f"--probe: expected a live cluster to ask, found {found}. Keep one.")
+    with _looked_at(wanted, catalogue, say) as found_live:
+        yield found_live
+
+
+def _is_stored(wanted: Wanted) -> bool:
+    """Whether landing files or tables are named. Raises ConfigError for what cannot be together."""
     addresses = [
         ("--bootstrap", wanted.bootstrap),
         ("--controllers", wanted.controllers),
@@ -82,7 +113,7 @@ def find_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         raise ConfigError(
             "--run chooses a night of --tables FOLDER; expected that, found --capture."
         )
-    return _stored(wanted, catalogue, say) if stored else _live(wanted, catalogue, say)
+    return bool(stored)
 
 
 def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
@@ -111,7 +142,7 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         if not entry.id:
             raise ConfigError(
                 "--tables: expected a cluster, found none named. Give its id, or its name in the "
-                "inventory, after `plan`."
+                "inventory, before the options."
             )
         run = lake.run(wanted.run)
         if not any(entry.id == one.id for one in fleet.cluster):
@@ -120,11 +151,18 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         made_from = f"tables in {wanted.tables}, run {run}"
     known = next((one for one in fleet.cluster if one.id == sight.cluster_id), entry)
     return Source(
-        sight=sight, entry=known, made_from=made_from, fleet=fleet, as_of=as_of, lake=lake
+        sight=sight,
+        entry=known,
+        made_from=made_from,
+        fleet=fleet,
+        as_of=as_of,
+        mutes=_mutes(wanted, settings, fleet),
+        lake=lake,
     )
 
 
-def _live(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
+@contextmanager
+def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple[Source, Backend]]:
     settings = open_settings(wanted.config)
     reached = reach(
         wanted.cluster,
@@ -136,24 +174,30 @@ def _live(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         file=wanted.file,
         timeout=wanted.timeout,
     )
-    backend = reached.open()
-    try:
+    with closing(reached.open()) as backend:
         lines, where = reached.look(backend, say), backend.where
-    finally:
-        backend.close()
-    sight = see(
-        lines,
-        catalogue=catalogue,
-        as_of=None,  # all of it is new
-        max_age=settings.max_age,
-        fleet=reached.fleet,
-        severities=settings.severities,
-    )
-    _say_rejected(sight, where, say)
-    entry = reached.entry_of(sight.cluster_id)
-    return Source(
-        sight=sight, entry=entry, made_from=f"a look at {where}", fleet=reached.fleet, as_of=None
-    )
+        sight = see(
+            lines,
+            catalogue=catalogue,
+            as_of=None,  # all of it is new
+            max_age=settings.max_age,
+            fleet=reached.fleet,
+            severities=settings.severities,
+        )
+        _say_rejected(sight, where, say)
+        source = Source(
+            sight=sight,
+            entry=reached.entry_of(sight.cluster_id),
+            made_from=f"a look at {where}",
+            fleet=reached.fleet,
+            as_of=None,
+            mutes=_mutes(wanted, settings, reached.fleet),
+        )
+        yield source, backend
+
+
+def _mutes(wanted: Wanted, settings: Settings, fleet: Fleet) -> tuple[Mute, ...]:
+    return mutes_of(settings.mute, fleet, wanted.config or str(SETTINGS))
 
 
 def entry_named(text: str | None, known: Iterable[Cluster]) -> Cluster:

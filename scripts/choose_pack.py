@@ -23,6 +23,7 @@ from featurelib.conformance import Report, replay
 from featurelib.core.dialect import GENERATIONS, Capability, Dialect, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.exchanges import Exchange, read
+from featurelib.feature import TEST_FEATURES
 from featurelib.rulebook import questions, reached
 from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 
@@ -41,10 +42,16 @@ class Candidate:
     tables: Tables
 
     @property
-    def cost(self) -> tuple[int, int, str]:
-        """The simplest comes first: few updates, few nodes, then by id."""
+    def cost(self) -> tuple[bool, int, int, str]:
+        """The simplest comes first: not made up at random, few updates, few nodes, then by id."""
         exchange = self.exchange
-        return len(exchange.request.updates), len(exchange.cluster.nodes), exchange.id
+        updates, nodes = len(exchange.request.updates), len(exchange.cluster.nodes)
+        return self.drawn, updates, nodes, exchange.id
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the request was made up at random, not to show something."""
+        return "random" in self.exchange.id
 
     @cached_property
     def alone(self) -> Report:
@@ -63,7 +70,7 @@ class Candidate:
 
 def recorded(folder: Path) -> Iterator[tuple[dict[str, Any], Exchange]]:
     """Every line of every recording of `folder`, raw and read."""
-    for path in sorted(folder.glob("*.jsonl.xz")):
+    for path in sorted([*folder.glob("*.jsonl.xz"), *folder.glob("random/*.jsonl.xz")]):
         lines = lzma.decompress(path.read_bytes()).splitlines()
         for line, exchange in zip(lines, read(lines, path.name), strict=True):
             yield json.loads(line), exchange
@@ -101,6 +108,8 @@ def _may_show(exchange: Exchange, name: str) -> bool:
         return request.version == 0
     if name == "results_up_to":
         return request.version > 1
+    if name == "knows_test_features":
+        return not TEST_FEATURES.isdisjoint(names)
     if name.startswith("kraft_version"):
         return "kraft.version" in names
     return True
@@ -162,7 +171,10 @@ def choose(folder: Path, tables: Tables) -> str:
 
 def _add_capabilities(pack: Pack, dialect: Dialect, mine: list[Candidate]) -> None:
     # One that changes something tells more than one that is refused.
-    telling = sorted(mine, key=lambda one: one.exchange.after == one.exchange.cluster.finalized)
+    def order(one: Candidate) -> tuple[bool, bool]:
+        return one.drawn, one.exchange.after == one.exchange.cluster.finalized
+
+    telling = sorted(mine, key=order)
     for name, value, text in wanted(dialect):
         found = next((one for one in telling if shows(one, name, value)), None)
         pack.add(found, f"{dialect.name}.{name}, not {value}: {text}")

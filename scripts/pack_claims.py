@@ -67,6 +67,13 @@ SHOWN: dict[str, tuple[tuple[object, ...], dict[object, str]]] = {
         (True, False),
         {True: "KIP-1022: nothing persists if one fails; yet kraft.version moves all the same."},
     ),
+    "knows_test_features": (
+        (True, False),
+        {
+            True: "KIP-1022: a feature the controller has never heard of is refused; those of "
+            "Kafka's own tests stand in its catalogue (Feature.java), so level 0 of one is good."
+        },
+    ),
     "judges": (
         ("cached", "finalized", "proposed"),
         {"cached": "An update is compared with the controller's cache, not with the node."},

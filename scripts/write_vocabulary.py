@@ -17,13 +17,18 @@ One word each, in code, tables, reports and docs. A *version* is an end of a ran
 chosen.
 """
 WORDS = {
-    "node": "A broker or a controller. A process that is both is two nodes with one id.",
+    "feature": "A name such as `metadata.version`: something of Kafka's that has levels.",
+    "node": "A broker or a controller. A process that is both counts as two, with one id.",
+    "registered": "The cluster counts the node as its own. On KRaft also while it is switched off "
+    "(*fenced*), until it is unregistered; in ZooKeeper mode only while it runs.",
+    "ghost": "A broker that is registered and does not run.",
     "supported version range": "`min_version`..`max_version`: what a node's software can do with a "
     "feature. A node that does not list a feature supports 0-0, or nothing, by its dialect.",
     "finalized version level": "`max_version_level`, in rules `level`: what the cluster has agreed "
     "to use. 0 is not finalized. Only 2.7 to 3.2 in ZooKeeper mode also keep a finalized minimum.",
     "epoch": "How new an answer about finalized levels is: the version of the features node in "
     "ZooKeeper mode, an offset of the metadata log on KRaft. -1: this witness does not know.",
+    "features node": "The znode `/feature`, where ZooKeeper mode keeps finalized levels.",
     "upgrade type": "What an update says it does; a level goes down only under a type for it.",
     "validate only": "A field of the request: judge it, write nothing. ZooKeeper mode ignores it.",
     "dry run": "An option of ours: nothing is sent at all.",
@@ -33,6 +38,7 @@ WORDS = {
     "snapshot": "One cluster as of a time, as one row: what every node said, who is registered.",
     "witness": "Who said what is finalized. They may disagree; epochs of two kinds never compare.",
     "finding": "Something wrong, missing or in the way, with a stable code and its evidence.",
+    "mute": "Sets findings aside until a day, with a reason; they are still counted.",
     "verdict": "What may be finalized for one feature of one cluster.",
     "ceiling": "The highest level worth asking for: the production default of the newest software "
     "there; for features nobody catalogues the highest level any node supports.",
@@ -40,9 +46,11 @@ WORDS = {
     "plan": "Steps and requirements: what to send, and what must still be true when it is sent.",
     "step": "One UpdateFeatures request of a plan.",
     "requirement": "A level, range or registration that a plan rests on.",
-    "approval": "A signed statement that names one plan by its digest, and expires.",
+    "approval": "A person's word for one plan, named by its digest. It expires; it may be signed.",
     "outcome": "What became of an update, a step or a plan: applied, rejected or unknown.",
+    "generation": "Releases whose controllers answer alike, such as KRaft 3.5 and 3.6.",
     "dialect": "How one generation of controllers answers; `strict` and `kip` are two more.",
+    "policy": "The dialect `strict`: all that the texts or any generation ask for.",
     "catalogue": "Features, levels, names, dependencies and lossy steps, as dated data.",
     "exchange": "One recorded request: the cluster before, what was asked and answered, the "
     "levels after.",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 import featurelib
@@ -18,10 +19,13 @@ from featurelib import (
     approve,
     connect,
     describe_features,
+    diff,
     embedded,
     open_tables,
     plan,
     range_plot,
+    roll,
+    timeline,
     update_features,
     what_if,
     why_not,
@@ -55,6 +59,8 @@ from tests.report.samples import SAMPLES, read_samples
 DOWN = UpgradeType.SAFE_DOWNGRADE
 METADATA = "metadata.version"
 GROUP = "group.version"
+BEFORE = RUN - 1_000_000  # the night before
+GHOST = "h0FOOR_sRsiOiKHch7mH4w"
 
 
 def live(folder: Path, cluster: Cluster = KRAFT, mode: str = "kraft") -> Live:
@@ -407,7 +413,10 @@ def test_a_cluster_that_nothing_leads_to_is_said_at_once(tmp_path: Path) -> None
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("night")
-    write_night(root, RUN, read_samples().batch)
+    # The night before had no ghost: its cluster was not judged then.
+    samples = read_samples().batch
+    write_night(root, BEFORE, samples.filter(pc.not_equal(samples["cluster"], GHOST)))
+    write_night(root, RUN, samples)
     write_histories(root, RUN)
     return str(root)
 
@@ -433,6 +442,67 @@ def test_tables_are_asked_like_a_live_cluster(night: str) -> None:
     drawn = tables.range_plot("ghost-broker", [METADATA])
     assert 'class="holds"' in drawn.svg(METADATA)
     assert "broker 2: 7–25 · in the way" in str(drawn)
+
+
+def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) -> None:
+    live_one = roll(live(tmp_path), "4.2")
+    assert live_one.value.may_join
+    assert str(live_one).startswith("c-1: software of 4.2 may join now")
+    [row] = live_one.rows
+    assert (row["feature"], row["level"], row["min_version"], row["fits"]) == (
+        METADATA,
+        25,
+        7,
+        True,
+    )
+    stored = open_tables(night, fleet=str(SAMPLES / "fleet.toml")).roll("k42-dynamic", "4.1")
+    assert not stored.value.may_join
+    rows = {row["feature"]: row for row in stored.rows}
+    assert (rows[METADATA]["level"], rows[METADATA]["max_version"], rows[METADATA]["fits"]) == (
+        29,
+        27,
+        False,
+    )
+    assert rows["streams.version"]["max_version"] is None
+    assert rows[GROUP]["fits"]
+    with pytest.raises(ConfigError, match=r"--to 9\.9"):
+        roll(live(tmp_path), "9.9")
+
+
+def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
+    tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
+    told = tables.timeline("zk-roll-282-332")
+    assert str(told) == repr(timeline(tables["zk-roll-282-332"]))
+    assert str(told).startswith("zk-roll-282-332: nothing went back\n")
+    assert told.value.regressions == 0
+    frame = told.frame()
+    levels_moved = frame[frame["who"] == "finalized"]
+    assert list(levels_moved["feature"]) == ["search.index", "tiering", "search.index"]
+    assert list(levels_moved["after"]) == ["2", "2", "4"]
+    seen = frame[(frame["who"] == "brokers 2-3") & (frame["feature"] == "tiering")].iloc[0]
+    assert (seen["before"], seen["after"], seen["went_back"]) == (None, "1-3", False)
+    with pytest.raises(ConfigError, match="expected a cluster of the nightly's tables"):
+        timeline(live(tmp_path))
+
+
+def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
+    tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
+    found = tables.diff()
+    assert (found.value.before, found.value.after) == (BEFORE, RUN)
+    assert str(found) == str(diff(tables, BEFORE, RUN))
+    assert {(row["cluster"], row["state"]) for row in found.rows} == {
+        ("ghost-broker", "incomparable")
+    }
+    [ghost] = [row for row in found.rows if row["code"] == "ghost_broker"]
+    assert (ghost["severity"], ghost["node_id"], ghost["muted"]) == ("warning", 2, None)
+    assert "Broker 2 is registered but not live" in str(ghost["says"])
+    assert ghost["why"] == "its cluster was judged in one of the nights only"
+    assert "25 clusters without a difference" in str(found)
+    earlier = open_tables(night, run=BEFORE, fleet=str(SAMPLES / "fleet.toml"))
+    with pytest.raises(NoEvidenceError, match=f"expected a night before {BEFORE}"):
+        earlier.diff()
+    with pytest.raises(ConfigError, match="expected one of the 2 runs"):
+        tables.diff(before=1)
 
 
 def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:

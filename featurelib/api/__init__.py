@@ -2,7 +2,8 @@
 
     connect, embedded, open_tables      the cluster it is about, or a whole fleet
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
-    why_not, what_if, range_plot        questions
+    why_not, what_if, roll, range_plot  questions
+    timeline, diff                      what tables remember
     plan, approve, apply                a change, bound to what was seen
 
 A cluster is a text (an id or name of conf/fleet.toml), or what connect, embedded or a table's
@@ -21,10 +22,13 @@ from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.described import Described as Described
 from featurelib.api.described import describe_features as describe_features
+from featurelib.api.nights import diff as diff
+from featurelib.api.nights import timeline as timeline
 from featurelib.api.planning import Plan as Plan
 from featurelib.api.planning import approve as approve
 from featurelib.api.planning import plan as plan
 from featurelib.api.questions import range_plot as range_plot
+from featurelib.api.questions import roll as roll
 from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
 from featurelib.api.shown import Answer as Answer

@@ -78,7 +78,7 @@ def update_features(
                 updates,
                 validate_only=validate_only,
                 timeout_ms=timeout_ms,
-                reach=live.options,
+                way=live.way(journal),
             )
     finally:
         opened.close()
@@ -113,7 +113,7 @@ def apply(
         check_approval=_checker(file, approval, live, mode),
         mode=mode,
         command="featurelib.apply",
-        reach=live.options,
+        way=live.way(journal),
         waits=Waits(nodes=wait),
     )
     opened = Journal(journal_path(journal))
@@ -125,7 +125,7 @@ def apply(
     lines = [
         update_line(outcome.update, outcome) for step in ending.steps for outcome in step.updates
     ]
-    lines.append(sentence(ending, live.catalogue, reach=order.reach))
+    lines.append(sentence(ending, live.catalogue, resume=order.way.resume))
     return Carried(ending=ending, text="\n".join(lines))
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from shlex import quote
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import open_catalogue
 from featurelib.configuration.settings import Settings
+from featurelib.controller.commands import Way, way_of
 from featurelib.controller.looking import Watcher
 from featurelib.errors import ConfigError
 from featurelib.questions.terms import Terms
@@ -76,18 +75,21 @@ class Live(Chosen):
             timeout=wanted.timeout,
         )
 
-    @property
-    def options(self) -> str:
-        """The words that choose it on a command line, from any folder."""
+    def way(self, journal: str | None = None) -> Way:
+        """How a command reaches it, from any folder, and a journal that was named."""
         wanted = self.wanted
-        given = {
+        addresses = {
             "bootstrap": wanted.bootstrap,
             "controllers": wanted.controllers,
             "zookeeper": wanted.zookeeper,
-            "file": str(Path(wanted.file).absolute()) if wanted.file else None,
         }
-        words = [f"--{name} {quote(text)}" for name, text in given.items() if text]
-        return " ".join(words) or quote(wanted.cluster or "")
+        return way_of(
+            wanted.cluster or "",
+            addresses,
+            file=wanted.file,
+            fleet=wanted.fleet,
+            journal=journal,
+        )
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:

@@ -12,6 +12,7 @@ from featurelib.api.clusters import AnyCluster, Chosen, choose
 from featurelib.api.shown import INSTALL, Answer
 from featurelib.cli.asked import Asked
 from featurelib.cli.layout import WIDEST
+from featurelib.cli.roll_text import roll_lines
 from featurelib.cli.what_if import say_changes
 from featurelib.cli.what_if_text import what_if_lines
 from featurelib.cli.why_not import level_asked
@@ -19,6 +20,10 @@ from featurelib.cli.why_not_text import why_not_lines
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
+from featurelib.questions.entering import software_of_release
+from featurelib.questions.muted import as_json, over_proof
+from featurelib.questions.roll import Roll
+from featurelib.questions.roll import roll as ask_roll
 from featurelib.questions.what_if import Changes, Turn, WhatIf
 from featurelib.questions.what_if import what_if as ask_what_if
 from featurelib.questions.why_not import WhyNot
@@ -49,10 +54,10 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     sight, catalogue = asked.source.sight, chosen.catalogue
     number = level_asked(sight, feature, str(level), catalogue)
     found = ask_why_not(sight, feature, number, catalogue)
-    all_of_them = (*found.proofs, *found.unknown)
+    all_of_them, mutes = (*found.proofs, *found.unknown), asked.source.muted
     places = asked.places((proof.line_id, proof.seen_at) for proof in all_of_them)
     lines = why_not_lines(
-        found, asked.name, asked.way, asked.source.made_from, places, catalogue, WIDEST
+        found, asked.name, asked.way, asked.source.made_from, places, catalogue, WIDEST, mutes
     )
     rows: list[dict[str, object]] = [
         {
@@ -66,6 +71,7 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
             "says": proof.message,
             "source": proof.source,
             "line": places.get(proof.line_id),
+            **as_json(over_proof(mutes, proof)),
         }
         for proof in all_of_them
     ]
@@ -80,20 +86,24 @@ def what_if(
     add: Mapping[int, str] | None = None,
     release: str | None = None,
     finalize: Mapping[str, int | str] | None = None,
+    ibp: str | None = None,
 ) -> Answer[WhatIf]:
     """The verdicts before and after nodes run other software, are gone or come, or levels move.
 
         what_if(tables["ghost-broker"], remove=[2])
         what_if("payments-eu", nodes={7: "4.1.2"}, finalize={"group.version": 1})
         what_if("payments-eu", release="4.2")       # every node that runs
+        what_if("old-cluster", ibp="2.6").value.election     # ZooKeeper mode: what is lost
 
-    `nodes` and `add` map a node id to a release. The value has `before` and `after`, and what
-    differs; a row is one feature that does. Raises ConfigError for a node or release that is not
-    there, BackendError.
+    `nodes` and `add` map a node id to a release; `ibp` is the inter.broker.protocol.version of every
+    broker when the next controller is elected. The value has `before` and `after`, what differs,
+    and `election`; a row is one feature that does. Raises ConfigError for a node, release or
+    protocol version that is not there, BackendError.
     """
-    if not (nodes or remove or add or release or finalize):
+    if not (nodes or remove or add or release or finalize or ibp is not None):
         raise ConfigError(
-            "what_if: expected a change, found none. Give nodes, remove, add, release or finalize."
+            "what_if: expected a change, found none. Give nodes, remove, add, release, finalize or "
+            "ibp."
         )
     chosen = choose(cluster)
     asked = _ask(chosen)
@@ -107,11 +117,43 @@ def what_if(
             name: level_asked(sight, name, str(level), catalogue)
             for name, level in (finalize or {}).items()
         },
+        protocol_version=ibp,
     )
     found = ask_what_if(sight, changes, asked.terms)
     said, made_from = say_changes(changes), asked.source.made_from
-    lines = what_if_lines(found, said, asked.name, made_from, catalogue, WIDEST)
+    mutes = asked.source.muted
+    lines = what_if_lines(found, said, asked.name, made_from, catalogue, WIDEST, mutes)
     rows = [_turn_row(turn) for turn in found.turns]
+    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+
+
+def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
+    """Whether software of a release may join now, what must happen first, and the way back.
+
+        roll("payments-eu", "4.2").value.may_join
+        roll(tables["k42-dynamic"], "4.1").frame()
+
+    The value has `misfits`, `refused` (in the controllers' words), `first` (what has to go down or
+    up before, as plans) and `way_back`; a row is one finalized feature: its level, the range that
+    production software of the release supports, None = no such feature, and whether that fits.
+    Raises ConfigError for a release that nobody knows, BackendError.
+    """
+    chosen = choose(cluster)
+    asked = _ask(chosen)
+    catalogue = chosen.catalogue
+    found = ask_roll(asked.source.sight, to, asked.terms)
+    lines = roll_lines(found, asked.name, asked.source.made_from, catalogue, WIDEST)
+    software = software_of_release(found.release, found.mode, catalogue)
+    rows: list[dict[str, object]] = [
+        {
+            "feature": name,
+            "level": level,
+            "min_version": software.get(name, (None, None))[0],
+            "max_version": software.get(name, (None, None))[1],
+            "fits": name not in {misfit.feature for misfit in found.misfits},
+        }
+        for name, level in sorted(found.levels.items())
+    ]
     return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
 
 
@@ -129,7 +171,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         from featurelib.report.figures import RangePlot
         from featurelib.report.plot import draw
     except ImportError as error:
-        raise ConfigError(f"drawing needs the package jinja2: {INSTALL}") from error
+        raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)
     source = chosen.source()
     evidence = source.sight.judged.evidence

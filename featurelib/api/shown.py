@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from featurelib.errors import ConfigError
+from featurelib.errors import ConfigError, install_line
 
-INSTALL = "pip install 'featurelib[notebook]'"
+INSTALL = f"Install it, {install_line('notebook')}"
 
 Value = TypeVar("Value")
 
@@ -47,4 +47,4 @@ def to_frame(table: pa.Table) -> Any:
     try:
         return table.to_pandas(integer_object_nulls=True)  # else a level is 27.0
     except ImportError as error:
-        raise ConfigError(f"tables in a notebook need the package pandas: {INSTALL}") from error
+        raise ConfigError(f"tables in a notebook need the package pandas. {INSTALL}") from error

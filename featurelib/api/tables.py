@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from featurelib.api.clusters import Stored
-from featurelib.api.questions import range_plot, what_if, why_not
+from featurelib.api.nights import diff, timeline
+from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.api.shown import Answer, to_frame
 from featurelib.catalogue import Catalogue
 from featurelib.cli.asked import expect_catalogue
@@ -20,6 +21,9 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
+from featurelib.questions.diff import Diff
+from featurelib.questions.roll import Roll
+from featurelib.questions.timeline import Timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.reaching import open_fleet
@@ -36,16 +40,16 @@ class Tables:
     """One night; `tables[name]` is one cluster of it, which every function here takes."""
 
     def __init__(self, lake: Lake, wanted: Wanted, catalogue: Catalogue) -> None:
-        self._lake, self._wanted, self._catalogue = lake, wanted, catalogue
+        self.lake, self._wanted, self.catalogue = lake, wanted, catalogue
         self.run = lake.run(wanted.run)
 
     def __repr__(self) -> str:
-        return f"<tables in {self._lake.root}, run {self.run}, {len(self.clusters)} clusters>"
+        return f"<tables in {self.lake.root}, run {self.run}, {len(self.clusters)} clusters>"
 
     @cached_property
     def report(self) -> Report:
         """The night's report: the values behind its text, JSON and page."""
-        lake, run = self._lake, self.run
+        lake, run = self.lake, self.run
         judged = Judged(
             findings=lake.rows(gold.FINDINGS, run=run),
             incompatible=lake.rows(gold.INCOMPATIBLE_BROKERS, run=run),
@@ -53,8 +57,13 @@ class Tables:
             plans=lake.rows(gold.UPGRADE_PLANS, run=run),
         )
         about = RunInfo(number=run, as_of=lake.as_of(run), tables=lake.root)
-        _, fleet = open_fleet(self._wanted.fleet, self._catalogue)
-        return summarize(judged, about, self._catalogue, load(STRICT), inventory=fleet)
+        _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
+        return summarize(judged, about, self.catalogue, load(STRICT), inventory=fleet)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What the inventory calls clusters, by id."""
+        return open_fleet(self._wanted.fleet, self.catalogue)[1].names
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -72,11 +81,11 @@ class Tables:
 
     def __getitem__(self, cluster: str) -> Stored:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""
-        _, fleet = open_fleet(self._wanted.fleet, self._catalogue)
+        _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
         entry = entry_named(cluster, fleet.cluster)
-        self._lake.expect_cluster(entry.id, self.run)
+        self.lake.expect_cluster(entry.id, self.run)
         wanted = replace(self._wanted, cluster=entry.id, run=self.run)
-        return Stored(wanted=wanted, catalogue=self._catalogue)
+        return Stored(wanted=wanted, catalogue=self.catalogue)
 
     def why_not(self, cluster: str, feature: str, level: int | str) -> Answer[WhyNot]:
         """As featurelib.why_not, of one cluster of this night."""
@@ -85,6 +94,18 @@ class Tables:
     def what_if(self, cluster: str, **changes: Any) -> Answer[WhatIf]:
         """As featurelib.what_if, of one cluster of this night."""
         return what_if(self[cluster], **changes)
+
+    def roll(self, cluster: str, to: str) -> Answer[Roll]:
+        """As featurelib.roll, of one cluster of this night."""
+        return roll(self[cluster], to)
+
+    def timeline(self, cluster: str) -> Answer[Timeline]:
+        """As featurelib.timeline, up to this night."""
+        return timeline(self[cluster])
+
+    def diff(self, before: int | None = None) -> Answer[Diff]:
+        """As featurelib.diff: this night against the one before it, or against `before`."""
+        return diff(self, before)
 
     def range_plot(self, cluster: str, features: Sequence[str] = ()) -> RangePlot:
         """As featurelib.range_plot, of one cluster of this night."""

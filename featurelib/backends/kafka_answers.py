@@ -13,10 +13,11 @@ from typing import TypeVar
 
 import msgspec
 
+from featurelib.core.refusals import ALTER, DESCRIBE, NOT_AUTHORIZED
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import ProtocolError
 
-NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION, NOT_AUTHORIZED = 0, 41, 35, 31
+NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
@@ -40,8 +41,8 @@ class Api(IntEnum):
 
 # What a user must be allowed to do on CLUSTER (docs/acls.md). A broker answers DescribeCluster to
 # everybody; a controller only to those who may alter.
-RIGHTS = {Api.DESCRIBE_QUORUM: "DESCRIBE", Api.DESCRIBE_CLUSTER: "ALTER"}
-RIGHTS |= {Api.UPDATE_FEATURES: "ALTER"}
+RIGHTS = {Api.DESCRIBE_QUORUM: DESCRIBE, Api.DESCRIBE_CLUSTER: ALTER}
+RIGHTS |= {Api.UPDATE_FEATURES: ALTER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
+from typing import NamedTuple
 
 from featurelib.backends.kafka_answers import BROKERS, CONTROLLERS, Answer, Api
 from featurelib.backends.kafka_wire import Talk, Wire
@@ -38,11 +39,21 @@ class Target:
         return f"{self.role.text} {self.node_id}"
 
 
+class Silence(NamedTuple):
+    """A request that a listener did not answer: when, why, and the error code of its refusal."""
+
+    api: Api
+    at: datetime
+    why: str
+    code: int | None = None  # None = nothing came, or it was not asked
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What one half of one node said. `error` says why it could not be asked at all.
 
-    `silent` is request → (when, why there is no answer) of a listener that answered otherwise.
+    `silent` is what a listener that answered otherwise did not answer. `principal` is who asked,
+    as an authorizer names it; "" = that is known to the listener alone.
     """
 
     target: Target
@@ -51,7 +62,8 @@ class Asked:
     error: str | None
     is_kraft: bool = False
     answers: tuple[Answer, ...] = ()
-    silent: tuple[tuple[Api, datetime, str], ...] = ()
+    silent: tuple[Silence, ...] = ()
+    principal: str = ""
 
     def answer(self, api: Api) -> Answer | None:
         """Its answer to a request, if it gave one without an error."""
@@ -95,7 +107,7 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
         return Asked(target=target, address=address, at=first.at, error=fault)
     kind = CONTROLLERS if target.role is Role.CONTROLLER else BROKERS
     answers = [first]
-    silent: list[tuple[Api, datetime, str]] = []
+    silent: list[Silence] = []
     lists: tuple[tuple[Api, Callable[[], Answer]], ...] = (
         (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
@@ -105,18 +117,18 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
         if share.is_enough(target, api, version):
             continue
         if version is None:
-            silent.append((api, datetime.now(UTC), NOT_OFFERED.format(api.title)))
+            silent.append(Silence(api, datetime.now(UTC), NOT_OFFERED.format(api.title)))
             continue
         try:
             answer = question()
         except (UnreachableError, ProtocolError) as error:
-            silent.append((api, datetime.now(UTC), str(error)))
+            silent.append(Silence(api, datetime.now(UTC), str(error)))
             continue
         share.note(api, version)
         if (fault := answer.fault) is None:
             answers.append(answer)
         else:
-            silent.append((api, answer.at, fault))
+            silent.append(Silence(api, answer.at, fault, answer.code))
     return Asked(
         target=target,
         address=address,
@@ -125,4 +137,5 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
         is_kraft=talk.is_kraft,
         answers=tuple(answers),
         silent=tuple(silent),
+        principal=talk.principal,
     )

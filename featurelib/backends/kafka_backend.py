@@ -13,7 +13,6 @@ from functools import partial
 
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.kafka_answers import (
-    NOT_AUTHORIZED,
     NOT_CONTROLLER,
     Answer,
     Api,
@@ -21,13 +20,15 @@ from featurelib.backends.kafka_answers import (
     reply,
 )
 from featurelib.backends.kafka_lines import line, lines_of
-from featurelib.backends.kafka_look import Reach, Seen, explore, look
+from featurelib.backends.kafka_look import Seen, explore, look
 from featurelib.backends.kafka_map import NOBODY, Map
+from featurelib.backends.kafka_search import Reach
 from featurelib.backends.kafka_wire import Wire
 from featurelib.backends.security import Credentials
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.core.planned import Step
+from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.core.reply import Reply
 from featurelib.errors import (
     OutcomeUnknownError,
@@ -63,7 +64,7 @@ def open_kafka(entry: Entry, catalogue: Catalogue, *, timeout: float) -> Backend
     if entry.zookeeper:
         from featurelib.backends.znodes import read_znodes
 
-        znodes = partial(read_znodes, entry.zookeeper, timeout)
+        znodes = partial(read_znodes, entry.zookeeper, timeout, entry.zookeeper_security)
     given = (*entry.bootstrap, *entry.controller_bootstrap) or (entry.zookeeper,)
     reach = Reach(
         where=",".join(given),
@@ -157,7 +158,7 @@ class KafkaBackend:
             kraft=set(before.kraft),
             zookeeper=before.zookeeper,
         )
-        explore(self._reach, now, [])
+        explore(self._reach, now)
         self._map = now
         return now
 

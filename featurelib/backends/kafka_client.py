@@ -12,13 +12,12 @@ import logging
 import socket
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from featurelib.backends.kafka_answers import Api
 from featurelib.backends.kafka_words import words
 from featurelib.backends.security import Credentials
-from featurelib.errors import ConfigError, FeatureLibError, UnreachableError
+from featurelib.errors import ConfigError, FeatureLibError, UnreachableError, install_line
 
 with warnings.catch_warnings():
     # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
@@ -37,8 +36,8 @@ with warnings.catch_warnings():
         from kafka.version import __version__
     except ImportError as error:
         raise ConfigError(
-            "Kafka clusters need the client kafka-python, found none. "
-            "Install it: pip install 'featurelib[kafka]'"
+            "Kafka clusters need the client kafka-python, found none. Install it, "
+            + install_line("kafka")
         ) from error
 
 # Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
@@ -46,6 +45,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 LONGEST_ANSWER_BYTES = 100_000_000  # DescribeCluster of a large cluster
 _PAUSE_MS = 50
+_LEAST_SECONDS = 0.001  # 0 would mean: do not wait at all
 
 _SOFTWARE = {
     "client_software_name": "featurelib-kafka-python",
@@ -68,13 +68,24 @@ class LostError(Exception):
 class Connection:
     """One open, authenticated connection, to be closed; one thread at a time.
 
-    `offered` is API key → (lowest, highest version). Raises UnreachableError, ConfigError.
+    `connect_ms` is how long opening may take, `timeout_ms` each answer, and opening where nothing
+    else is said. `offered` is API key → (lowest, highest version). Raises UnreachableError,
+    ConfigError.
     """
 
-    def __init__(self, address: str, credentials: Credentials, timeout_ms: int) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials, timeout_ms: int, connect_ms: int | None = None
+    ) -> None:
         self.address, self._credentials, self._timeout_ms = address, credentials, timeout_ms
+        connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
-        if (token := credentials.token) is not None:
+        try:
+            token = credentials.token(timeout_ms / 1000)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"{address}: not asked. {credentials.hide(str(error))}"
+            ) from None
+        if token is not None:
             settings["sasl_oauth_token_provider"] = _TokenProvider(token)
         self._net = NetworkSelector()
         self._socket: socket.socket | None = None
@@ -82,14 +93,14 @@ class Connection:
             self._net, node_id=address, **_CLIENT, **_SOFTWARE, **settings
         )
         try:
-            self._open()
+            self._open(connect_ms / 1000)
             offered = self._connection.broker_version_data.api_versions
         except FeatureLibError:
             self.close()
             raise
         except Exception as error:  # mechanisms raise what they like
             self.close()
-            raise UnreachableError(f"{address}: {words(error, credentials, timeout_ms)}") from None
+            raise UnreachableError(f"{address}: {words(error, credentials, connect_ms)}") from None
         self.offered: dict[int, tuple[int, int]] = dict(offered)
 
     def close(self) -> None:
@@ -120,21 +131,23 @@ class Connection:
         except Exception as error:
             raise LostError(words(error, self._credentials, wait_ms)) from None
 
-    def _open(self) -> None:
-        """Connected, authenticated, and told what the listener offers."""
+    def _open(self, limit: float) -> None:
+        """Connected, authenticated, and told what the listener offers, in `limit` seconds."""
+        over_at = time.monotonic() + limit
         host, _, port = self.address.rpartition(":")
-        host, limit = host.strip("[]"), self._timeout_ms / 1000
+        host = host.strip("[]")
         self._socket = socket.create_connection((host, int(port)), limit)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = _PlainTransport
         if (context := self._credentials.tls()) is not None:
+            self._socket.settimeout(max(over_at - time.monotonic(), _LEAST_SECONDS))
             self._socket = context.wrap_socket(self._socket, server_hostname=host.rstrip("."))
             transport = _SecuredTransport
         self._socket.setblocking(False)
         self._connection.connection_made(transport(self._net, self._socket, host=host))
 
         async def initialized() -> None:
-            await self._connection.initialize(timeout_at=time.monotonic() + limit)
+            await self._connection.initialize(timeout_at=over_at)
             await self._connection.init_future
 
         self._net.run(initialized)
@@ -185,11 +198,11 @@ class _SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  #
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
-    """OAUTHBEARER's token, fetched newly for each connection."""
+    """OAUTHBEARER's token of one connection."""
 
-    def __init__(self, fetch: Callable[[], str]) -> None:
+    def __init__(self, token: str) -> None:
         super().__init__()
-        self._fetch = fetch
+        self._token = token
 
     def token(self) -> str:
-        return self._fetch()
+        return self._token

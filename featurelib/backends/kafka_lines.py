@@ -14,6 +14,7 @@ import msgspec
 from featurelib.backends.kafka_answers import Answer, Api
 from featurelib.backends.kafka_asking import NOT_OFFERED, Asked
 from featurelib.backends.kafka_wire import ASKED_API_VERSIONS, SHOWS_FENCED_FROM
+from featurelib.core.refusals import NOT_AUTHORIZED
 
 _KINDS = {Api.DESCRIBE_CLUSTER: "describe_cluster", Api.DESCRIBE_QUORUM: "describe_quorum"}
 _FEATURES = ("error_code", "supported_features", "finalized_features_epoch", "finalized_features")
@@ -39,13 +40,17 @@ def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
             yield _list_line(asked, answer, cluster_id)
     if asked.error is not None:
         yield line("api_versions", cluster_id, asked.at, **who, error=asked.error)
-    for api, at, why in asked.silent:
-        not_offered = why == NOT_OFFERED.format(api.title)
+    for silence in asked.silent:
+        not_offered = silence.why == NOT_OFFERED.format(silence.api.title)
         if not_offered and not asked.is_kraft:
             continue  # ZooKeeper mode has no quorum, and 2.7 no DescribeCluster
-        key = "why" if not_offered else "error"
-        where = {"asked_node": target.node_id, "listener": target.role.text}
-        yield line(_KINDS[api], cluster_id, at, **where, **{key: why})
+        said = {"asked_node": target.node_id, "listener": target.role.text}
+        said["why" if not_offered else "error"] = silence.why
+        if silence.code is not None:
+            said["error_code"] = silence.code
+        if silence.code == NOT_AUTHORIZED and asked.principal:
+            said["principal"] = asked.principal
+        yield line(_KINDS[silence.api], cluster_id, silence.at, **said)
 
 
 def _list_line(asked: Asked, answer: Answer, cluster_id: str) -> bytes:

@@ -60,14 +60,19 @@ class Map:
         else:
             self.zookeeper = True
 
+    def learn_id(self, cluster_id: str) -> None:
+        """The cluster's id, "" = not said. Raises ConfigError for the id of another cluster."""
+        if self.cluster_id and cluster_id not in ("", self.cluster_id):
+            first, second = sorted((self.cluster_id, cluster_id))  # whoever was faster
+            raise ConfigError(
+                f"expected nodes of one cluster, found some of {first} and some of "
+                f"{second}. Mend the addresses of bootstrap and controller_bootstrap."
+            )
+        self.cluster_id = self.cluster_id or cluster_id
+
     def learn_members(self, said: Members, role: Role) -> None:
         """Who belongs to it. Raises ConfigError for the list of another cluster."""
-        if self.cluster_id and said.cluster_id not in ("", self.cluster_id):
-            raise ConfigError(
-                f"expected nodes of one cluster, found some of {self.cluster_id} and some of "
-                f"{said.cluster_id}. Mend the addresses of bootstrap and controller_bootstrap."
-            )
-        self.cluster_id = self.cluster_id or said.cluster_id
+        self.learn_id(said.cluster_id)
         known = self.brokers if role is Role.BROKER else self.controllers
         for node, address in said.addresses.items():
             add_addresses(known, node, (address,))

@@ -7,6 +7,7 @@ OutcomeUnknownError; whatever fails before is UnreachableError, and nothing was 
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -34,24 +35,45 @@ VERSIONS = {
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
 VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
 SHOWS_FENCED_FROM = 2  # DescribeCluster
+AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for whoever was silent before
+ALL_OF_IT = 0.9  # clocks differ a little
 
 
 class Wire:
-    """How listeners are connected to; `timeout` in seconds, to connect and again to answer."""
+    """How listeners are connected to; `timeout` in seconds, to connect and again to answer.
+
+    Whoever let all of it pass is given less the next time, until it answers: one that is back does
+    so at once, and nobody is said to be silent who was not asked.
+    """
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
+        again_ms = max(AGAIN_AT_LEAST_MS, self._timeout_ms // AGAIN_PART)
+        self._again_ms = min(self._timeout_ms, again_ms)
+        self._silent: set[str] = set()  # addresses
 
     def connect(self, address: str) -> Talk:
         """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
-        return Talk(Connection(address, self._credentials, self._timeout_ms))
+        limit_ms = self._again_ms if address in self._silent else self._timeout_ms
+        began = time.monotonic()
+        try:
+            connection = Connection(address, self._credentials, self._timeout_ms, limit_ms)
+        except UnreachableError:
+            if time.monotonic() - began >= ALL_OF_IT * limit_ms / 1000:
+                self._silent.add(address)
+            raise
+        self._silent.discard(address)
+        return Talk(connection, self._credentials.principal)
 
 
 class Talk:
-    """One connection to one listener and what it is asked; close it when done."""
+    """One connection to one listener and what it is asked; close it when done.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    `principal` is who asks, as an authorizer names it; "" = only the listener knows.
+    """
+
+    def __init__(self, connection: Connection, principal: str = "") -> None:
+        self._connection, self.principal = connection, principal
 
     def __enter__(self) -> Self:
         return self

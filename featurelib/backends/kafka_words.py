@@ -18,6 +18,7 @@ _AUTHENTICATION = {
     "UnsupportedSaslMechanismError",
     "IllegalSaslStateError",
 }
+_KERBEROS = "GSSError"  # no ticket, or the realm does not know the listener
 _TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
 _CLOSED = "socket disconnected"
 
@@ -27,7 +28,7 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = credentials.hide(" ".join(text.split()))
-    if name in _AUTHENTICATION:
+    if name in _AUTHENTICATION or _KERBEROS in (kind.__name__ for kind in type(error).__mro__):
         said = f": {text}" if text else f" ({name})"
         return f"authentication failed{said}. {credentials.advice}"
     if isinstance(error, TimeoutError) or name in _TIMES:

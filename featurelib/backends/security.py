@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
-from featurelib.configuration.security import Security
-from featurelib.errors import ConfigError
+from featurelib.backends.tokens import TokenEndpoint
+from featurelib.configuration.security import DIGEST, Security
+from featurelib.errors import ConfigError, install_line
 
 HIDDEN = "***"
 _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -24,7 +26,7 @@ class Credentials:
     Everything is fetched when it is asked for, so a secret that was renewed counts at once.
     """
 
-    __slots__ = ("_context", "_environment", "_fetched", "_key", "_security")
+    __slots__ = ("_context", "_endpoint", "_environment", "_fetched", "_key", "_security")
 
     def __init__(
         self,
@@ -35,6 +37,14 @@ class Credentials:
         self._security, self._key, self._environment = security, key, environment
         self._fetched: set[str] = set()
         self._context: ssl.SSLContext | None = None
+        self._endpoint: TokenEndpoint | None = None
+        if security.oauth_token_url:
+            self._endpoint = TokenEndpoint(
+                security.oauth_token_url,
+                security.oauth_client_id,
+                security.oauth_scope,
+                self._tls_of_endpoint,
+            )
 
     def __repr__(self) -> str:
         return f"Credentials({self.summary})"
@@ -43,8 +53,18 @@ class Credentials:
     def summary(self) -> str:
         """Protocol, mechanism and user, as far as people may see them."""
         known = self._security
-        user = f" as {known.username}" if known.username else ""
+        name = known.username or known.oauth_client_id
+        user = f" as {name}" if name else ""
         return f"{known.protocol} {known.mechanism}".strip() + user
+
+    @property
+    def principal(self) -> str:
+        """Whom Kafka's own principal builder makes of them; "" where it looks into a certificate,
+        a token or a ticket."""
+        known = self._security
+        if known.mechanism in _PLAIN:
+            return f"User:{known.username}"
+        return "" if known.is_sasl or known.is_tls else "User:ANONYMOUS"
 
     @property
     def advice(self) -> str:
@@ -64,8 +84,26 @@ class Credentials:
             given["sasl_plain_username"] = known.username
             given["sasl_plain_password"] = self._fetch("password")
         elif known.mechanism == "GSSAPI":
+            self._expect_kerberos()
             given["sasl_kerberos_service_name"] = known.kerberos_service_name
+            if known.kerberos_domain_name:
+                given["sasl_kerberos_domain_name"] = known.kerberos_domain_name
         return given
+
+    def sasl_options(self) -> dict[str, str] | None:
+        """What ZooKeeper is told of the user, by kazoo's names, a secret too; None without SASL.
+
+        Raises ConfigError for a secret that is not there.
+        """
+        if self._security.mechanism != DIGEST:
+            return None
+        if find_spec("puresasl") is None:
+            raise ConfigError(
+                f"{self._key}.mechanism: {DIGEST} needs the package pure-sasl, found none. Install "
+                f"it, {install_line('zookeeper')}"
+            )
+        user = self._security.username
+        return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
 
     def tls(self) -> ssl.SSLContext | None:
         """TLS with the authorities and the certificate of the settings; None without TLS.
@@ -85,16 +123,36 @@ class Credentials:
             self._context = context
         return self._context
 
-    @property
-    def token(self) -> Callable[[], str] | None:
-        """What fetches OAUTHBEARER's token, newly for each connection; None without one."""
-        return (lambda: self._fetch("oauth_token")) if self._security.oauth_token else None
+    def token(self, limit: float) -> str | None:
+        """OAUTHBEARER's token for a new connection; None without one. `limit` in seconds.
+
+        Raises ConfigError, and UnreachableError where the token endpoint gives none.
+        """
+        if self._endpoint is not None:
+            token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
+            self._fetched.add(token)
+            return token
+        return self._fetch("oauth_token") if self._security.oauth_token else None
 
     def hide(self, text: str) -> str:
         """`text` without any secret that was fetched."""
         for secret in sorted(self._fetched, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return text
+
+    def _tls_of_endpoint(self) -> ssl.SSLContext:
+        """An identity provider is trusted by the system's authorities, and by ca_file."""
+        context, path = ssl.create_default_context(), self._security.ca_file
+        if path:
+            self._load("ca_file", lambda: context.load_verify_locations(path))
+        return context
+
+    def _expect_kerberos(self) -> None:
+        if find_spec("gssapi") is None:
+            raise ConfigError(
+                f"{self._key}.mechanism: GSSAPI needs the package gssapi, found none. Install it: "
+                "pip install 'featurelib[kerberos]'"
+            )
 
     def _fetch(self, name: str) -> str:
         """The secret that the setting `name` refers to."""

@@ -13,17 +13,20 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from featurelib.errors import ConfigError, UnreachableError
+from featurelib.backends.security import Credentials
+from featurelib.backends.znodes_door import Door
+from featurelib.configuration.security import ZOOKEEPER, Security
+from featurelib.errors import ConfigError, UnreachableError, install_line
 
 try:
     from kazoo.client import KazooClient
-    from kazoo.exceptions import KazooException, NoNodeError
-    from kazoo.handlers.threading import KazooTimeoutError
+    from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
     from kazoo.retry import KazooRetry
 except ImportError as error:
     raise ConfigError(
-        "Clusters in ZooKeeper mode need the client kazoo, found none. "
-        "Install it: pip install 'featurelib[zookeeper]'"
+        "Clusters in ZooKeeper mode need the client kazoo, found none. Install it, "
+        + install_line("zookeeper")
     ) from error
 
 # What fails is said here.
@@ -32,6 +35,7 @@ logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 # Kafka's code says /feature, KIP-584 says /features; all below the chroot.
 PATHS = ("/cluster/id", "/feature", "/features", "/controller", "/controller_epoch", "/migration")
 REGISTRATIONS = "/brokers/ids"
+PLAINTEXT = Security()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,38 +87,55 @@ class Znodes:
         return found
 
 
-def read_znodes(where: str, timeout: float) -> Znodes:
+def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
     """One round of reading at `where` (host:port,…/chroot), `timeout` in seconds, each request.
 
     Raises UnreachableError where no server answers or lets us read, ConfigError for a chroot
-    that is not there.
+    that is not there, or for files and secrets of `security` that do not serve.
     """
-    once = KazooRetry(max_tries=0)
     hosts, _, below = where.partition("/")
     chroot = f"/{below}".rstrip("/")
-    client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse
-        hosts=hosts,
-        timeout=timeout,
-        connection_retry=once,
-        command_retry=once,
-    )
+    door = Door(Credentials(security, ZOOKEEPER), timeout)
+    client = _client(hosts, timeout, door)
     try:
-        client.start(timeout=timeout)
-        if client.exists(chroot or "/") is None:
+        client.start_async()
+        door.wait()
+        if not client.connected:
+            raise ConnectionClosedError("no session")
+        # SASL may still be under way: a client that is thrown out then may forget a request.
+        found = client.exists_async(chroot or "/").get(timeout=timeout)
+        door.is_in = True
+        if found is None:
             raise ConfigError(
                 f"zookeeper {where}: expected the chroot to exist, found no such node. "
                 "Mend the path behind the slash; it is Kafka's zookeeper.connect."
             )
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:
-        found = str(error) or type(error).__name__
+        why = door.why(error).rstrip(".")
         raise UnreachableError(
-            f"zookeeper {where}: expected an answer within {timeout:g} s, found: {found}. "
+            f"zookeeper {where}: expected an answer within {timeout:g} s, found: {why}. "
             "Nothing was read."
         ) from error
     finally:
         client.stop()
         client.close()
+
+
+def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
+    """A client that tries each server once, and that nobody waits for."""
+    once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 were for ever
+    handler.create_connection, handler.spawn = door.open, door.spawn
+    client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse
+        hosts=hosts,
+        timeout=timeout,
+        handler=handler,
+        sasl_options=door.sasl,
+        connection_retry=once,
+        command_retry=once,
+    )
+    client.add_listener(door.learn)
+    return client
 
 
 def _round(client: KazooClient, chroot: str) -> Iterator[Read]:

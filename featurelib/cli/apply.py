@@ -33,6 +33,7 @@ from featurelib.cli.reach import (
 from featurelib.cli.settings import ConfigFile, open_settings
 from featurelib.configuration.settings import Settings
 from featurelib.controller.applying import Mode, Order, apply
+from featurelib.controller.commands import way_of
 from featurelib.controller.ending_words import sentence
 from featurelib.controller.looking import Watcher
 from featurelib.controller.sending import NODES_SECONDS, Waits
@@ -111,7 +112,7 @@ def apply_command(
         check_approval=_checker(made, plan, approval, settings, mode),
         mode=mode,
         command=join(["featurelib", *sys.argv[1:]]),
-        reach=_options(made.meaning.cluster, file, ways),
+        way=way_of(made.meaning.cluster, ways, file=file, fleet=fleet, journal=journal),
         waits=Waits(nodes=wait),
     )
     shown = Shown(made=made, reached=reached, as_json=as_json)
@@ -125,7 +126,7 @@ def apply_command(
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
-    shown.ended(ending, sentence(ending, catalogue, name=shown.name, reach=order.reach))
+    shown.ended(ending, sentence(ending, catalogue, name=shown.name, resume=order.way.resume))
     return ending.exit_code
 
 
@@ -180,13 +181,6 @@ def _is_of_another(text: bytes, where: str, made: PlanFile) -> bool:
         return read_approval(text, where).approval.plan != made.digest
     except FeatureLibError:
         return False
-
-
-def _options(cluster: str, file: str | None, ways: dict[str, str | None]) -> str:
-    """The options that reach this cluster again, from any folder."""
-    given = ways | {"file": str(Path(file).absolute()) if file else None}
-    words = [f"--{name} {quote(text)}" for name, text in given.items() if text]
-    return " ".join(words) or quote(cluster)
 
 
 def _carry_out(order: Order, reached: Reached, settings: Settings, path: Path) -> Ending:

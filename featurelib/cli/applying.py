@@ -6,11 +6,13 @@ Text goes to stdout; with JSON one object does, and what is asked goes to stderr
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 
 from featurelib.cli.asking import confirm
 from featurelib.cli.entrance import say
 from featurelib.cli.journal import results_as_json
+from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.reach import Reached
 from featurelib.controller.ending_words import move_text, update_line, warnings
 from featurelib.core.ending import Ending, NothingToDo, Unknown
@@ -24,6 +26,11 @@ _WORDS = {
     OutcomeUnknownError.exit_code: Unknown.word,
     BackendError.exit_code: "could not look",
 }
+
+
+def _wrapped_for_people(sentence: str) -> list[str]:
+    """The sentence as one line, which a script takes; at a terminal as long as it is wide."""
+    return wrapped(sentence, terminal_width()) if sys.stdout.isatty() else [sentence]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +51,16 @@ class Shown:
     def ask(self, *, yes: bool) -> None:
         """What would be done, and what cannot be taken back; then the question."""
         plan, show = self.made.meaning, say if self.as_json else print
-        show(f"plan {self.made.digest} ({clean(plan.intent)}) for cluster {self.name}")
+        width = terminal_width()
+        lines = [f"plan {self.made.digest}"]
+        lines += wrapped(f"{clean(plan.intent)}, for cluster {self.name}", width, "  ")
         for position, step in enumerate(plan.steps, start=1):
-            show(f"step {position} of {len(plan.steps)}:")
+            lines.append(f"step {position} of {len(plan.steps)}:")
             for update in step.updates:
-                show(f"  {move_text(update, self.reached.catalogue)}")
+                lines += wrapped(move_text(update, self.reached.catalogue), width, "  ", "    ")
         for warning in warnings(plan, self.reached.catalogue):
-            show(f"! {warning}")
+            lines += wrapped(warning, width, "! ")
+        show("\n".join(lines))
         confirm(f"Apply this plan to cluster {self.name}?", yes=yes)
 
     def refused(self, error: FeatureLibError) -> None:
@@ -66,7 +76,7 @@ class Shown:
             return
         if not isinstance(ending, NothingToDo):
             print("\n".join(self._lines(ending)))
-        print(says)
+        print("\n".join(_wrapped_for_people(says)))
 
     def _lines(self, ending: Ending) -> list[str]:
         """One line an update, in KIP-584's form: with its result, or without if it was not sent."""

@@ -21,8 +21,11 @@ import typer
 
 from featurelib.cli.approving import describe, updates_of
 from featurelib.cli.asking import at_terminal, confirm
+from featurelib.cli.beside import contradictions, known_name
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
+from featurelib.cli.plan_text import warning_lines
+from featurelib.cli.reach import FleetFile
 from featurelib.cli.settings import ConfigFile, open_settings
 from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
@@ -76,6 +79,7 @@ def approve(
     reason: Reason = None,
     out: Out = None,
     yes: Yes = False,
+    fleet: FleetFile = None,
     config: ConfigFile = None,
     overlay: OverlayFile = None,
     as_json: Json = False,
@@ -105,8 +109,11 @@ def approve(
         file.meaning, by=by or _login_name(), at=now, expires=span, reason=reason
     )
     show: Callable[[str], None] = say if as_json else print
-    for line in describe(file.meaning, file.digest, approval, catalogue):
+    name = known_name(file.meaning.cluster, fleet, catalogue)
+    for line in describe(file.meaning, file.digest, approval, catalogue, name):
         show(line)
+    for odd in warning_lines(list(contradictions(file, name, catalogue))):
+        show(odd)
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = _sign(approval, key, agent=agent)
     written = form.write(approval, signature)
@@ -126,7 +133,7 @@ def approve(
         return 0
     print(f"written: {target} ({'signed' if signature else 'not signed'})")
     print(f"next: {command}")
-    print("      (add --bootstrap, --zookeeper or --file where the inventory does not reach it)")
+    print("      (add --bootstrap, --zookeeper or --file where no inventory reaches it)")
     return 0
 
 

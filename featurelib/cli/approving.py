@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.core.planned import Meaning, Update
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
@@ -17,22 +18,26 @@ from featurelib.report.clean import clean
 
 
 def describe(
-    meaning: Meaning, digest: str, approval: Approval, catalogue: Catalogue
+    meaning: Meaning, digest: str, approval: Approval, catalogue: Catalogue, name: str = ""
 ) -> Iterator[str]:
-    """What is approved, by whom and until when, as lines for a person."""
+    """What is approved, by whom and until when, as lines; `name` is the inventory's."""
     yield f"plan: {digest}"
-    yield f"cluster: {clean(meaning.cluster)}"
-    yield f"does: {clean(meaning.intent)}"
+    named = f" ({clean(name)})" if name else ""
+    yield from wrapped(f"cluster: {clean(meaning.cluster)}{named}", terminal_width(), below="  ")
+    yield from wrapped(f"does: {clean(meaning.intent)}", terminal_width(), below="  ")
     for i, step in enumerate(meaning.steps, start=1):
         yield f"step {i} of {len(meaning.steps)}:"
         for update in step.updates:
-            yield f"  {_say_update(update, loss_of(update, meaning, catalogue), catalogue)}"
+            text = _say_update(update, loss_of(update, meaning, catalogue), catalogue)
+            yield from wrapped(text, terminal_width(), "  ", "    ")
     if meaning.catalogue != catalogue.label:
-        yield (
+        note = (
             f"note: the plan was made with the catalogue of {clean(meaning.catalogue)}, and this "
             f"is the one of {catalogue.label}. With its overlay, if it had one: --overlay FILE"
         )
-    yield f"by: {approval.approved_by}" + (f" ({approval.reason})" if approval.reason else "")
+        yield from wrapped(note, terminal_width())
+    reason = f" ({approval.reason})" if approval.reason else ""
+    yield from wrapped(f"by: {approval.approved_by}{reason}", terminal_width())
     lasts = say_span(approval.expires_at - approval.approved_at)
     yield f"until: {say_time(approval.expires_at)}, {lasts} from now"
 

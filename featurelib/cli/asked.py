@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
@@ -29,33 +26,6 @@ from featurelib.source import NEWEST
 
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 SAMPLE_FLEET = SAMPLES / "fleet.toml"
-LIVE_TIMEOUT_SECONDS = 10.0
-
-Capture = Annotated[
-    str | None,
-    typer.Option("--capture", metavar="PATH", help="Landing files of one cluster."),
-]
-TablesFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--tables",
-        metavar="FOLDER",
-        help="The nightly's tables. Default: those of the samples, where no other way is known.",
-    ),
-]
-RunNumber = Annotated[
-    int | None,
-    typer.Option("--run", metavar="RUN", help="With --tables: which night. Default: newest."),
-]
-AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="Judge ages as of then (ISO-8601, UTC). Default: when the night was judged; of "
-        "--capture the newest line.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +50,7 @@ class Asked:
             ("--tables", wanted.tables),
             ("--as-of", wanted.as_of),
             ("--fleet", wanted.fleet),
+            ("--config", wanted.config),
             ("--bootstrap", wanted.bootstrap),
             ("--controllers", wanted.controllers),
             ("--zookeeper", wanted.zookeeper),

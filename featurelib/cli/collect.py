@@ -7,12 +7,13 @@ be looked at does not keep the others from landing.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from featurelib.backends.base import Backend
+from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.catalogue import Json
@@ -44,6 +45,8 @@ from featurelib.collect import Collected
 from featurelib.collect import collect as collect_clusters
 from featurelib.configuration.fleet import Cluster
 from featurelib.errors import BackendError, ConfigError
+from featurelib.probing import Probed
+from featurelib.probing import probe as ask_to_validate
 
 SHOWN = 3  # silent listeners that a line names
 
@@ -57,6 +60,14 @@ Out = Annotated[
 Parallel = Annotated[
     int, typer.Option("--parallel", min=1, max=256, help="Clusters that are read at once.")
 ]
+Probe = Annotated[
+    bool,
+    typer.Option(
+        "--probe",
+        help="Also ask each KRaft controller to validate, and not to write, what could be upgraded:"
+        " one UpdateFeatures request with ValidateOnly. It needs ALTER on the cluster.",
+    ),
+]
 
 
 def collect(
@@ -65,6 +76,7 @@ def collect(
     fleet: FleetFile = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     parallel: Parallel = 8,
+    probe: Probe = False,
     bootstrap: Bootstrap = None,
     controllers: Controllers = None,
     zookeeper: Zookeeper = None,
@@ -82,7 +94,7 @@ def collect(
     One landing file a cluster.
 
     Every listener of every node is asked, brokers and controllers; one that does not answer is
-    written down as not answering. Nothing is written to a cluster.
+    written down as not answering. Nothing is written to a cluster, nor by --probe.
 
     Exit codes: 0 done; 2 usage; 5 some clusters could not be looked at, and what the others said
     is written.
@@ -97,6 +109,8 @@ def collect(
     given = {"--kind": kind, "--cluster": cluster, "--observed-at": observed_at, "--path": path}
     given["--chroot"] = chroot
     if from_ is not None:
+        if probe:
+            raise ConfigError("--probe: expected a live cluster to ask, found --from. Keep one.")
         if kind is None or cluster is None or clusters:
             raise ConfigError(
                 f"--from {from_}: expected --kind KIND and --cluster CLUSTER beside it, and no "
@@ -109,7 +123,7 @@ def collect(
             raise ConfigError(f"{option}: expected beside --from FILE, found none.")
     ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
     entries = _entries(clusters or [], fleet, ways)
-    return _collect(entries, Path(out), timeout, parallel, as_json)
+    return _collect(entries, Path(out), timeout, parallel, as_json, probe)
 
 
 def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[Cluster]:
@@ -133,13 +147,24 @@ def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[Cluster]:
 
 
 def _collect(
-    entries: list[Cluster], out: Path, timeout: float, parallel: int, as_json: bool
+    entries: list[Cluster], out: Path, timeout: float, parallel: int, as_json: bool, probe: bool
 ) -> int:
     def open_one(entry: Cluster) -> Backend:
         return open_backend(entry, load(), timeout=timeout)
 
+    def ask(backend: Backend, entry: Cluster, lines: Sequence[bytes], say: Say) -> Probed:
+        return ask_to_validate(backend, entry, lines, load(), say)
+
+    if probe:
+        say(
+            "--probe: each KRaft controller is sent one UpdateFeatures request with ValidateOnly "
+            "for what could be upgraded; nothing is written. It needs ALTER on the cluster."
+        )
+    probing = ask if probe else None
     done = []
-    for result in collect_clusters(entries, out, open_one, parallel=parallel, say=say):
+    for result in collect_clusters(
+        entries, out, open_one, parallel=parallel, say=say, probing=probing
+    ):
         done.append(result)
         say(_line(result))
     failed = [result for result in done if result.error]
@@ -165,7 +190,8 @@ def _line(result: Collected) -> str:
         more = "; …" if len(result.silent) > SHOWN else ""
         silent = f", {len(result.silent)} did not ({'; '.join(named)}{more})"
     odd = f"; ingest will quarantine: {'; '.join(result.refused)}" if result.refused else ""
-    return f"{result.title}: {_halves(len(result.answered))} answered{silent}{odd}"
+    probe = f"; {result.probe}" if result.probe else ""
+    return f"{result.title}: {_halves(len(result.answered))} answered{silent}{odd}{probe}"
 
 
 def _halves(count: int) -> str:
@@ -184,5 +210,6 @@ def _document(result: Collected) -> dict[str, object]:
             for half, why in result.silent.items()
         ],
         "quarantined": list(result.refused),
+        "probe": result.probe or None,
         "error": result.error or None,
     }

@@ -27,6 +27,7 @@ from featurelib.exchanges import read
 PACK = "conformance_pack.jsonl.gz"
 SHOWN = 20  # differences, without --all
 FORM = 1  # of the JSON object
+NOT_READ = 2  # exit code
 _OPENERS = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress}
 
 Files = Annotated[
@@ -57,18 +58,25 @@ def conformance(
     afterwards. docs/conformance.md lists the keys with an example; `release` is the Kafka release
     the controller is built from. Try the request `validate_only` first, or a cluster to throw away.
 
-    Exit codes: 0 done, no difference; 1 differences; 2 usage, or a file of another form.
+    Exit codes: 0 done, no difference; 1 differences; 2 usage, or a line of another form. Such a
+    line is named, and the others are replayed.
     """
     tables = open_catalogue(overlay).tables
-    reports = {}
+    reports: dict[str, Report] = {}
+    unread: list[InputError] = []
     for number, name in enumerate(files or [PACK], start=1):
         say(f"[{number}/{len(files or [PACK])}] {name}")
-        reports[name] = _replay(name, _shipped() if not files else _content(name), tables)
+        reports[name] = _replay(name, _shipped() if not files else _content(name), tables, unread)
     if as_json:
-        print(json.dumps(_document(reports), indent=2, ensure_ascii=False))
-    else:
+        print(json.dumps(_document(reports, unread), indent=2, ensure_ascii=False))
+    elif any(report.exchanges for report in reports.values()):
         _print(reports, show_all=show_all)
-    return int(any(report.differences for report in reports.values()))
+    for wrong in unread if show_all else unread[:SHOWN]:
+        say(f"error: {wrong}")
+    if len(unread) > SHOWN and not show_all:
+        say(f"error: and {counted(len(unread) - SHOWN, 'more line')}: --all shows every one")
+    differ = any(report.differences for report in reports.values())
+    return NOT_READ if unread else int(differ)
 
 
 def _shipped() -> bytes:
@@ -93,9 +101,10 @@ def _content(name: str) -> bytes:
         ) from error
 
 
-def _replay(name: str, content: bytes, tables: Tables) -> Report:
-    report = replay(read(content.splitlines(), name), tables)
-    if report.exchanges == 0:
+def _replay(name: str, content: bytes, tables: Tables, unread: list[InputError]) -> Report:
+    wrong = len(unread)
+    report = replay(read(content.splitlines(), name, unread), tables)
+    if report.exchanges == 0 and len(unread) == wrong:
         raise InputError(
             f"{name}: expected a recorded exchange a line, found no line. `featurelib conformance` "
             "without a file replays those that ship with it."
@@ -103,7 +112,7 @@ def _replay(name: str, content: bytes, tables: Tables) -> Report:
     return report
 
 
-def _document(reports: dict[str, Report]) -> dict[str, object]:
+def _document(reports: dict[str, Report], unread: list[InputError]) -> dict[str, object]:
     kinds = {name: Counter(d.kind for d in report.differences) for name, report in reports.items()}
     return {
         "version": FORM,
@@ -123,6 +132,7 @@ def _document(reports: dict[str, Report]) -> dict[str, object]:
             for name, report in reports.items()
             for d in report.differences
         ],
+        "unread": [str(wrong) for wrong in unread],
     }
 
 

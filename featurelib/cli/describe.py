@@ -7,54 +7,27 @@ or is silent is shown.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Annotated
 
-import typer
-
-from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.common import EVIDENCE, with_options
 from featurelib.cli.describe_text import describe_lines
 from featurelib.cli.plan_source import Source, Wanted, find_source
-from featurelib.cli.reach import (
-    Bootstrap,
-    ClusterName,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Timeout,
-    Zookeeper,
-)
-from featurelib.cli.settings import ConfigFile
+from featurelib.cli.reach import ClusterName
 from featurelib.describing import describe
 from featurelib.description import Description
 from featurelib.errors import UnreachableError
+from featurelib.source import NEWEST
 
 VERSION = 1  # of the JSON output
 
-Capture = Annotated[
-    str | None,
-    typer.Option("--capture", metavar="PATH", help="Landing files instead of a live look."),
-]
-Tables = Annotated[
-    str | None,
-    typer.Option("--tables", metavar="FOLDER", help="The nightly's tables instead of a look."),
-]
 
-
+@with_options(wanted=EVIDENCE.without("as_of"))
 def describe_command(
+    wanted: Wanted,
     cluster: ClusterName = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    capture: Capture = None,
-    tables: Tables = None,
-    fleet: FleetFile = None,
-    config: ConfigFile = None,
     overlay: OverlayFile = None,
-    timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> int:
     """Every node of a cluster, and what is finalized.
@@ -70,22 +43,9 @@ def describe_command(
         featurelib describe --capture landing/payments-eu.jsonl --json
     """
     catalogue = open_catalogue(overlay)
-    stored = capture is not None or tables is not None
-    wanted = Wanted(
-        cluster=cluster,
-        capture=capture,
-        tables=tables,
-        run=None,
-        as_of="newest" if stored else None,  # ages are for the audit
-        fleet=fleet,
-        config=config,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        timeout=timeout,
-    )
-    source = find_source(wanted, catalogue)
+    stored = wanted.capture is not None or wanted.tables is not None
+    as_of = NEWEST if stored else None  # ages are for the audit
+    source = find_source(replace(wanted, cluster=cluster, as_of=as_of), catalogue)
     described = describe(source.sight, catalogue)
     if as_json:
         print(json.dumps(_document(described, source), ensure_ascii=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns
 from featurelib.configuration.fleet import Cluster
 from featurelib.description import Description, LevelShown, NodeShown, Ranges, WitnessShown
@@ -12,7 +13,6 @@ from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
 from featurelib.report.words import show_time
 
-WIDTH = 100
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown
 NOTHING = "-"
@@ -42,16 +42,16 @@ def letter(position: int) -> str:
 
 def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[str]:
     name = f"{clean(entry.name)} · " if entry.name else ""
-    yield f"{name}{clean(described.cluster_id)} · {described.mode}"
+    yield from _parts(f"{name}{clean(described.cluster_id)} · {described.mode}")
     leader = "not known" if described.controller is None else str(described.controller)
     release = " or ".join(described.releases[:3]) or "not known"
-    yield f"active controller: {leader} · its release: {release}"
-    yield f"seen {show_time(described.seen_at)} · {clean(made_from)}"
+    yield from _parts(f"active controller: {leader} · its release: {release}")
+    yield from _parts(f"seen {show_time(described.seen_at)} · {clean(made_from)}")
     if entry.owner or entry.contact:
         contact = f" ({clean(entry.contact)})" if entry.contact else ""
-        yield f"owner: {clean(entry.owner or 'not said')}{contact}"
+        yield from _parts(f"owner: {clean(entry.owner or 'not said')}{contact}")
     if entry.managed_by:
-        yield f"managed by {clean(entry.managed_by)}: levels are finalized through it"
+        yield from _parts(f"managed by {clean(entry.managed_by)}: levels are finalized through it")
 
 
 _NODE_HEADS = ("nodes", "state", "release", "profile", "epoch")
@@ -115,7 +115,7 @@ def _level_tables(described: Description) -> Iterator[list[str]]:
     for position, ranges in enumerate(described.profiles):
         column = [letter(position), *(_range(ranges, row, position) for row in described.levels)]
         wide = sum(max(map(len, one)) + 2 for one in [*chosen, column])
-        if chosen and width + wide - 2 > WIDTH:
+        if chosen and width + wide - 2 > terminal_width():
             yield _table(first, chosen)
             chosen = []
         chosen.append(column)
@@ -175,11 +175,9 @@ def _finding_lines(described: Description) -> Iterator[str]:
         yield f"  and {len(found) - MOST} more: --json has them all"
 
 
+def _parts(text: str) -> list[str]:
+    return wrapped(text, terminal_width(), below="  ")
+
+
 def _wrapped(text: str, start: str, below: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=below,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, terminal_width(), start, below)

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.asked import TablesFolder, usual_tables
+from featurelib.cli.asked import usual_tables
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.common import TablesFolder
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.reach import FleetFile, open_fleet
 from featurelib.cli.text import counted
@@ -79,7 +80,7 @@ def diff_command(
     if as_json:
         print(json.dumps(_document(found, names, tables), default=str, ensure_ascii=False))
     else:
-        for line in _lines(found, names, catalogue, limit, terminal_width()):
+        for line in diff_lines(found, names, catalogue, limit, terminal_width()):
             print(line)
     failed = worst is not None and found.new_at_least(worst) > 0
     return FINDINGS_FOUND if failed else 0
@@ -118,9 +119,10 @@ def _choose(lake: Lake, runs: list[int], last: bool) -> tuple[int, int]:
     return known[1], known[0]
 
 
-def _lines(
+def diff_lines(
     found: Diff, names: dict[str, str], catalogue: Catalogue, limit: int, width: int
 ) -> Iterator[str]:
+    """The lines of a difference, without line ends; `limit` 0 = all of it."""
     words = Words(catalogue, load(STRICT))
     yield f"run {found.before} → run {found.after}"
     yield ", ".join(f"{found.counts[state]:,} {state}" for state in State)

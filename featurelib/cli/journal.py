@@ -15,6 +15,7 @@ import typer
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import counted
 from featurelib.controller.ending_words import move_text, operation
 from featurelib.core.outcome import UpdateOutcome
@@ -90,8 +91,10 @@ def _shown(entry: Entry, catalogue: Catalogue) -> list[str]:
     fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
     who = f"{clean(intent.who.user)} on {clean(intent.who.host)}"
     head = f"{entry.number}: {_time(intent.at)} by {who}, cluster {clean(intent.cluster)}, "
-    lines = [f"{head}step {intent.position + 1} of {intent.total}: {fate}"]
-    lines += [f"    {move_text(update, catalogue)}" for update in intent.step.updates]
+    width = terminal_width()
+    lines = wrapped(f"{head}step {intent.position + 1} of {intent.total}: {fate}", width, "", "  ")
+    for update in intent.step.updates:
+        lines += wrapped(move_text(update, catalogue), width, "    ", "      ")
     for outcome in entry.outcomes:
         lines.append(f"    {_time(outcome.at)} {outcome.by}: {outcome.result.fate.value}")
     return lines

@@ -6,31 +6,25 @@ plan, is here.
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
-from featurelib.cli.entrance import guard
+from featurelib.cli.common import EVIDENCE, options_of, with_options
+from featurelib.cli.entrance import guard, say
 from featurelib.cli.plan_output import Output, put_out
-from featurelib.cli.plan_source import Wanted, find_source
-from featurelib.cli.reach import (
-    Bootstrap,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Timeout,
-    Zookeeper,
-)
-from featurelib.cli.settings import ConfigFile
+from featurelib.cli.plan_source import Source, Wanted, find_source, live_source
+from featurelib.cli.settings import open_settings
+from featurelib.controller.validating import as_if_seen as vouch
 from featurelib.core.intents import Command, Intent
-from featurelib.planning.planner import make_plan
-
-LIVE_TIMEOUT_SECONDS = 10.0
+from featurelib.planning.asking import Asking, plan_by_asking
+from featurelib.planning.planner import Planned, make_plan
+from featurelib.sight import Sight, see_row
 
 PLAN_HELP = """A plan for one cluster, or why there is none.
 
@@ -45,7 +39,8 @@ CLUSTER is an id or name of the inventory, conf/fleet.toml. Without it, say how 
 after the command: `featurelib plan upgrade --help` lists them.
 
 A plan says what would be sent, and what must still hold when it is. Look at it with `featurelib
-show`, approve it with `featurelib approve`, apply it with `featurelib apply`; nothing is sent here.
+show`, approve it with `featurelib approve`, apply it with `featurelib apply`. Nothing is written to
+a cluster here, and nothing sent to one but what --probe asks.
 Exit codes: 0 the plan is written, or nothing is to do; 2 usage; 3 refused, nothing is written;
 5 the cluster could not be looked at."""
 
@@ -78,89 +73,74 @@ plan_app = typer.Typer(
 )
 
 
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Default: plans/CLUSTER.json. `-` is standard output."
+    ),
+]
+Probe = Annotated[
+    bool,
+    typer.Option(
+        "--probe",
+        help="Where nobody lists every registration (before Kafka 4.0): ask the live cluster's "
+        "controller to validate, and not to write, what is planned: UpdateFeatures with "
+        "ValidateOnly. It needs ALTER on the cluster.",
+    ),
+]
+
+
 def _plan(
+    *,
     intent: Intent,
     ctx: typer.Context,
-    capture: Annotated[
-        str | None,
-        typer.Option("--capture", metavar="PATH", help="Landing files instead of a live look."),
-    ] = None,
-    tables: Annotated[
-        str | None,
-        typer.Option("--tables", metavar="FOLDER", help="The nightly's tables instead of a look."),
-    ] = None,
-    run: Annotated[
-        int | None,
-        typer.Option("--run", metavar="RUN", help="With --tables: which night. Default: newest."),
-    ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of",
-            metavar="TIME",
-            help="With --capture or --tables: judge ages as of then (ISO-8601, UTC), or 'newest' "
-            "for the newest line. Default: now.",
-        ),
-    ] = None,
-    fleet: FleetFile = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    timeout: Timeout = LIVE_TIMEOUT_SECONDS,
-    config: ConfigFile = None,
+    wanted: Wanted,
+    probe: Probe = False,
     overlay: OverlayFile = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Default: plans/CLUSTER.json. `-` is standard output."
-        ),
-    ] = None,
+    out: Out = None,
     as_json: Json = False,
 ) -> int:
     """What every command does once it is known what is wanted."""
     catalogue = open_catalogue(overlay)
-    wanted = Wanted(
-        cluster=ctx.obj,
-        capture=capture,
-        tables=tables,
-        run=run,
-        as_of=as_of,
-        fleet=fleet,
-        config=config,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        timeout=timeout,
-    )
-    source = find_source(wanted, catalogue)
-    planned = make_plan(source.sight, intent, catalogue)
+    chosen = replace(wanted, cluster=ctx.obj)
+    if probe:
+        source, planned = _by_asking(chosen, intent, catalogue)
+    else:
+        source = find_source(chosen, catalogue)
+        planned = make_plan(source.sight, intent, catalogue)
     return put_out(planned, source, catalogue, Output(path=out, as_json=as_json))
+
+
+def _by_asking(wanted: Wanted, intent: Intent, catalogue: Catalogue) -> tuple[Source, Planned]:
+    """The plan for a live cluster, whose controller is asked where registrations are not seen."""
+    settings = open_settings(wanted.config)
+    with live_source(wanted, catalogue) as (source, backend):
+
+        def as_if_seen() -> Sight:
+            return see_row(
+                source.sight.rows,
+                catalogue=catalogue,
+                as_of=source.as_of,
+                max_age=settings.max_age,
+                fleet=vouch(source.fleet, source.sight.cluster_id),
+                severities=settings.severities,
+            )
+
+        asking = Asking(
+            backend=backend,
+            sight=source.sight,
+            as_if_seen=as_if_seen,
+            catalogue=catalogue,
+            say=say,
+        )
+        return source, plan_by_asking(asking, intent)
 
 
 def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., Intent]]:
     """Make a function that says what is wanted a command: with its options and those of all."""
 
     def register(ask: Callable[..., Intent]) -> Callable[..., Intent]:
-        own = list(inspect.signature(ask).parameters.values())
-        common = list(inspect.signature(_plan).parameters.values())[1:]
-
-        @functools.wraps(ask)
-        def run(**options: Any) -> int:
-            intent = ask(**{each.name: options.pop(each.name) for each in own})
-            return _plan(intent, **options)
-
-        del run.__wrapped__  # its signature is another
-        hints = get_type_hints(_plan, include_extras=True) | get_type_hints(
-            ask, include_extras=True
-        )
-        every = [
-            each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name])
-            for each in (*own, *common)
-        ]
-        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in every}
+        run = with_options(intent=options_of(ask), wanted=EVIDENCE)(_plan)
         plan_app.command(str(name), help=ask.__doc__)(guard(run))
         return ask
 

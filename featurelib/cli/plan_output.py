@@ -15,10 +15,13 @@ from shlex import quote
 import msgspec
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.layout import wrapped
+from featurelib.cli.muted_text import muted_lines
 from featurelib.cli.plan_source import Source
 from featurelib.cli.plan_text import (
     fact_lines,
     judged_text,
+    plan_width,
     reason_lines,
     return_lines,
     stay_lines,
@@ -32,11 +35,13 @@ from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.plans.night_plans import level_names
 from featurelib.plans.planfile import ForPeople, digest, file_name, write
+from featurelib.questions.muted import as_json, over_reason
 from featurelib.report.clean import clean
 
 FORM = 1  # of the JSON object
 STANDARD_OUTPUT = "-"
 PLANS = "plans"
+MUTED = "Muted in conf/audit.toml, and in the way all the same:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,13 @@ def put_out(planned: Planned, source: Source, catalogue: Catalogue, output: Outp
     return RefusedError.exit_code if _is_refused(planned) else 0
 
 
+def made_from(planned: Planned, source: Source) -> str:
+    """Where the evidence came from, and the controller's word where the plan rests on it."""
+    if not planned.probed:
+        return source.made_from
+    return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
+
+
 def _is_refused(planned: Planned) -> bool:
     return planned.meaning is None and bool(planned.refusals)
 
@@ -97,7 +109,7 @@ def for_people(
     return ForPeople(
         name=source.entry.name,
         written_at=now,
-        made_from=source.made_from,
+        made_from=made_from(planned, source),
         seen_at=source.seen_at,
         level_names=level_names(planned.meaning, catalogue),
         left_out=tuple(reason.message for reason in planned.refusals),
@@ -131,7 +143,7 @@ def plan_lines(
     """What came of a planning, without line ends; `path` is where it stands, None = nowhere."""
     meaning, named = planned.meaning, source.entry.name
     name = f" ({clean(named)})" if named else ""
-    made = f"{clean(source.made_from, 300)}, last seen {source.seen_at}"
+    made = f"{clean(made_from(planned, source), 600)}, last seen {source.seen_at}"
     rows = [
         ("cluster", clean(source.sight.cluster_id) + name),
         ("asked", clean(planned.intent.text, 400)),
@@ -152,6 +164,8 @@ def plan_lines(
         yield ""
         yield f"Left out, {counted(len(planned.refusals), 'reason')}:"
         yield from reason_lines(planned.refusals, catalogue)
+    mutes = (over_reason(source.muted, reason) for reason in planned.refusals)
+    yield from muted_lines(mutes, plan_width(), MUTED)
     if planned.goal.stays:
         yield ""
         yield from stay_lines(planned)
@@ -160,22 +174,22 @@ def plan_lines(
         yield from warning_lines(warnings)
     if path is not None:
         yield ""
-        yield from _next_lines(path)
+        yield from _next_lines(path, "written to the cluster" if planned.probed else "sent")
 
 
 def _request_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
     for number, step in enumerate(look_ahead(meaning, catalogue), start=1):
         yield f"Request {number} of {len(meaning.steps)}"
         for change in step.changes:
-            yield f"  {update_text(change.update, catalogue)}"
+            yield from wrapped(update_text(change.update, catalogue), plan_width(), "  ", "      ")
             yield from return_lines(change, catalogue)
 
 
-def _next_lines(path: str) -> Iterator[str]:
+def _next_lines(path: str, what: str) -> Iterator[str]:
     if path == STANDARD_OUTPUT:
-        yield "The plan is on standard output. Nothing was sent."
+        yield f"The plan is on standard output. Nothing was {what}."
         return
-    yield f"The plan is in {path}. Nothing was sent."
+    yield f"The plan is in {path}. Nothing was {what}."
     yield f"Next: featurelib show {quote(path)}"
 
 
@@ -189,13 +203,16 @@ def _document(
         "cluster": source.sight.cluster_id,
         "name": source.entry.name,
         "intent": planned.intent.text,
-        "made_from": source.made_from,
+        "made_from": made_from(planned, source),
         "seen_at": source.seen_at,
         "outcome": outcome,
         "file": path,
         "digest": None if meaning is None else digest(meaning),
         "plan": None if meaning is None else msgspec.to_builtins(meaning),
-        "refusals": [asdict(reason) for reason in planned.refusals],
+        "refusals": [
+            asdict(reason) | as_json(over_reason(source.muted, reason))
+            for reason in planned.refusals
+        ],
         "stays": [asdict(stay) for stay in planned.goal.stays],
         "warnings": warnings,
     }

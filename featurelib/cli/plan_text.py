@@ -6,10 +6,10 @@ but to say what it says.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns, counted
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.moves import irreversible
@@ -20,7 +20,7 @@ from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE, Reason
 from featurelib.report.clean import clean
 
-WIDTH = 96
+WIDEST = 96
 _KINDS = {
     UpgradeType.UPGRADE.name: "upgrade",
     UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
@@ -62,14 +62,15 @@ def update_text(update: Update, catalogue: Catalogue) -> str:
 
 
 def _change_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
-    yield f"  {update_text(change.update, catalogue)}"
+    yield from _wrapped(f"  {update_text(change.update, catalogue)}", 6)
     for word, notes in (("brings", change.brings), ("may lose", change.loses)):
         labels = [word] + [""] * len(notes)
         rows = [
             (label, str(note.level), note.name, note.purpose)
             for label, note in zip(labels, notes, strict=False)
         ]
-        yield from (f"    {line}" for line in columns([("unlocks ", "0", "", ""), *rows])[1:])
+        lines = columns([("unlocks ", "0", "", ""), *rows])[1:]
+        yield from (line for each in lines for line in _hanging(f"    {each}", 14))
     if change.unlocks:
         levels = ", ".join(f"{other} {level}" for other, level in change.unlocks)
         yield from _wrapped(f"    {'unlocks':<8}  {levels}", 14)
@@ -81,7 +82,8 @@ def return_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
     name = change.update.feature
     before = level_text(catalogue, name, change.update.from_level)
     if change.irreversible:
-        yield f"    POINT OF NO RETURN HERE: nothing takes {clean(name)} back to {before}."
+        text = f"POINT OF NO RETURN HERE: nothing takes {clean(name)} back to {before}."
+        yield from _wrapped(f"    {text}", 6)
     elif change.no_return != NONE:
         there = level_text(catalogue, name, change.no_return)
         text = (
@@ -98,16 +100,17 @@ def _after_lines(step: StepOutlook, meaning: Meaning, catalogue: Catalogue) -> I
         text = (
             f"{name} cannot be lowered" if here else f"{name} can be lowered to {floor}, no further"
         )
-        yield f"  After it, without loss: {text}."
+        yield from _wrapped(f"  After it, without loss: {text}.", 6)
     if meaning.requirements.features_node_version is not None:
         return
     joins = say_releases(step.joins, catalogue) or "no release"
-    yield f"  Nodes that may join then: Kafka {joins} (production software)."
+    yield from _wrapped(f"  Nodes that may join then: Kafka {joins} (production software).", 6)
     if step.joins_no_more:
         gone = say_releases(step.joins_no_more, catalogue)
-        yield f"  NO MORE: Kafka {gone}; no node can be rolled back to it without lowering first."
+        text = f"NO MORE: Kafka {gone}; no node can be rolled back to it without lowering first."
+        yield from _wrapped(f"  {text}", 6)
     if step.joins_newly:
-        yield f"  Newly: Kafka {say_releases(step.joins_newly, catalogue)}."
+        yield from _wrapped(f"  Newly: Kafka {say_releases(step.joins_newly, catalogue)}.", 6)
 
 
 def say_releases(names: Sequence[str], catalogue: Catalogue) -> str:
@@ -142,9 +145,7 @@ def requirement_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
         rows.append(("features node", f"version {required.features_node_version}"))
     rows.append(("other nodes", "none"))
     for who, what in rows:
-        yield from textwrap.wrap(
-            f"{who}: {what}", WIDTH, initial_indent="  ", subsequent_indent="      "
-        )
+        yield from _wrapped(f"  {who}: {what}", 6)
 
 
 def _who(group: Group) -> str:
@@ -206,28 +207,27 @@ def warning_lines(warnings: Sequence[str]) -> Iterator[str]:
 
 def _wrapped(text: str, indent: int) -> list[str]:
     start = len(text) - len(text.lstrip())
-    return textwrap.wrap(
-        text.lstrip(),
-        WIDTH,
-        initial_indent=" " * start,
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-    )
+    return wrapped(text.lstrip(), plan_width(), " " * start, " " * indent)
+
+
+def _hanging(line: str, indent: int) -> list[str]:
+    """A line of columns as it is, if it fits."""
+    return [line] if len(line) <= plan_width() else _wrapped(line, indent)
+
+
+def plan_width() -> int:
+    """Columns that the text of a plan is written in."""
+    return min(WIDEST, terminal_width())
 
 
 def fact_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Names and values below each other; an empty value leaves its name out."""
-    width = max(len(name) for name, _ in rows) + 2
-    return [
-        line
-        for name, value in rows
-        if value
-        for line in textwrap.wrap(
-            value,
-            WIDTH,
-            initial_indent=f"{name:<{width}}",
-            subsequent_indent=" " * width,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-    ]
+    """Names and values below each other; an empty value leaves its name out. A value with a word
+    that has no room there stands below its name."""
+    indent, width = max(len(name) for name, _ in rows) + 2, plan_width()
+    lines = list[str]()
+    for name, value in rows:
+        if value and max(map(len, value.split())) <= width - indent:
+            lines += wrapped(value, width, f"{name:<{indent}}")
+        elif value:
+            lines += [name, *wrapped(value, width, "  ")]
+    return lines

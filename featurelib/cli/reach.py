@@ -18,7 +18,7 @@ from featurelib.reaching import reach as reach
 
 ClusterName = Annotated[
     str | None,
-    typer.Argument(metavar="[CLUSTER]", help="Id or name of a cluster in the inventory."),
+    typer.Argument(metavar="CLUSTER", help="Id or name of a cluster in the inventory."),
 ]
 FleetFile = Annotated[
     str | None,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from shlex import join, quote
 
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.journal import JournalFile, journal_path, results_as_json
+from featurelib.cli.journal import JournalFile, journal_path
 from featurelib.cli.reach import (
     Bootstrap,
     ClusterName,
@@ -26,16 +22,14 @@ from featurelib.cli.reach import (
     open_fleet,
     reach,
 )
+from featurelib.cli.resume_text import Found, report
 from featurelib.cli.settings import ConfigFile, open_settings
-from featurelib.cli.text import counted
 from featurelib.configuration.fleet import Fleet
 from featurelib.configuration.settings import Settings
-from featurelib.controller.ending_words import settled_sentence
 from featurelib.controller.looking import Watcher
 from featurelib.controller.resuming import Settled, resume
-from featurelib.errors import OutcomeUnknownError
+from featurelib.errors import RefusedError
 from featurelib.journal.journal import Entry, Journal
-from featurelib.report.clean import clean
 
 
 def resume_command(
@@ -61,8 +55,8 @@ def resume_command(
     \b
         featurelib resume payments-eu
 
-    Exit codes: 0 all settled, 2 usage, 3 somebody is at work there, 4 still unknown, 5 could not
-    look.
+    Exit codes: 0 all settled, 2 usage, 3 somebody is at work there, or it is another
+    cluster, 4 still unknown, 5 could not look.
     """
     path, catalogue, settings = (
         journal_path(journal),
@@ -71,7 +65,7 @@ def resume_command(
     )
     named = any((cluster, bootstrap, controllers, zookeeper, file))
     if not path.exists():
-        return _report(Found(), catalogue, as_json=as_json)
+        return report(Found(), catalogue, as_json=as_json)
     more = f" --journal {quote(journal)}" if journal is not None else ""
     opened = Journal(path)
     try:
@@ -88,25 +82,10 @@ def resume_command(
             )
             found = _of_one(opened, reached, settings, fleet, more)
         else:
-            chosen, lost = _reachable(opened, catalogue, fleet, timeout, more)
-            settled: tuple[Settled, ...] = ()
-            for cluster_id, way in chosen:
-                settled += _resume(opened, cluster_id, way, settings)[1]
-            found = Found(settled=settled, lost=lost)
+            found = _of_all(opened, catalogue, settings, fleet, timeout, more)
     finally:
         opened.close()
-    return _report(found, catalogue, as_json=as_json)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What was looked after, and open requests that were not, each with the command for it:
-    `lost`, which were asked for too, and `others`, which are of other clusters than `asked`."""
-
-    settled: tuple[Settled, ...] = ()
-    lost: Sequence[tuple[Entry, str]] = ()
-    others: Sequence[tuple[Entry, str]] = ()
-    asked: str = ""
+    return report(found, catalogue, as_json=as_json)
 
 
 def _of_one(
@@ -129,7 +108,29 @@ def _way(entry: Entry, inventory: Fleet, fleet: str | None) -> str:
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
         where = f" --fleet {quote(fleet)}" if fleet is not None else ""
         return f"featurelib resume {quote(cluster)}{where}"
-    return f"featurelib resume {used if used.startswith('--') else '--bootstrap HOST:PORT'}"
+    is_way = used.startswith("--") or " --fleet " in used
+    return f"featurelib resume {used if is_way else '--bootstrap HOST:PORT'}"
+
+
+def _of_all(
+    journal: Journal,
+    catalogue: Catalogue,
+    settings: Settings,
+    fleet: str | None,
+    timeout: float,
+    more: str,
+) -> Found:
+    """What became of the requests of every cluster that the inventory can reach; where one cannot
+    be looked after the others are."""
+    chosen, lost = _reachable(journal, catalogue, fleet, timeout, more)
+    settled: tuple[Settled, ...] = ()
+    for cluster_id, way in chosen:
+        try:
+            settled += _resume(journal, cluster_id, way, settings)[1]
+        except RefusedError as error:
+            waiting = journal.entries(cluster=cluster_id, only_open=True)
+            lost += [(entry, str(error)) for entry in waiting]
+    return Found(settled=settled, lost=lost)
 
 
 def _reachable(
@@ -145,7 +146,8 @@ def _reachable(
             reached = reach(entry.intent.cluster, catalogue, fleet=fleet, timeout=timeout)
             chosen[entry.intent.cluster] = reached
         else:
-            lost.append((entry, _way(entry, inventory, fleet) + more))
+            why = "the inventory has no way to reach it. Run: "
+            lost.append((entry, why + _way(entry, inventory, fleet) + more))
     return list(chosen.items()), lost
 
 
@@ -167,81 +169,3 @@ def _resume(
         return cluster, resume(watcher, journal, cluster=cluster, command=command)
     finally:
         backend.close()
-
-
-def _report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
-    """One sentence a request, and one at the end."""
-    unknown = sum(one.is_open for one in found.settled) + len(found.lost)
-    code = OutcomeUnknownError.exit_code if unknown else 0
-    end = _end(found, unknown)
-    if as_json:
-        requests: list[dict[str, object]] = [
-            {
-                "number": one.entry.number,
-                "cluster": one.entry.intent.cluster,
-                "outcome": one.result.fate.value,
-                "updates": results_as_json(one.result.updates),
-            }
-            for one in found.settled
-        ]
-        requests += _open_as_json(found.lost)
-        document = {
-            "version": 1,
-            "requests": requests,
-            "others": _open_as_json(found.others),
-            "unknown": unknown,
-            "says": end,
-        }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
-        return code
-    for one in found.settled:
-        print(f"cluster {clean(one.entry.intent.cluster)}: ", end="")
-        print(settled_sentence(one.entry.number, one.result, catalogue))
-    for entry, way in found.lost:
-        print(
-            f"cluster {clean(entry.intent.cluster)}: Journal entry {entry.number}: still unknown: "
-            f"the inventory has no way to reach it. Run: {way}"
-        )
-    print(end)
-    return code
-
-
-def _open_as_json(entries: Sequence[tuple[Entry, str]]) -> list[dict[str, object]]:
-    return [
-        {"number": e.number, "cluster": e.intent.cluster, "outcome": "unknown", "next": way}
-        for e, way in entries
-    ]
-
-
-def _end(found: Found, unknown: int) -> str:
-    """What is true of all that was asked for, then of other clusters."""
-    count = len(found.settled) + len(found.lost)
-    others = "".join(f" {text}" for text in _of_others(found.others))
-    if unknown:
-        return f"Still unknown: {unknown} of {counted(count, 'request')}.{_again(found)}{others}"
-    if count:
-        return f"Settled: {counted(count, 'request')}; nothing was sent.{others}"
-    if others:
-        asked = clean(found.asked)
-        return f"Nothing to settle: no request is open for this cluster ({asked}).{others}"
-    return "Nothing to settle: the outcome of every request is known."
-
-
-def _again(found: Found) -> str:
-    """What can help those that were looked at in vain; the lost have their own command."""
-    waiting = [str(one.entry.number) for one in found.settled if one.is_open]
-    if not waiting:
-        return ""
-    return (
-        f" Run this again for journal entry {', '.join(waiting)}."
-        if found.lost
-        else " Run this again."
-    )
-
-
-def _of_others(others: Sequence[tuple[Entry, str]]) -> Iterator[str]:
-    """One sentence a cluster and way: how many are open there, and the command."""
-    counts = Counter((entry.intent.cluster, way) for entry, way in others)
-    for (cluster, way), count in counts.items():
-        what = f"{counted(count, 'request')} {'is' if count == 1 else 'are'} open"
-        yield f"{what} for another cluster ({clean(cluster)}). Run: {way}"

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
-from featurelib.cli.asked import (
-    LIVE_TIMEOUT_SECONDS,
-    Asked,
-    AsOf,
-    Capture,
-    RunNumber,
-    TablesFolder,
-    ask,
-)
+from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.common import ASKED, with_options
 from featurelib.cli.layout import terminal_width
 from featurelib.cli.plan_source import Wanted
-from featurelib.cli.reach import (
-    Bootstrap,
-    ClusterName,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Timeout,
-    Zookeeper,
-)
+from featurelib.cli.reach import ClusterName
 from featurelib.cli.roll_text import roll_lines
-from featurelib.cli.settings import ConfigFile
 from featurelib.core.batch import NOT_HERE
 from featurelib.questions.roll import First, Roll, roll
 from featurelib.questions.way_back import WayBack
@@ -38,23 +22,15 @@ from featurelib.questions.way_back import WayBack
 VERSION = 1  # of the JSON output
 
 
+@with_options(wanted=ASKED)
 def roll_command(
+    *,
     to: Annotated[
         str, typer.Option("--to", metavar="RELEASE", help="The software to roll to, as 4.2.")
     ],
     cluster: ClusterName = None,
-    tables: TablesFolder = None,
-    run: RunNumber = None,
-    capture: Capture = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    as_of: AsOf = None,
-    fleet: FleetFile = None,
-    config: ConfigFile = None,
+    wanted: Wanted,
     overlay: OverlayFile = None,
-    timeout: Timeout = LIVE_TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> int:
     """May a release join now, and be rolled back later?
@@ -73,21 +49,7 @@ def roll_command(
     Exit codes: 0 answered, also where it may not join; 2 usage; 5 no evidence.
     """
     catalogue = open_catalogue(overlay)
-    wanted = Wanted(
-        cluster=cluster,
-        capture=capture,
-        tables=tables,
-        run=run,
-        as_of=as_of,
-        fleet=fleet,
-        config=config,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        timeout=timeout,
-    )
-    asked = ask(wanted, catalogue)
+    asked = ask(replace(wanted, cluster=cluster), catalogue)
     found = roll(asked.source.sight, to, asked.terms)
     if as_json:
         print(json.dumps(_document(found, asked), ensure_ascii=False))

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.beside import beside_lines, contradictions, known_name
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.plan_text import (
     fact_lines,
@@ -23,6 +24,7 @@ from featurelib.cli.plan_text import (
     requirement_lines,
     warning_lines,
 )
+from featurelib.cli.reach import FleetFile
 from featurelib.errors import PlanError
 from featurelib.planning.outlook import look_ahead
 from featurelib.plans.planfile import PlanFile, read
@@ -33,7 +35,9 @@ FORM = 1  # of the JSON object
 PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
 
 
-def show(plan: PlanPath, overlay: OverlayFile = None, as_json: Json = False) -> int:
+def show(
+    plan: PlanPath, fleet: FleetFile = None, overlay: OverlayFile = None, as_json: Json = False
+) -> int:
     """What a plan would do, request by request.
 
     What each brings, and whether there is a way back:
@@ -44,15 +48,17 @@ def show(plan: PlanPath, overlay: OverlayFile = None, as_json: Json = False) -> 
 
     Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
     lowered again afterwards, which releases may join, and what has to be found again before
-    `featurelib apply` sends anything. A plan that was changed after it was made is refused.
-    Nothing is sent. Exit codes: 0 done, 2 usage, or no plan.
+    `featurelib apply` sends anything. A plan that was changed after it was made is refused; what
+    the digest does not cover stands apart, and the cluster's name is the inventory's. Nothing is
+    sent. Exit codes: 0 done, 2 usage, or no plan.
     """
     found = read_plan(plan)
     catalogue = open_catalogue(overlay)
+    name = known_name(found.meaning.cluster, fleet, catalogue)
     if as_json:
-        print(json.dumps(_document(found, catalogue), indent=2, ensure_ascii=False))
+        print(json.dumps(_document(found, name, catalogue), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_lines(plan, found, catalogue)))
+        print("\n".join(_lines(plan, found, name, catalogue)))
     return 0
 
 
@@ -67,21 +73,19 @@ def read_plan(path: str) -> PlanFile:
     return read(content, path)
 
 
-def _lines(path: str, found: PlanFile, catalogue: Catalogue) -> list[str]:
-    meaning, people = found.meaning, found.for_people
-    named = f" ({clean(people.name)})" if people.name else ""
-    made = [clean(people.written_at)] if people.written_at else []
-    made += [f"from {clean(people.made_from, 300)}"] if people.made_from else []
-    made += [f"last seen {clean(people.seen_at)}"] if people.seen_at else []
+def _lines(path: str, found: PlanFile, name: str, catalogue: Catalogue) -> list[str]:
+    meaning = found.meaning
+    named = f" ({clean(name)})" if name else ""
     lines = fact_lines(
         [
             ("cluster", clean(meaning.cluster) + named),
             ("intent", clean(meaning.intent, 400)),
             ("digest", found.digest),
             ("judged by", judged_text(meaning)),
-            ("made", ", ".join(made)),
         ]
     )
+    if odd := list(contradictions(found, name, catalogue)):
+        lines += ["", *warning_lines(odd)]
     lines += ["", *plan_lines(meaning, catalogue)]
     lines += ["It is applied only while this is found again:"]
     lines += list(requirement_lines(meaning, catalogue))
@@ -91,20 +95,20 @@ def _lines(path: str, found: PlanFile, catalogue: Catalogue) -> list[str]:
             f"{catalogue.label}. With its overlay, if it had one: --overlay FILE"
         )
         lines += ["", *warning_lines([text])]
-    said = [f"  {line}" for line in warning_lines(people.warnings)]
-    said += [f"  left out: {clean(text, 400)}" for text in people.left_out]
-    if said:
-        lines += ["", "Noted when it was made (the digest does not cover it):", *said]
+    if beside := list(beside_lines(found.for_people)):
+        lines += ["", *beside]
     lines += ["", f"Next: featurelib approve {quote(path)} --expires 24h"]
     return lines
 
 
-def _document(found: PlanFile, catalogue: Catalogue) -> dict[str, object]:
+def _document(found: PlanFile, name: str, catalogue: Catalogue) -> dict[str, object]:
     return {
         "version": FORM,
         "digest": found.digest,
+        "name": name or None,
         "catalogue": catalogue.label,
         "plan": msgspec.to_builtins(found.meaning),
         "outlook": [asdict(step) for step in look_ahead(found.meaning, catalogue)],
+        "contradictions": list(contradictions(found, name, catalogue)),
         "for_people": msgspec.to_builtins(found.for_people),
     }

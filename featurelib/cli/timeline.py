@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.asked import RunNumber, TablesFolder, usual_tables
+from featurelib.cli.asked import usual_tables
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.common import RunNumber, TablesFolder
 from featurelib.cli.layout import table, terminal_width, wrapped
 from featurelib.cli.plan_source import entry_named
 from featurelib.cli.reach import ClusterName, FleetFile, open_fleet
@@ -60,7 +61,7 @@ def timeline_command(
     else:
         width, words = terminal_width(), Words(catalogue, load(STRICT))
         made_from = f"tables in {tables}, up to run {lake.run(run)}"
-        for line in _lines(found, entry.title, made_from, words, catalogue, width):
+        for line in timeline_lines(found, entry.title, made_from, words, catalogue, width):
             print(line)
     return 0
 
@@ -78,7 +79,7 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
     return timeline(cluster_id, advertised, finalized)
 
 
-def _lines(
+def timeline_lines(
     found: Timeline,
     name: str,
     made_from: str,
@@ -86,6 +87,7 @@ def _lines(
     catalogue: Catalogue,
     width: int,
 ) -> Iterator[str]:
+    """The lines of a timeline, without line ends."""
     back = counted(found.regressions, "change") if found.regressions else "nothing"
     yield from wrapped(f"{clean(name)}: {back} went back", width)
     yield from wrapped(clean(made_from, 300), width)

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
-from featurelib.cli.asked import (
-    LIVE_TIMEOUT_SECONDS,
-    Asked,
-    AsOf,
-    Capture,
-    RunNumber,
-    TablesFolder,
-    ask,
-)
+from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
+from featurelib.cli.common import ASKED, with_options
+from featurelib.cli.election_text import election_document
 from featurelib.cli.layout import terminal_width
 from featurelib.cli.plan_source import Wanted
-from featurelib.cli.reach import (
-    Bootstrap,
-    ClusterName,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Timeout,
-    Zookeeper,
-)
-from featurelib.cli.settings import ConfigFile
+from featurelib.cli.reach import ClusterName
 from featurelib.cli.what_if_text import what_if_lines
 from featurelib.cli.why_not import level_asked
 from featurelib.errors import ConfigError
 from featurelib.questions.entering import Refused
+from featurelib.questions.muted import as_json, over_row
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from featurelib.sight import Sight
 
@@ -65,27 +51,29 @@ Finalized = Annotated[
         help="A feature is finalized at that level, 0 = not at all; repeatable.",
     ),
 ]
+ProtocolVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--ibp",
+        metavar="VERSION",
+        help="A controller is elected, and every broker runs with that "
+        "inter.broker.protocol.version (ZooKeeper mode).",
+    ),
+]
 
 
+@with_options(wanted=ASKED)
 def what_if_command(
+    *,
     cluster: ClusterName = None,
     nodes: Nodes = [],  # noqa: B006  # typer reads the default and never changes it
     removed: Removed = [],  # noqa: B006
     added: Added = [],  # noqa: B006
     release: Release = None,
     finalized: Finalized = [],  # noqa: B006
-    tables: TablesFolder = None,
-    run: RunNumber = None,
-    capture: Capture = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    as_of: AsOf = None,
-    fleet: FleetFile = None,
-    config: ConfigFile = None,
+    protocol_version: ProtocolVersion = None,
+    wanted: Wanted,
     overlay: OverlayFile = None,
-    timeout: Timeout = LIVE_TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> int:
     """The verdicts if nodes or levels were others.
@@ -97,35 +85,27 @@ def what_if_command(
         featurelib what-if payments-eu --release 4.2
         featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
         featurelib what-if ghost-broker --remove 2 --tables build/samples/tables
+        featurelib what-if old-cluster --ibp 2.6
 
     The evidence is changed as the nodes' own answers would change it, and judged again as the
     nightly judges. A node advertises what production software of its release does. Whether it may
     join is asked of every generation of controllers that may lead now; one that may not does not
     come. Only what differs is shown. Nothing is sent, and no table is written.
 
+    --ibp is for ZooKeeper mode: what the next elected controller makes of the features node when
+    every broker runs with that inter.broker.protocol.version, after all other changes. Below 2.7
+    it disables the node, and every finalized level is lost. It is known for 2.7 to 3.9, and said
+    for each dialect that may lead (zk-2.7: 2.7 to 3.2; zk-3.3: 3.3 to 3.9).
+
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
     catalogue = open_catalogue(overlay)
-    if not (nodes or removed or added or release or finalized):
+    if not (nodes or removed or added or release or finalized or protocol_version is not None):
         raise ConfigError(
             "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
-            "--release RELEASE or --finalize FEATURE=LEVEL."
+            "--release RELEASE, --finalize FEATURE=LEVEL or --ibp VERSION."
         )
-    wanted = Wanted(
-        cluster=cluster,
-        capture=capture,
-        tables=tables,
-        run=run,
-        as_of=as_of,
-        fleet=fleet,
-        config=config,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        timeout=timeout,
-    )
-    asked = ask(wanted, catalogue)
+    asked = ask(replace(wanted, cluster=cluster), catalogue)
     sight = asked.source.sight
     changes = Changes(
         nodes=_releases("--node", nodes),
@@ -133,6 +113,7 @@ def what_if_command(
         added=_releases("--add", added),
         release=release,
         finalized=_levels(sight, finalized, asked),
+        protocol_version=protocol_version,
     )
     _show(what_if(sight, changes, asked.terms), changes, asked, as_json=as_json)
     return 0
@@ -144,7 +125,8 @@ def _show(found: WhatIf, changes: Changes, asked: Asked, *, as_json: bool) -> No
         return
     name, made_from, said = asked.name, asked.source.made_from, say_changes(changes)
     catalogue, width = asked.terms.catalogue, terminal_width()
-    for line in what_if_lines(found, said, name, made_from, catalogue, width):
+    mutes = asked.source.muted
+    for line in what_if_lines(found, said, name, made_from, catalogue, width, mutes):
         print(line)
 
 
@@ -183,6 +165,9 @@ def say_changes(changes: Changes) -> str:
         others = " other" if changes.nodes else ""
         parts.append(f"every{others} node that runs is of {changes.release}")
     parts += [f"{name} is finalized at {level}" for name, level in changes.finalized.items()]
+    if changes.protocol_version is not None:
+        version = changes.protocol_version
+        parts.append(f"a controller is elected at inter.broker.protocol.version {version}")
     return ", ".join(parts)
 
 
@@ -203,9 +188,10 @@ def _document(found: WhatIf, asked: Asked) -> dict[str, object]:
         "after": side(found.after),
         "features": [asdict(turn) for turn in found.turns],
         "unchanged": found.unchanged,
-        "new": found.new,
-        "gone": found.gone,
+        "new": [row | as_json(over_row(asked.source.muted, row)) for row in found.new],
+        "gone": [row | as_json(over_row(asked.source.muted, row)) for row in found.gone],
         "joined": found.joined,
         "refused": [refusal(one) for one in found.refused],
         "not_running": found.idle,
+        "election": None if found.election is None else election_document(found.election),
     }

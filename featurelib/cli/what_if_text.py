@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.election_text import election_lines
 from featurelib.cli.layout import table, wrapped
+from featurelib.cli.muted_text import muted_lines
 from featurelib.cli.text import counted
-from featurelib.cli.why_not_text import says
+from featurelib.cli.why_not_text import NO_MUTES, says
 from featurelib.core.dialect import STRICT, load
+from featurelib.core.mutes import InForce
 from featurelib.feature import Severity
 from featurelib.questions.entering import Refused
+from featurelib.questions.muted import over_row
 from featurelib.questions.what_if import Turn, WhatIf
 from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
@@ -27,7 +31,13 @@ FATES = {
 
 
 def what_if_lines(
-    found: WhatIf, said: str, name: str, made_from: str, catalogue: Catalogue, width: int
+    found: WhatIf,
+    said: str,
+    name: str,
+    made_from: str,
+    catalogue: Catalogue,
+    width: int,
+    mutes: InForce = NO_MUTES,
 ) -> Iterator[str]:
     """The lines of an answer, without line ends; `said` is the change in words."""
     words = Words(catalogue, load(STRICT))
@@ -35,6 +45,9 @@ def what_if_lines(
     yield from wrapped(clean(made_from, 300), width)
     yield from entering_lines(found, width)
     yield ""
+    if found.election is not None:
+        yield from election_lines(found.election, width)
+        yield ""
     was, now = worst(found.before), worst(found.after)
     yield from wrapped(f"cluster: {was}" if was == now else f"cluster: {was} → {now}", width)
     if found.turns:
@@ -57,6 +70,8 @@ def what_if_lines(
             yield from _finding_lines(rows, words, width)
     if not (found.new or found.gone):
         yield "no finding is new or gone"
+    both = (over_row(mutes, row) for row in (*found.new, *found.gone))
+    yield from muted_lines(both, width, "of these, muted in conf/audit.toml")
 
 
 def worst(sight: Sight) -> str:

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.asked import (
-    LIVE_TIMEOUT_SECONDS,
-    Asked,
-    AsOf,
-    Capture,
-    RunNumber,
-    TablesFolder,
-    ask,
-)
+from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import LEVELS, Json, OverlayFile, open_catalogue
+from featurelib.cli.common import ASKED, with_options
 from featurelib.cli.layout import iso_moment, terminal_width
 from featurelib.cli.plan_source import Wanted
-from featurelib.cli.reach import (
-    Bootstrap,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Timeout,
-    Zookeeper,
-)
-from featurelib.cli.settings import ConfigFile
 from featurelib.cli.why_not_text import Places, why_not_lines
 from featurelib.core.intents import read_level
 from featurelib.errors import ConfigError
+from featurelib.questions.muted import as_json, over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import WhyNot, why_not
 from featurelib.sight import Sight
@@ -50,20 +35,11 @@ Words = Annotated[
 ]
 
 
+@with_options(wanted=ASKED)
 def why_not_command(
     words: Words,
-    tables: TablesFolder = None,
-    run: RunNumber = None,
-    capture: Capture = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    as_of: AsOf = None,
-    fleet: FleetFile = None,
-    config: ConfigFile = None,
+    wanted: Wanted,
     overlay: OverlayFile = None,
-    timeout: Timeout = LIVE_TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> int:
     """Why a level cannot be finalized, and what helps.
@@ -85,21 +61,7 @@ def why_not_command(
     """
     cluster, feature, text = _split(words)
     catalogue = open_catalogue(overlay)
-    wanted = Wanted(
-        cluster=cluster,
-        capture=capture,
-        tables=tables,
-        run=run,
-        as_of=as_of,
-        fleet=fleet,
-        config=config,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        timeout=timeout,
-    )
-    asked = ask(wanted, catalogue)
+    asked = ask(replace(wanted, cluster=cluster), catalogue)
     sight = asked.source.sight
     found = why_not(sight, feature, level_asked(sight, feature, text, catalogue), catalogue)
     places = asked.places((p.line_id, p.seen_at) for p in (*found.proofs, *found.unknown))
@@ -108,7 +70,7 @@ def why_not_command(
     else:
         made_from, width = asked.source.made_from, terminal_width()
         for line in why_not_lines(
-            found, asked.name, asked.way, made_from, places, catalogue, width
+            found, asked.name, asked.way, made_from, places, catalogue, width, asked.source.muted
         ):
             print(line)
     return 0
@@ -153,6 +115,7 @@ def _document(found: WhyNot, asked: Asked, places: Places) -> dict[str, object]:
         low, high = one.supported or (None, None)
         said = asdict(one) | {"seen_at": iso_moment(one.seen_at), "min_version": low}
         said |= {"max_version": high, "line": places.get(one.line_id)}
+        said |= as_json(over_proof(asked.source.muted, one))
         del said["supported"]
         return said
 
@@ -170,6 +133,7 @@ def _document(found: WhyNot, asked: Asked, places: Places) -> dict[str, object]:
         "dialects": found.dialects,
         "proofs": [proof(one) for one in found.proofs],
         "unknown": [proof(one) for one in found.unknown],
+        "agreed": None if found.agreed is None else proof(found.agreed),
         "unlock": None
         if way is None
         else {

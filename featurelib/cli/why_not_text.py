@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.layout import show_moment, table, wrapped
+from featurelib.cli.muted_text import muted_lines
 from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.core.mutes import InForce
 from featurelib.core.steps import GOAL
 from featurelib.core.unlock import Action, Fix, Unlock
+from featurelib.planning.reasons import PROBE
+from featurelib.questions.muted import over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import Answer, WhyNot
 from featurelib.report.clean import clean
@@ -18,6 +22,7 @@ from featurelib.report.phrases import place
 from featurelib.report.words import NOT_LISTED, Words
 
 Places = Mapping[int, str]
+NO_MUTES = InForce()
 _HEADS = {
     Answer.NOTHING: "nothing stands in the way",
     Answer.FINALIZED: "it is finalized already",
@@ -34,6 +39,7 @@ def why_not_lines(
     places: Places,
     catalogue: Catalogue,
     width: int,
+    mutes: InForce = NO_MUTES,
 ) -> Iterator[str]:
     """The lines of an answer, without line ends. `way`: the options that chose the evidence."""
     words = Words(catalogue, load(STRICT))
@@ -53,6 +59,12 @@ def why_not_lines(
     if found.unknown:
         yield ""
         yield from _unknown_lines(found.unknown, places, width)
+    if found.agreed is not None:
+        yield ""
+        when = show_moment(found.agreed.seen_at)
+        yield from wrapped(f"{clean(found.agreed.message, 1000)} [{when}]", width)
+    all_of_them = (*found.proofs, *found.unknown)
+    yield from muted_lines((over_proof(mutes, proof) for proof in all_of_them), width)
     yield from _way_out(found, name, way, words, width)
 
 
@@ -68,6 +80,8 @@ def says(judge: str) -> str:
         return "policy"
     if judge == GOAL:
         return "the release's catalogue"
+    if judge == PROBE:
+        return "the controller itself"
     return load(judge).title if judge in GENERATIONS else judge
 
 

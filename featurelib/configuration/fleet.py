@@ -17,18 +17,22 @@ from typing import Annotated
 import msgspec
 
 from featurelib.catalogue import Catalogue
+from featurelib.configuration.addresses import (
+    LARGEST_ID,
+    is_address,
+    is_controller_address,
+    is_ensemble,
+)
+from featurelib.configuration.security import ZOOKEEPER, anchored, security_faults
 from featurelib.configuration.security import Security as Security
-from featurelib.configuration.security import anchored, security_faults
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.evidence import Expected
 from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
 
 _SHOWN = 5  # names that an error proposes
-NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-
-_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s,/:\[\]]+):(\d{1,5})", re.ASCII)
-_CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
+_SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of how somebody is spoken to
+NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +51,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     file: str = ""  # an embedded cluster
     security: Security = Security()
     controller_security: Security | None = None  # of controllers' listeners, where it differs
+    zookeeper_security: Security = Security()  # of ZooKeeper, which never takes Kafka's
     owner: str = ""
     contact: str = ""
     managed_by: str = ""  # who finalizes there, if not we: strimzi, msk, …
@@ -143,27 +148,23 @@ def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
             f"as 4.1), found {entry.release!r}. A vendor's is added by an overlay (--overlay "
             "FILE); without the key it is read from what the nodes say."
         )
-    for key in ("bootstrap", "controller_bootstrap"):
-        for address in getattr(entry, key):
-            if not is_address(address):
-                yield f"{key}: expected HOST:PORT, as kafka-1.example:9092, found {address!r}."
-    hosts, slash, chroot = entry.zookeeper.partition("/")
-    if entry.zookeeper and not (
-        all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot)
-    ):
+    for address in entry.bootstrap:
+        if not is_address(address):
+            yield f"bootstrap: expected HOST:PORT, as kafka-1.example:9092, found {address!r}."
+    for address in entry.controller_bootstrap:
+        if not is_controller_address(address):
+            yield (
+                "controller_bootstrap: expected HOST:PORT or ID@HOST:PORT, as "
+                f"100@kafka-c1.example:9093, found {address!r}."
+            )
+    if entry.zookeeper and not is_ensemble(entry.zookeeper):
         expected = "HOST:PORT[,HOST:PORT …][/CHROOT], as zk-1:2181,zk-2:2181/kafka"
         yield f"zookeeper: expected {expected}, found {entry.zookeeper!r}."
     if entry.file and (entry.bootstrap or entry.controller_bootstrap or entry.zookeeper):
         yield "file: expected alone, found other ways to reach the cluster beside it. Keep one."
-    for key in ("security", "controller_security"):
+    for key in _SECURED:
         security: Security | None = getattr(entry, key)
         yield from () if security is None else security_faults(security, key)
-
-
-def is_address(text: str) -> bool:
-    """Whether `text` is HOST:PORT; an IPv6 address stands in brackets."""
-    found = _ADDRESS.fullmatch(text)
-    return found is not None and 0 < int(found[1]) < 2**16
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
@@ -195,7 +196,7 @@ def _anchored(entry: Cluster, folder: str) -> Cluster:
     changes: dict[str, object] = {}
     if entry.file:
         changes["file"] = posixpath.join(folder, entry.file)
-    for key in ("security", "controller_security"):
+    for key in _SECURED:
         security: Security | None = getattr(entry, key)
         if security is not None:
             changes[key] = anchored(security, folder)

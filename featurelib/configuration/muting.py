@@ -25,6 +25,7 @@ class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     code: str  # of the findings it sets aside
     reason: str  # for whoever asks why
+    by: str = ""  # whom to ask
     until: date  # the last day it holds, in UTC
     cluster: str = ""  # an id, or a name of the inventory
     feature: str = ""
@@ -60,7 +61,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, where: str) -> tuple[Mu
     return tuple(
         Mute(
             code=entry.code,
-            reason=entry.reason.strip(),
+            reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
             until=entry.until,
             cluster=_cluster_id(entry.cluster, fleet, where),
             feature=entry.feature,

@@ -1,4 +1,5 @@
-"""How the listeners of a cluster are spoken to: `[cluster.security]` of the inventory.
+"""How the listeners of a cluster are spoken to: `[cluster.security]` of the inventory, and
+`[cluster.zookeeper_security]` for its ZooKeeper.
 
 A secret is named there and never written: nothing that is read, shown or logged of these values
 holds one. Settings that contradict each other are refused, because a cluster that was meant to be
@@ -15,11 +16,22 @@ from typing import Literal
 import msgspec
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
+Mechanism = Literal[
+    "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "DIGEST-MD5"
+]
+ZOOKEEPER = "zookeeper_security"  # the key whose settings are ZooKeeper's
+DIGEST = "DIGEST-MD5"  # what ZooKeeper is asked by; no listener of Kafka's takes it
 
 REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _FILE_KEYS = ("ca_file", "certificate_file", "key_file")
-_SECRETS = ("password", "key_password", "oauth_token")
+_SECRETS = ("password", "key_password", "oauth_token", "oauth_client_secret")
+_CLIENT_KEYS = ("oauth_token_url", "oauth_client_id", "oauth_client_secret")
+# A client's secret goes there: by TLS, or to this machine itself, and with no user in the address.
+_TOKEN_URL = re.compile(
+    r"(?:https://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)|http://(?:localhost|127\.0\.0\.1|\[::1\]))"
+    r"(?::\d{1,5})?(?:/[!-\"$-~]*)?",
+    re.ASCII,
+)
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,15 +40,20 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = ""
-    username: str = ""  # PLAIN and SCRAM
+    username: str = ""  # PLAIN, SCRAM and DIGEST-MD5
     password: str = ""  # a reference
     ca_file: str = ""  # PEM; the system's own authorities where it is empty
     certificate_file: str = ""  # PEM, for listeners that want to know the client
     key_file: str = ""
     key_password: str = ""  # a reference
     check_hostname: bool = True
-    kerberos_service_name: str = ""  # GSSAPI
+    kerberos_service_name: str = ""  # GSSAPI: of the brokers' principals, mostly kafka
+    kerberos_domain_name: str = ""  # their host, where it is not the name they are reached by
     oauth_token: str = ""  # a reference; read again for each connection
+    oauth_token_url: str = ""  # or: where a token is got for the client that follows
+    oauth_client_id: str = ""
+    oauth_client_secret: str = ""  # a reference
+    oauth_scope: str = ""
 
     @property
     def is_tls(self) -> bool:
@@ -69,21 +86,54 @@ def security_faults(security: Security, key: str) -> Iterator[str]:
             f"{key}.mechanism: expected one exactly beside SASL_PLAINTEXT and SASL_SSL, found "
             f"{security.mechanism or 'none'!r} beside {security.protocol}."
         )
-    needed = _needed(security.mechanism)
-    for name in ("username", "password", "oauth_token", "kerberos_service_name"):
+    yield from _side_faults(security, key)
+    yield from _mechanism_faults(security, key)
+    yield from _endpoint_faults(security, key)
+    if security.kerberos_domain_name and security.mechanism != "GSSAPI":
+        yield f"{key}.kerberos_domain_name: expected only beside GSSAPI, found one without."
+
+
+def _side_faults(security: Security, key: str) -> Iterator[str]:
+    """A mechanism of the other side: ZooKeeper's for listeners of Kafka, or theirs for it."""
+    if security.mechanism and (security.mechanism == DIGEST) != (key == ZOOKEEPER):
+        expected = DIGEST if key == ZOOKEEPER else "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, …"
+        side = "ZooKeeper" if key == ZOOKEEPER else "Kafka"
+        yield (
+            f"{key}.mechanism: expected one that {side} is asked by here ({expected}), found "
+            f"{security.mechanism!r}. Change it; docs/acls.md says which mechanism needs what."
+        )
+
+
+def _mechanism_faults(security: Security, key: str) -> Iterator[str]:
+    """Keys that the mechanism needs and has not, or has and does not need."""
+    needed = _needed(security)
+    for name in ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name"):
         if bool(getattr(security, name)) != (name in needed):
             there = "none" if name in needed else "one"
             expected = "one" if name in needed else "none"
-            beside = security.mechanism or security.protocol
+            beside: str = security.mechanism or security.protocol
+            beside += " with oauth_token_url" * (needed == _CLIENT_KEYS)
             yield f"{key}.{name}: expected {expected} beside {beside}, found {there}."
 
 
-def _needed(mechanism: str) -> tuple[str, ...]:
-    if mechanism == "PLAIN" or mechanism.startswith("SCRAM-"):
+def _needed(security: Security) -> tuple[str, ...]:
+    if security.mechanism in ("PLAIN", DIGEST) or security.mechanism.startswith("SCRAM-"):
         return ("username", "password")
-    return {"OAUTHBEARER": ("oauth_token",), "GSSAPI": ("kerberos_service_name",)}.get(
-        mechanism, ()
-    )
+    if security.mechanism == "OAUTHBEARER":
+        asks = any(getattr(security, name) for name in _CLIENT_KEYS)
+        return _CLIENT_KEYS if asks else ("oauth_token",)
+    return ("kerberos_service_name",) if security.mechanism == "GSSAPI" else ()
+
+
+def _endpoint_faults(security: Security, key: str) -> Iterator[str]:
+    """A client's secret must not be sent where others can read it."""
+    if security.oauth_token_url and not _TOKEN_URL.fullmatch(security.oauth_token_url):
+        yield (  # what was found may hold a secret
+            f"{key}.oauth_token_url: expected https://HOST[:PORT]/PATH without a user in it, found "
+            "something else. (http:// is for this machine's own addresses.)"
+        )
+    if security.oauth_scope and not security.oauth_token_url:
+        yield f"{key}.oauth_scope: expected only beside oauth_token_url, found one alone."
 
 
 def anchored(security: Security, folder: str) -> Security:

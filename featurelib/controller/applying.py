@@ -6,17 +6,24 @@ can end is a type of featurelib.core.ending, or an error if nothing was sent.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
 from featurelib.controller.carrying import Mode as Mode
 from featurelib.controller.carrying import Order as Order
 from featurelib.controller.carrying import Run
+from featurelib.controller.commands import Way
 from featurelib.controller.looking import Look, Watcher
 from featurelib.controller.owners import expect_ours
 from featurelib.controller.sending import LOCK_SECONDS
 from featurelib.core.ending import Ending
-from featurelib.errors import BackendError, OutcomeUnknownError, PlanError, RefusedError
+from featurelib.errors import (
+    BackendError,
+    BusyError,
+    OutcomeUnknownError,
+    PlanError,
+    RefusedError,
+)
 from featurelib.journal.journal import Journal
 from featurelib.plans.checks import faults
 from featurelib.plans.planfile import digest
@@ -34,10 +41,13 @@ def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
     expect_ours(plan.cluster, watcher.fleet)
     approval = order.check_approval(datetime.now(UTC))
-    with journal.lock(plan.cluster, order.command, seconds=LOCK_SECONDS) as lock:
+    with ExitStack() as held:
         try:
-            expect_settled(journal, plan.cluster, order.reach)
-        except OutcomeUnknownError:  # its advice is wrong if the address is another cluster's
+            lock = held.enter_context(
+                journal.lock(plan.cluster, order.command, seconds=LOCK_SECONDS)
+            )
+            expect_settled(journal, plan.cluster, order.way)
+        except (BusyError, OutcomeUnknownError):  # not the point if another cluster is at hand
             with suppress(BackendError):
                 _expect_cluster(watcher.look(), order, watcher, journal)
             raise
@@ -62,19 +72,19 @@ def _expect_cluster(look: Look, order: Order, watcher: Watcher, journal: Journal
 def _right_way(order: Order, watcher: Watcher, journal: Journal) -> str:
     """How the plan's cluster is reached, where the inventory or the journal knows it."""
     wanted = order.plan.cluster
-    has_options = order.reach.startswith("--")
+    has_options = order.way.reach.startswith("--")
     if any(entry.id == wanted and entry.is_reachable for entry in watcher.fleet.cluster):
         if has_options:
-            return f"The inventory reaches cluster {wanted}: leave {order.reach} out."
+            return f"The inventory reaches cluster {wanted}: leave {order.way.reach} out."
         return f"Mend the address of cluster {wanted} in the inventory."
     used = [entry.intent.reach for entry in journal.entries(cluster=wanted)]
     for reach in reversed(used):
-        if reach.startswith("--") and reach != order.reach:
+        if reach.startswith("--") and reach != order.way.text:
             return f"Cluster {wanted} was reached before with {reach}"
     return f"Give the address or file of cluster {wanted}: --bootstrap HOST:PORT or --file PATH."
 
 
-def expect_settled(journal: Journal, cluster: str, reach: str) -> None:
+def expect_settled(journal: Journal, cluster: str, way: Way) -> None:
     """An earlier request that may have been applied is looked after first."""
     waiting = journal.entries(cluster=cluster, only_open=True)
     if waiting:
@@ -82,5 +92,5 @@ def expect_settled(journal: Journal, cluster: str, reach: str) -> None:
         raise OutcomeUnknownError(
             f"cluster {cluster}: expected every earlier request to be settled, found "
             f"the outcome of journal entry {numbers} unknown. Nothing was sent. "
-            f"Look first: featurelib resume {reach}".rstrip()
+            f"Look first: {way.resume}"
         )

@@ -10,21 +10,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 
+from featurelib.controller.commands import Way
+from featurelib.controller.deciding import decide_next, refusal
 from featurelib.controller.looking import Look, Watcher
 from featurelib.controller.sending import Sent, Waits, send
-from featurelib.core.decide import NothingToDo, Refuse, Send, decide
-from featurelib.core.dialect import load
+from featurelib.controller.validating import ask, is_agreed, is_honoured, refused
+from featurelib.core.decide import NothingToDo, Refuse, Send
 from featurelib.core.ending import Ending, Rehearsed, Unknown, Validated, conclude
 from featurelib.core.ending import NothingToDo as NothingWasToDo
-from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
+from featurelib.core.outcome import Fate, StepOutcome
 from featurelib.core.planned import Meaning, Step
-from featurelib.core.reply import NO_ERROR
 from featurelib.errors import (
     FeatureLibError,
     OutcomeUnknownError,
     RefusedError,
-    StalePlanError,
-    UnreachableError,
 )
 from featurelib.journal.journal import Entry, Intent, Journal, Lock
 from featurelib.plans.planfile import digest
@@ -41,14 +40,14 @@ class Mode(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A plan and the word for it. `check_approval` gives what the approval is known by, as of a
-    time, or raises ApprovalError; it is asked before each request. `reach` are the options that
-    choose the cluster, for the next command a message names."""
+    time, or raises ApprovalError; it is asked before each request. `way` is how the cluster was
+    chosen, for the next command a message names."""
 
     plan: Meaning
     check_approval: Callable[[datetime], str]
     mode: Mode = Mode.SEND
     command: str = "featurelib apply"
-    reach: str = ""
+    way: Way = field(default_factory=Way)
     waits: Waits = field(default_factory=Waits)
 
 
@@ -113,17 +112,17 @@ class Run:
             raise OutcomeUnknownError(
                 f"interrupted while request {intent.position + 1} of {intent.total} was being "
                 "sent: it may have been applied. "
-                f"Look: featurelib resume {intent.reach}".rstrip()
+                f"Look: {self._order.way.resume}"
             ) from error
         return sent
 
     def _next(self, look: Look, position: int) -> Step | Ending:
         """The step to send, looked at, judged, allowed and validated; or how this run ends."""
         plan, order = self._plan, self._order
-        found = self._watcher.found(look, plan, plan.steps[position:])
-        decision = decide(plan, position, found)
+        asks = order.mode is not Mode.REHEARSE
+        decision, instead = decide_next(self._watcher, look, plan, position, asks=asks)
         if isinstance(decision, Refuse):
-            raise self._stale(decision)
+            raise refusal(plan, decision, self._used, self._before, order.way, instead)
         if isinstance(decision, NothingToDo):
             if self._steps:
                 return self._end("the other levels are there already: somebody else wrote them")
@@ -131,39 +130,18 @@ class Run:
         assert isinstance(decision, Send)
         if order.mode is Mode.REHEARSE:
             return self._of(Rehearsed)
-        refused = self._validate(look, decision.step, position)
-        if refused is not None:
-            self._steps.append(refused)
+        against = self._validate(look, decision.step, position)
+        if against is not None:
+            self._steps.append(against)
             return self._end()
         if order.mode is Mode.VALIDATE:
             return self._of(Validated)
         return decision.step
 
-    def _stale(self, decision: Refuse) -> RefusedError:
-        reasons = "".join(f"\n  {reason.text}" for reason in decision.reasons)
-        evidence = [reason for reason in decision.reasons if reason.what != "judged again"]
-        kind = StalePlanError if evidence else RefusedError
-        told = ""
-        if self._before:
-            numbers = ", ".join(str(entry.number) for entry in self._used)
-            told = (
-                f"\n  With this approval {self._before} of {len(self._plan.steps)} steps were "
-                f"applied before (journal entry {numbers}); what they wrote is expected."
-            )
-        overlay = any(reason.what == "catalogue" for reason in evidence)
-        hint = " Or judge by the same catalogue, with --overlay FILE." if overlay else ""
-        what = "is not as the plan expects it" if evidence else "would refuse the plan now"
-        raise kind(
-            f"cluster {self._plan.cluster} {what}. Nothing was sent.{reasons}{told}\n"
-            f"Make a new plan: featurelib plan {self._order.reach or 'CLUSTER'} …{hint}"
-        )
-
     def _validate(self, look: Look, step: Step, position: int) -> StepOutcome | None:
         """What the controller says against a step, asked without writing; None = nothing, or it
         cannot be asked."""
-        abilities = self._watcher.backend.abilities()
-        honoured = all(load(name).can.validate_only == "honoured" for name in look.sight.dialects)
-        if abilities.mode == "zk" or not abilities.validate_only or not honoured:
+        if not is_honoured(self._watcher.backend, look.sight.dialects):
             text = "This controller would apply a request to validate, so it is not asked to."
             if self._order.mode is Mode.VALIDATE:
                 raise RefusedError(
@@ -174,16 +152,8 @@ class Run:
                 self._watcher.say(text)
             return None
         self._watcher.say(f"asking the controller to validate step {position + 1}")
-        try:
-            heard = Heard(reply=self._watcher.backend.update(step, validate_only=True))
-        except OutcomeUnknownError as error:  # a request to validate writes nothing
-            raise UnreachableError(
-                f"the controller did not answer a request to validate: {error} Nothing was written."
-            ) from error
-        codes = [heard.of(update.feature)[0] for update in step.updates]
-        if all(code == NO_ERROR for code in codes):
-            return None
-        return _refused(step, position, heard)
+        heard = ask(self._watcher.backend, step)
+        return None if is_agreed(step, heard) else refused(step, position, heard)
 
     def _intent(self, step: Step, position: int) -> Intent:
         now = datetime.now(UTC)
@@ -191,7 +161,7 @@ class Run:
         return Intent(
             cluster=plan.cluster,
             where=self._watcher.backend.where,
-            reach=self._order.reach,
+            reach=self._order.way.text,
             plan=self._digest,
             approval=self._order.check_approval(now),
             position=position,
@@ -230,17 +200,3 @@ class Run:
             steps=tuple(self._steps),
             reasons=(f"what became of the last request could not be written down: {why}",),
         )
-
-
-def _refused(step: Step, position: int, heard: Heard) -> StepOutcome:
-    """What a controller refused to validate: nothing of it was written."""
-    updates = []
-    for update in step.updates:
-        code, message = heard.of(update.feature)
-        fate = Fate.NOT_APPLIED if code == NO_ERROR else Fate.REJECTED
-        updates.append(
-            UpdateOutcome(
-                update=update, fate=fate, code=code, message=message, level=update.from_level
-            )
-        )
-    return StepOutcome(position=position, updates=tuple(updates))

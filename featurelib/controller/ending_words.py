@@ -109,11 +109,11 @@ def level_text(feature: str, level: int | None, catalogue: Catalogue) -> str:
     return str(level) if name == str(level) else f"{level} ({name})"
 
 
-def sentence(ending: Ending, catalogue: Catalogue, *, name: str = "", reach: str = "") -> str:
-    """One sentence that says what is true of the cluster now, and what to do next."""
+def sentence(ending: Ending, catalogue: Catalogue, *, name: str = "", resume: str = "") -> str:
+    """One sentence that says what is true of the cluster now, and what to do next: `resume` is the
+    command where something is not known."""
     who = f"cluster {clean(name or ending.cluster)}"
     steps = "1 step" if ending.total == 1 else f"{ending.total} steps"
-    resume = f"featurelib resume {reach}".strip()
     if isinstance(ending, endings.Applied):
         return f"Applied: {who}: {_where(ending.steps, catalogue)}; {_reported(ending.steps)}."
     if isinstance(ending, endings.NothingToDo):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Fleet
+from featurelib.controller.validating import UNPROVEN, as_if_seen
 from featurelib.core.again import judge_again
 from featurelib.core.decide import Found
 from featurelib.core.dialect import STRICT, load
@@ -23,7 +24,7 @@ from featurelib.errors import ProtocolError
 from featurelib.feature import Role, Severity
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.plans.requirements import features_of, require
-from featurelib.sight import Sight, see
+from featurelib.sight import Sight, see, see_row
 
 Node = tuple[Role, int]
 Levels = Mapping[str, int]
@@ -37,6 +38,11 @@ class Look:
 
     sight: Sight
     reports: Mapping[Node, Levels | None]
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether there may be registrations that nobody lists."""
+        return UNPROVEN in self.sight.judged.findings["code"].to_pylist()
 
     def seen(self, features: Iterable[str]) -> Seen:
         """The levels as the witness that is believed says them, of `features` and all others. What
@@ -76,6 +82,17 @@ class Watcher:
                 f"{sight.cluster_id}. Mend the addresses."
             )
         return Look(sight=sight, reports=_reports(lines))
+
+    def as_if_seen(self, look: Look) -> Look:
+        """The same look, judged as if every registration had been seen."""
+        sight = see_row(
+            look.sight.rows,
+            catalogue=self.catalogue,
+            as_of=time.time_ns() // 1000,
+            max_age=self.max_age,
+            fleet=as_if_seen(self.fleet, look.sight.cluster_id),
+        )
+        return replace(look, sight=sight)
 
     def found(self, look: Look, plan: Meaning, rest: Sequence[Step]) -> Found:
         """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""

@@ -61,13 +61,13 @@ class FeatureResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
     """What became of a request: of each feature, and of all. `late` are nodes that do not report
-    the levels yet. `reach` are the options with which a command reaches the cluster."""
+    the levels yet. `resume` is the command that settles what is not known."""
 
     cluster_id: str
     validate_only: bool
     features: Mapping[str, FeatureResult]
     late: tuple[str, ...] = ()
-    reach: str = field(default="", repr=False)
+    resume: str = field(default="featurelib resume", repr=False)
 
     @property
     def is_ok(self) -> bool:
@@ -86,8 +86,7 @@ class UpdateResult:
             return
         said = "; ".join(f"{one.feature}: {_say(one)}" for one in odd)
         if any(one.fate is Fate.UNKNOWN for one in odd):
-            way = f"featurelib resume {self.reach}".rstrip()
-            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {said}. Look: {way}")
+            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {said}. Look: {self.resume}")
         raise RejectedError(f"cluster {self.cluster_id}: {said}.")
 
 

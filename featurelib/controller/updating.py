@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from featurelib.controller.applying import expect_settled
+from featurelib.controller.commands import Way
 from featurelib.controller.looking import Look, Watcher
 from featurelib.controller.owners import expect_ours
 from featurelib.controller.sending import LOCK_SECONDS, Waits, send
 from featurelib.controller.updates import FeatureResult, FeatureUpdate, UpdateResult
-from featurelib.core.outcome import Fate, Heard, StepOutcome
+from featurelib.controller.validating import ask
+from featurelib.core.outcome import Fate, StepOutcome
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import NO_ERROR
-from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError, UnreachableError
+from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError
 from featurelib.journal.journal import Intent, Journal
 from featurelib.plans.checks import HIGHEST_INT32
 
@@ -31,7 +33,7 @@ def update_features(
     *,
     validate_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
-    reach: str = "",
+    way: Way | None = None,
     waits: Waits | None = None,
 ) -> UpdateResult:
     """Send one request with these updates, once, and find out what became of it.
@@ -48,13 +50,13 @@ def update_features(
     step = _step(look, updates, timeout_ms)
     if validate_only:
         return _validate(watcher, cluster, step)
-    times = waits or Waits()
+    times, way = waits or Waits(), way or Way()
     with journal.lock(cluster, "featurelib.update_features", seconds=LOCK_SECONDS) as lock:
-        expect_settled(journal, cluster, reach)
+        expect_settled(journal, cluster, way)
         intent = Intent(
             cluster=cluster,
             where=watcher.backend.where,
-            reach=reach,
+            reach=way.text,
             plan=NO_PLAN,
             approval=NO_PLAN,
             position=0,
@@ -69,14 +71,14 @@ def update_features(
         except KeyboardInterrupt as error:
             raise OutcomeUnknownError(
                 "interrupted while the request was being sent: it may have been applied. "
-                f"Look: featurelib resume {reach}".rstrip()
+                f"Look: {way.resume}"
             ) from error
     if sent.unwritten:
         raise OutcomeUnknownError(
             f"cluster {cluster}: {sent.result.fate.value}, which could not be written down: "
-            f"{sent.unwritten}. Look: featurelib resume {reach}".rstrip()
+            f"{sent.unwritten}. Look: {way.resume}"
         )
-    return _result(cluster, sent.result, reach)
+    return _result(cluster, sent.result, way)
 
 
 def expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
@@ -119,12 +121,7 @@ def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> 
 
 
 def _validate(watcher: Watcher, cluster: str, step: Step) -> UpdateResult:
-    try:
-        heard = Heard(reply=watcher.backend.update(step, validate_only=True))
-    except OutcomeUnknownError as error:  # a request to validate writes nothing
-        raise UnreachableError(
-            f"the controller did not answer a request to validate: {error} Nothing was written."
-        ) from error
+    heard = ask(watcher.backend, step)
     results = {}
     for update in step.updates:
         code, message = heard.of(update.feature)
@@ -139,7 +136,7 @@ def _validate(watcher: Watcher, cluster: str, step: Step) -> UpdateResult:
     return UpdateResult(cluster_id=cluster, validate_only=True, features=results)
 
 
-def _result(cluster: str, outcome: StepOutcome, reach: str) -> UpdateResult:
+def _result(cluster: str, outcome: StepOutcome, way: Way) -> UpdateResult:
     results = {
         one.update.feature: FeatureResult(
             feature=one.update.feature,
@@ -152,5 +149,9 @@ def _result(cluster: str, outcome: StepOutcome, reach: str) -> UpdateResult:
         for one in outcome.updates
     }
     return UpdateResult(
-        cluster_id=cluster, validate_only=False, features=results, late=outcome.late, reach=reach
+        cluster_id=cluster,
+        validate_only=False,
+        features=results,
+        late=outcome.late,
+        resume=way.resume,
     )

@@ -19,6 +19,7 @@ from featurelib.core.agreement import agree
 from featurelib.core.bounds import bounds
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dependencies import report_unmet
+from featurelib.core.deprecation import find_deprecations
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Conditions, Evidence, Expected
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
@@ -26,6 +27,7 @@ from featurelib.core.incompatible import find_incompatible, listed
 from featurelib.core.mutes import set_aside
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.plan import plans
+from featurelib.core.probes import report_probes
 from featurelib.core.rules import RULES
 from featurelib.core.target import Judge
 from featurelib.core.verdicts import readiness, verdicts
@@ -67,14 +69,17 @@ def judge(
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
     own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
     agreed = agree(asking, own, limits.ceiling, said)
-    target = agreed.target
-    blockers = agreed.refusals + _blockers(asking, limits.ceiling, target, said)
+    probed = report_probes(asking, agreed, conditions, said)
+    unknown = missing.report_unproven(evidence, said, unknown, probed.proven)
+    target = probed.target
+    blockers = agreed.refusals + probed.refusals + _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
     unsure = unknown_feature | ~asking.asked.known
     hangs = asking.rests_on(target, unsure) | agreed.unanswered
     unknown_feature |= hangs & (target > asking.asked.current)
     _unstable(asking, said)
     report_unmet(evidence, own, catalogue.tables, said)
+    find_deprecations(evidence, said)
     verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
     counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
     counts += agreed.unanswered

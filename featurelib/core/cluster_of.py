@@ -14,30 +14,13 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node, Range
+from featurelib.core.dialect import STRICT, load
 from featurelib.core.evidence import Evidence
 from featurelib.core.likely import Likely
 from featurelib.core.zookeeper_view import NOBODY, blind_leaders, with_ignored
-from featurelib.feature import KRAFT_VERSION, Role
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
-
-def cluster_of(evidence: Evidence, position: int, catalogue: Catalogue, told: str = "") -> Cluster:
-    """The plain value of the cluster at `position`; `told` is the release the inventory names.
-
-    For many clusters of one batch make `PlainClusters` once.
-    """
-    return _only(evidence, position, catalogue, told).cluster(position)
-
-
-def releases_of(
-    evidence: Evidence, position: int, catalogue: Catalogue, told: str = ""
-) -> tuple[str, ...]:
-    """The releases its controllers may run, the likeliest, `Cluster.release`, first."""
-    return _only(evidence, position, catalogue, told).releases(position)
-
-
-def _only(evidence: Evidence, position: int, catalogue: Catalogue, told: str) -> PlainClusters:
-    names = [told if i == position else "" for i in range(len(evidence.clusters))]
-    return PlainClusters(evidence, names, catalogue)
+_REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
 class _Where(NamedTuple):
@@ -86,7 +69,7 @@ class PlainClusters:
         membership = self._evidence.membership
         cluster = Cluster(
             release=releases[0] if releases else "",
-            nodes=self._nodes(where),
+            nodes=self._nodes(where, finalized.get(METADATA_VERSION, (0, 0))[1]),
             active=self._leader(where),
             finalized=finalized,
             cached={} if off or missing or blind else None,
@@ -117,9 +100,10 @@ class PlainClusters:
             return leader
         return int(self._evidence.subjects.node_id[where.active])
 
-    def _nodes(self, where: _Where) -> tuple[Node, ...]:
+    def _nodes(self, where: _Where, metadata_version: int) -> tuple[Node, ...]:
         """What only the inventory speaks of is left out: nothing shows that it is there, or its
-        owner vouches for a controller that nobody could ask."""
+        owner vouches for a controller that nobody could ask. No word of the owner stands for a
+        voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
         who, known = self._evidence.subjects, self._evidence.membership.controllers_known
         mine = slice(where.subjects.start, where.subjects.stop)
         controller = who.role[mine] == Role.CONTROLLER
@@ -129,7 +113,9 @@ class PlainClusters:
         running = who.answers[mine] | never_failed | (where.zookeeper & who.registered[mine])
         profiles = self._evidence.answering.of_subject[mine]
         vouched = controller & self._evidence.controllers_vouched[where.position]
-        left_out = who.expected_only[mine] | (vouched & ~who.answers[mine] & (profiles < 0))
+        unasked = vouched & ~who.answers[mine] & (profiles < 0)
+        in_the_way = who.voter[mine] & ~registered & (metadata_version >= _REGISTER_FROM)
+        left_out = who.expected_only[mine] | (unasked & ~in_the_way)
         ranges = self._ranges(where.position)
         columns = (
             where.subjects,

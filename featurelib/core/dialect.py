@@ -108,6 +108,7 @@ class Capability:
     controllers_register_from: int = 0
     kraft_version: str = "none"  # plain, record, ignored_record, raft: who keeps its level
     kraft_version_leaks: bool = False  # it moves although the request is refused
+    knows_test_features: bool = False  # names of Kafka's own tests are not unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,17 +2,19 @@
 
 ZooKeeper mode only, and one text at a time: the broker's protocol version and what stands in the
 node decide, its release says how. KIP-584, Controller: ZK node bootstrap with default values, as
-KafkaController.enableFeatureVersioning and disableFeatureVersioning do it.
+KafkaController.enableFeatureVersioning and disableFeatureVersioning do it. Of a fleet:
+featurelib.core.elections.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
+from featurelib.core.batch import Flags, Levels
 from featurelib.core.cluster import Features
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_node import FeaturesNode, Generation, Reading, decode
@@ -97,38 +99,55 @@ def elect(
     `text` is what stands there, None if it does not exist; `protocol_version` its
     inter.broker.protocol.version; `supported` the ranges it advertises.
     """
+    found = foresee(text, protocol_version, dialect)
+    if found.content is None or found.content.status == DISABLED:
+        return found
+    if text is None:
+        return created(found, supported, dialect)
+    names = _unfit(found.content.levels, supported, dialect)
+    return unfit_for(found, text, names) if names else found
+
+
+def foresee(text: str | None, protocol_version: str, dialect: Dialect) -> Election:
+    """The same, whoever is elected: as if the broker could live with every level of the node.
+
+    Where there is no node, the levels that only its broker knows are left out: see `created`.
+    """
     table = dialect.election
     on = not is_before(protocol_version, table.system_from)
     second = bool(table.schema_2_from) and not is_before(protocol_version, table.schema_2_from)
     wanted = Content(schema_version=2 if second else 1, status=ENABLED if on else DISABLED)
     if text is None:
-        return _create(wanted, supported if on else {}, dialect)
+        return Election(
+            change=Change.CREATED, reasons=(Reason.ABSENT,), text=wanted.text, content=wanted
+        )
     node = decode(text, Generation(dialect.name))
     if node.reading is Reading.UNDECODABLE:
-        return _nobody(text, Reason.UNDECODABLE, node)
+        return _nobody(text, Reason.UNDECODABLE, node.fault)
     if node.reading is Reading.WRONG_TYPE:
-        return _nobody(text, Reason.WRONG_TYPE, node)
-    if on and (names := _unfit(node, supported, dialect)):
-        return _nobody(text, Reason.INCOMPATIBLE, node, names)
+        return _nobody(text, Reason.WRONG_TYPE, node.fault)
     return _rewrite(text, node, wanted, dialect)
 
 
-def _nobody(text: str, reason: Reason, node: FeaturesNode, names: tuple[str, ...] = ()) -> Election:
-    return Election(
-        change=Change.NOBODY, reasons=(reason,), text=text, fault=node.fault, unfit=names
-    )
+def created(foreseen: Election, supported: Features, dialect: Dialect) -> Election:
+    """Without a node everything this broker supports is finalized, whatever the others support.
 
-
-def _create(wanted: Content, supported: Features, dialect: Dialect) -> Election:
-    """Without a node everything this broker supports is finalized, whatever the others support."""
+    `foreseen` is what `foresee` says of no node.
+    """
+    assert foreseen.content is not None
     whole = dialect.election.creates_range
     levels = [(name, low if whole else high, high) for name, (low, high) in supported.items()]
-    content = Content(
-        schema_version=wanted.schema_version, status=wanted.status, levels=tuple(sorted(levels))
-    )
-    return Election(
-        change=Change.CREATED, reasons=(Reason.ABSENT,), text=content.text, content=content
-    )
+    content = replace(foreseen.content, levels=tuple(sorted(levels)))
+    return replace(foreseen, text=content.text, content=content)
+
+
+def unfit_for(foreseen: Election, text: str, names: tuple[str, ...]) -> Election:
+    """What becomes of it where a broker cannot live with the features `names` of the node."""
+    return _nobody(text, Reason.INCOMPATIBLE, foreseen.fault, names)
+
+
+def _nobody(text: str, reason: Reason, fault: str | None, names: tuple[str, ...] = ()) -> Election:
+    return Election(change=Change.NOBODY, reasons=(reason,), text=text, fault=fault, unfit=names)
 
 
 def _rewrite(text: str, node: FeaturesNode, wanted: Content, dialect: Dialect) -> Election:
@@ -158,18 +177,36 @@ def _rewrite(text: str, node: FeaturesNode, wanted: Content, dialect: Dialect) -
     )
 
 
-def _unfit(node: FeaturesNode, supported: Features, dialect: Dialect) -> tuple[str, ...]:
+def _unfit(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
     """What the broker does not accept of an enabled node: it ends before it can be elected."""
-    names = [name for name, _, _ in node.levels]
-    ends = np.array([supported.get(name, (0, 0)) for name in names], np.int32).reshape(-1, 2)
-    level = np.array([level for _, _, level in node.levels], dtype=np.int32)
-    lowest = np.array([low for _, low, _ in node.levels], dtype=np.int32)
-    rows = NodeRows(
-        lowest=lowest if dialect.protection.brokers is Guard.RANGE else level,
-        level=level,
-        min_version=ends[:, 0],
-        max_version=ends[:, 1],
-        silent=np.array([name not in supported for name in names], dtype=bool),
-    )
-    mask = RULES["range_unsupported_by_node"].ask(rows)
+    wanted = demands(levels, dialect)
+    names = [name for name, _, _ in wanted]
+    level = np.array([ends for _, *ends in wanted], np.int32).reshape(-1, 2)
+    own = np.array([supported.get(name, (0, 0)) for name in names], np.int32).reshape(-1, 2)
+    silent = np.array([name not in supported for name in names], dtype=bool)
+    mask = cannot_live_with(level[:, 0], level[:, 1], own[:, 0], own[:, 1], silent)
     return tuple(name for name, hit in zip(names, mask, strict=True) if hit)
+
+
+def demands(levels: Entries, dialect: Dialect) -> Entries:
+    """Feature, lowest and highest level that a broker has to support: 2.7 to 3.2 look at the
+    finalized minimum as well."""
+    whole = dialect.protection.brokers is Guard.RANGE
+    return tuple((name, low if whole else level, level) for name, low, level in levels)
+
+
+def cannot_live_with(
+    lowest: Levels, level: Levels, min_version: Levels, max_version: Levels, silent: Flags
+) -> Flags:
+    """[N] which demands a broker of that range does not meet; `silent`: it lists no such feature.
+
+    Source: BrokerFeatures.hasIncompatibleFeatures.
+    """
+    rows = NodeRows(
+        lowest=lowest,
+        level=level,
+        min_version=min_version,
+        max_version=max_version,
+        silent=silent,
+    )
+    return RULES["range_unsupported_by_node"].ask(rows)

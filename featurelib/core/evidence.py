@@ -13,6 +13,7 @@ import pyarrow as pa
 from featurelib.core.columns import Bool, Flat, Int, integers
 from featurelib.core.features_node import Generation
 from featurelib.core.levels import Levels, read_levels
+from featurelib.core.malformed import set_aside
 from featurelib.core.members import Membership
 from featurelib.core.mutes import Mute
 from featurelib.core.nodes import Subjects, read_nodes
@@ -75,6 +76,7 @@ class Evidence:
     observers: Flat
     listeners: Flat
     controllers_vouched: Bool  # the owner stands for those nobody can ask
+    malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
     def errors(self, listener: int) -> str:
         """Why a listener did not answer, in the collector's words."""
@@ -97,9 +99,14 @@ class Evidence:
 
 def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) -> Evidence:
     """Evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
+    batch, malformed = set_aside(batch)
     names: list[str] = batch.column("cluster").to_pylist()
     inventory = conditions.inventory
-    known = {i: inventory[name] for i, name in enumerate(names) if name in inventory}
+    known = {
+        i: inventory[name]
+        for i, name in enumerate(names)
+        if name in inventory and i not in malformed
+    }
     profiles = Profiles(batch.column("profiles"))
     vouched = _those(names, [i for i, entry in known.items() if entry.vouched])
     controllers = _those(names, [i for i, entry in known.items() if entry.controllers_vouched])
@@ -143,6 +150,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         observers=Flat(batch.column("observers")),
         listeners=Flat(batch.column("listeners")),
         controllers_vouched=controllers,
+        malformed=malformed,
     )
 
 

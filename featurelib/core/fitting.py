@@ -121,22 +121,3 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
 
 def _named(names: Sequence[str], hit: Flags) -> tuple[str, ...]:
     return tuple(name for name, bad in zip(names, hit.tolist(), strict=True) if bad)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a change of levels does to the releases that may join or be rolled to (N3)."""
-
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
-
-
-def change_of_fits(
-    before: Mapping[str, int], after: Mapping[str, int], catalogue: Catalogue
-) -> Change:
-    """The releases whose production software fits only after, or only before."""
-    pairs = list(zip(fits(before, catalogue), fits(after, catalogue), strict=True))
-    return Change(
-        gained=tuple(then.release for now, then in pairs if then.joins and not now.joins),
-        lost=tuple(now.release for now, then in pairs if now.joins and not then.joins),
-    )

@@ -45,6 +45,16 @@ class Footing:
             needed_by_others=np.zeros(len(level), dtype=np.int32),
         )
 
+    def at(self, rows: Ints) -> Footing:
+        """Of the clusters at these positions."""
+        return Footing(
+            release=self.release[rows],
+            level=self.level[rows],
+            min_version=self.min_version[rows],
+            max_version=self.max_version[rows],
+            needed_by_others=self.needed_by_others[rows],
+        )
+
 
 def footing_of(clusters: Sequence[Cluster], catalogue: Catalogue) -> Footing:
     """Where these clusters stand: every node counts, fenced, stopped and silent ones too. A node or
@@ -158,12 +168,6 @@ def point_of_no_return(tables: Tables, where: Footing, target: Levels, can: Capa
             np.arange(len(row)), np.minimum(where.level[row], tables.width - 1)
         ]
     return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
-
-
-def floor_of_other(software: ReleaseCatalogue, feature: str, level: int) -> int:
-    """The lowest level a feature other than metadata.version goes back to from `level`: 0, but
-    nothing takes an irreversible level back (kraft.version, KAFKA-16538)."""
-    return max((n for n in _never_back(software, feature) if n <= level), default=0)
 
 
 def no_return_of_other(software: ReleaseCatalogue, feature: str, level: int, target: int) -> int:

@@ -6,14 +6,19 @@ about it). Each reason is a finding; nothing is unknown without one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from featurelib.core.columns import Bool, Int, distinct, find, integers
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
+from featurelib.core.malformed import CODE as MALFORMED
 from featurelib.core.missing_of_features import report_features
+from featurelib.core.oddity import Oddity, read
+from featurelib.core.refusals import REFUSED
+from featurelib.core.rights import report_rights
+from featurelib.core.validations import PROBED
 from featurelib.feature import Role, Witness
 
 
@@ -37,9 +42,13 @@ class _Count:
 
 
 def report(evidence: Evidence, said: Findings) -> Unknown:
-    """Add every finding about missing evidence to `said`, and say whom it keeps from a verdict."""
+    """Add every finding about missing evidence to `said`, and say whom it keeps from a verdict.
+
+    What is not known of registrations is said by `report_unproven`, once probes were heard.
+    """
     count = _Count(len(evidence.clusters))
-    _clusters(evidence, said, count)
+    hidden = report_rights(evidence, said, count.add)
+    _clusters(evidence, said, count, hidden)
     _nodes(evidence, said, count)
     _levels(evidence, said, count)
     _oddities(evidence, said)
@@ -53,20 +62,30 @@ def report(evidence: Evidence, said: Findings) -> Unknown:
     )
 
 
-def _clusters(evidence: Evidence, said: Findings, count: _Count) -> None:
+def report_unproven(evidence: Evidence, said: Findings, unknown: Unknown, proven: Bool) -> Unknown:
+    """`unknown`, and the clusters whose registrations may be more than were seen; `proven` says by
+    cluster whether its controller showed that none of them blocks."""
+    unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
+    said.add("registrations_unproven", np.flatnonzero(unproven))
+    return replace(
+        unknown, clusters=unknown.clusters | unproven, per_cluster=unknown.per_cluster + unproven
+    )
+
+
+def _clusters(evidence: Evidence, said: Findings, count: _Count, hidden: Bool) -> None:
+    """`hidden`: a missing right is the reason why nothing shows a quorum, and is said already."""
     landed, member = evidence.landed, evidence.membership
-    said.add("cluster_not_landed", count.add(np.flatnonzero(~landed)))
-    no_mode = landed & ~member.kraft & ~member.zookeeper
+    malformed = np.array(list(evidence.malformed), dtype=np.int64)
+    said.add(MALFORMED, count.add(malformed), detail=list(evidence.malformed.values()))
+    silent = np.setdiff1d(np.flatnonzero(~landed), malformed)
+    said.add("cluster_not_landed", count.add(silent))
+    no_mode = landed & ~member.kraft & ~member.zookeeper & ~hidden
     said.add("mode_unknown", count.add(np.flatnonzero(no_mode)))
     nobody = np.bincount(evidence.subjects.cluster, minlength=len(landed)) == 0
     said.add("no_node_to_ask", count.add(np.flatnonzero(landed & nobody)))
     no_voters, vouched = member.kraft & ~member.quorum_known, evidence.controllers_vouched
-    said.add("voters_unknown", count.add(np.flatnonzero(no_voters & ~vouched)))
+    said.add("voters_unknown", count.add(np.flatnonzero(no_voters & ~vouched & ~hidden)))
     said.add("voters_vouched", np.flatnonzero(no_voters & vouched & landed))
-    said.add(
-        "registrations_unproven",
-        count.add(np.flatnonzero(landed & ~member.registrations_proven)),
-    )
 
 
 def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
@@ -162,10 +181,12 @@ def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
 
 
 def _oddities(evidence: Evidence, said: Findings) -> None:
-    by_code: dict[str, list[tuple[int, str]]] = {}
+    by_code: dict[str, list[tuple[int, Oddity]]] = {}
     for cluster, entries in enumerate(evidence.oddities):
-        for code, detail in (entry.split(":", 1) for entry in entries or ()):
-            by_code.setdefault(code, []).append((cluster, detail))
+        for entry in map(read, entries or ()):
+            by_code.setdefault(entry.code, []).append((cluster, entry))
+    for code in (REFUSED, PROBED):  # featurelib.core.rights and probes say these
+        by_code.pop(code, None)
     for code, found in sorted(by_code.items()):
         where = np.array([cluster for cluster, _ in found], dtype=np.int64)
         said.add(
@@ -173,7 +194,7 @@ def _oddities(evidence: Evidence, said: Findings) -> None:
             where,
             at=evidence.levels.at[where],
             line=evidence.levels.line[where],
-            detail=[detail for _, detail in found],
+            detail=[entry.detail for _, entry in found],
         )
 
 

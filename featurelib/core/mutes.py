@@ -40,6 +40,57 @@ class Mute:
         return (self.until.toordinal() - _EPOCH + 1) * _DAY
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """One finding that a mute sets aside: what it is about, why, and the last day."""
+
+    code: str
+    role: str | None
+    node_id: int | None
+    feature: str | None
+    muted: str
+    muted_until: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """The mutes as they hold for one cluster (its id), judged as of a time in microseconds."""
+
+    mutes: tuple[Mute, ...] = ()
+    cluster: str = ""
+    as_of: int = 0
+
+    def over(
+        self,
+        code: str,
+        *,
+        role: str | None = None,
+        node_id: int | None = None,
+        feature: str | None = None,
+    ) -> SetAside | None:
+        """What sets a finding aside, as `set_aside` does in the tables; None if nothing does."""
+        hit = [
+            mute
+            for mute in self.mutes
+            if mute.ends > self.as_of
+            and mute.code == code
+            and mute.cluster in ("", self.cluster)
+            and mute.feature in ("", feature or None)
+            and mute.node in (None, node_id)
+        ]
+        if not hit:
+            return None
+        last = sorted(hit, key=lambda mute: mute.ends)[-1]
+        return SetAside(
+            code=code,
+            role=role,
+            node_id=node_id,
+            feature=feature or None,
+            muted=last.reason,
+            muted_until=last.until,
+        )
+
+
 def covered(mute: Mute, findings: pa.Table) -> pa.Array:
     """Which rows of featurelib.schema.FINDING the mute is about, whether or not it has run out."""
     hit = pc.equal(findings["code"], mute.code)

@@ -19,7 +19,7 @@ from featurelib.core.dialect import load
 from featurelib.core.evidence import Evidence
 from featurelib.core.joiners import Joiners
 from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
-from featurelib.schema import STEP, UPGRADE_PLAN
+from featurelib.schema import RETURN, STEP, UPGRADE_PLAN
 
 # A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
 TIMEOUT_MS = 60_000
@@ -38,7 +38,8 @@ def plans(
 ) -> pa.Table:
     """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
 
-    `dialects` are those a cluster's controllers may speak, where something may go up.
+    `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
+    and what is read from them (`returns_after`), are not made here: both stay null.
     """
     asked, clusters = evidence.questions, len(evidence.clusters)
     worst = np.where(unknown, _VERDICTS.index(Verdict.UNKNOWN), _VERDICTS.index(Verdict.UP_TO_DATE))
@@ -82,6 +83,7 @@ def plans(
             pa.nulls(clusters, pa.string()),
             joiners.rows(asked.current),
             joiners.rows(after, only=count > 0),
+            pa.nulls(clusters, pa.list_(RETURN)),
         ],
         schema=UPGRADE_PLAN,
     )

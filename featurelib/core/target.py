@@ -7,7 +7,6 @@ rules' answer alone.
 
 from __future__ import annotations
 
-from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -148,19 +147,20 @@ class Judge:
 
     def _rests_on_metadata_version(self, level: Int, others: Bool) -> Bool:
         """On KRaft no record holds a level before 3.3-IV0, and metadata.version decides whether
-        controllers are asked at all."""
+        controllers are asked at all. Enough is what every generation is content with."""
         asked, names, membership = self.asked, self.asked.names, self.evidence.membership
         hit = np.zeros(len(level), dtype=bool)
         if METADATA_VERSION not in names:
             return hit
         mine = asked.feature == names.index(METADATA_VERSION)
-        known = np.full(len(self.evidence.clusters), _metadata_needed())
+        needed = max(load(name).can.metadata_needed for name in GENERATIONS)
+        known = np.full(len(self.evidence.clusters), needed)
         unsure = np.flatnonzero(mine & others)
         known[asked.cluster[unsure]] = np.where(asked.known, asked.current, 0)[unsure]
         rows = SimpleNamespace(
             level=level,
             metadata_proposed=known[asked.cluster],
-            metadata_needed=np.int32(_metadata_needed()),
+            metadata_needed=np.int32(needed),
         )
         on_kraft = membership.kraft | ~membership.zookeeper
         return RULES["metadata_version_unmet"].ask(rows) & on_kraft[asked.cluster] & ~mine
@@ -186,12 +186,6 @@ class Judge:
             mine = (asked.feature == asked.names.index(METADATA_VERSION)) & (asked.current > 0)
             level[asked.cluster[mine]] = asked.current[mine]
         return level
-
-
-@cache
-def _metadata_needed() -> int:
-    """The metadata.version that every generation of controllers is content with."""
-    return max(load(name).can.metadata_needed for name in GENERATIONS)
 
 
 def search(judge: Judge, ceiling: Int) -> Int:

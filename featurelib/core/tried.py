@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from featurelib.catalogue import Tables
 from featurelib.core.answer import Judged, decide, judge
 from featurelib.core.batch import Batch
-from featurelib.core.cluster import Case, Cluster, Range
+from featurelib.core.cluster import Case, Cluster, Node, Range
 from featurelib.core.dialect import STRICT, Dialect, RuleRow, load
 from featurelib.core.reply import Speaker
 from featurelib.core.single import build
-from featurelib.feature import KRAFT_VERSION
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 NOTHING_CHANGES, OTHERS_CHANGE = "nothing_changes", "others_change"
 FAILS_AFTER_WRITING = "fails_after_writing"
@@ -73,9 +73,27 @@ def try_requests(
                 finalized[name] = (least or level, level)
         record = int(outcome.kraft_record[i])
         after = replace(case[0], finalized=finalized, cached=None, kraft_record=record)
+        after = replace(after, nodes=_registering(case[0], after, own))
         astray = [] if refusals else list(_astray(case, after, own, failed=failed[i]))
         tried.append(Tried(refusals=(*refusals, *astray), after=after))
     return tried
+
+
+def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:
+    """The nodes once metadata.version has moved: from a level on controllers that run register by
+    themselves (KIP-919, ControllerRegistrationManager)."""
+    first = own.can.controllers_register_from
+    began = [first > 0 and _level(one, METADATA_VERSION) >= first for one in (before, after)]
+    if began != [False, True]:
+        return after.nodes
+    return tuple(
+        replace(n, registered=True) if n.role is Role.CONTROLLER and n.running else n
+        for n in after.nodes
+    )
+
+
+def _level(cluster: Cluster, feature: str) -> int:
+    return cluster.finalized.get(feature, (0, 0))[1]
 
 
 def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:

@@ -10,7 +10,7 @@ from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
 from featurelib.core.batch import NOT_HERE, Batch, Flags, Ints, Levels
 from featurelib.core.dialect import Asks, Capability
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 
 
 class UpdateColumns:
@@ -85,7 +85,7 @@ class UpdateColumns:
     def known_feature(self) -> Flags:
         known: Flags = (self._catalogued >= 0) & (self._release >= 0)
         newest = self._tables.newest_unstable[self._release, self._catalogued]
-        return known & (newest >= 0) | self._of_vendor
+        return known & (newest >= 0) | self._of_vendor | self._of_tests
 
     @cached_property
     def _of_vendor(self) -> Flags:
@@ -93,6 +93,13 @@ class UpdateColumns:
         if not self._batch.vendors:
             return np.zeros(len(self.level), dtype=bool)
         return (self._catalogued < 0) & self.local_lists
+
+    @cached_property
+    def _of_tests(self) -> Flags:
+        """Features of Kafka's own tests, where the controller's catalogue has them (KIP-1022)."""
+        names = self._batch.names if self._can.knows_test_features else ()
+        theirs = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
+        return np.isin(self.feature, theirs)
 
     @cached_property
     def known_level(self) -> Flags:

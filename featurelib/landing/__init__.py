@@ -10,6 +10,7 @@ from featurelib.landing.describe_cluster import ClusterDescription
 from featurelib.landing.describe_quorum import QuorumDescription
 from featurelib.landing.document import MAX_BYTES, MAX_DEPTH
 from featurelib.landing.line import KINDS, Content, Landing, Rejected, read
+from featurelib.landing.probe import Probe, ProbeAnswer
 from featurelib.landing.tool_lines import LogLine, ToolLine
 from featurelib.landing.znode import Registration, Znode, broker_id, registration
 
@@ -22,6 +23,8 @@ __all__ = [
     "Content",
     "Landing",
     "LogLine",
+    "Probe",
+    "ProbeAnswer",
     "QuorumDescription",
     "Registration",
     "Rejected",

@@ -12,7 +12,14 @@ import msgspec
 from featurelib.feature import Role
 from featurelib.landing.envelope import Line
 from featurelib.landing.fault import FaultError, show
-from featurelib.landing.wire import DescribeVersion, FilledText, Listener, NodeId, Text
+from featurelib.landing.wire import (
+    DescribeVersion,
+    FilledText,
+    Int16,
+    Listener,
+    NodeId,
+    Text,
+)
 
 _ROLES = {role.text: role for role in Role}
 # What is not used of an answer, in the form that Kafka gives it.
@@ -26,6 +33,8 @@ class DescribeLine(Line, frozen=True, gc=False, kw_only=True):
     listener: Listener
     version: DescribeVersion | None = None
     error: FilledText | None = None
+    error_code: Int16 | None = None  # beside `error`: what the answer said
+    principal: Text | None = None  # who asked, as an authorizer names it
     why: Text | None = None
 
     @property

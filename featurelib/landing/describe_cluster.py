@@ -34,6 +34,8 @@ class ClusterDescription(msgspec.Struct, frozen=True, gc=False):
     controller_id: int
     brokers: tuple[tuple[int, bool | None], ...]
     answered: bool
+    error_code: int = 0
+    principal: str = ""  # who asked; "" = not known
 
 
 class _Broker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -90,6 +92,8 @@ class DescribeClusterLine(
             answer.controller_id,
             tuple(brokers),
             self.answer is not None and answer.error_code == 0,
+            answer.error_code or self.error_code or 0,
+            self.principal or "",
         )
 
 

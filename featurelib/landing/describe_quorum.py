@@ -35,6 +35,8 @@ class QuorumDescription(msgspec.Struct, frozen=True, gc=False):
     voters: tuple[int, ...]
     observers: tuple[int, ...]
     answered: bool
+    error_code: int = 0
+    principal: str = ""  # who asked; "" = not known
 
 
 class _Replica(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +110,11 @@ class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=Fa
         """What was observed; FaultError for an answer that is none."""
         self.require_one(self.answer is not None)
         quorum = _quorum(self.answer) if self.answer else None
-        said = quorum or _UNANSWERED
+        code = self.error_code or 0
+        if self.answer is not None:
+            code = self.answer.error_code or (quorum.error_code if quorum else 0)
+        answered = quorum is not None and code == 0
+        said = quorum if quorum is not None and answered else _UNANSWERED
         return QuorumDescription(
             self.asked_node,
             self.role,
@@ -118,7 +124,9 @@ class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=Fa
             said.high_watermark,
             _ids(said.current_voters),
             _ids(said.observers),
-            quorum is not None,
+            answered,
+            code,
+            self.principal or "",
         )
 
 
@@ -131,13 +139,13 @@ class WholeDescribeQuorumLine(
 
 
 def _quorum(answer: _Answer) -> _Partition | None:
-    """The metadata partition of an answer; None if the answer is an error."""
+    """The metadata partition of an answer; None if the whole answer is an error."""
     if answer.error_code:
         return None
     for topic in answer.topics:
         for partition in topic.partitions:
             if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
-                return None if partition.error_code else partition
+                return partition
     raise FaultError(f"answer.topics: expected partition 0 of {METADATA_TOPIC}, found none")
 
 

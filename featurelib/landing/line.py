@@ -24,6 +24,7 @@ from featurelib.landing.describe_quorum import (
 from featurelib.landing.document import is_retold, is_strict, require_size, require_strict
 from featurelib.landing.envelope import microseconds, require_cluster
 from featurelib.landing.fault import FaultError, show
+from featurelib.landing.probe import Probe, ProbeLine
 from featurelib.landing.salvage import salvaged
 from featurelib.landing.shape import misfit
 from featurelib.landing.tool_lines import (
@@ -34,7 +35,9 @@ from featurelib.landing.tool_lines import (
 )
 from featurelib.landing.znode import Znode, ZnodeLine
 
-Content = ApiVersionsAnswer | Znode | ClusterDescription | QuorumDescription | LogLine | ToolLine
+Content = (
+    ApiVersionsAnswer | Znode | ClusterDescription | QuorumDescription | LogLine | ToolLine | Probe
+)
 _Line = (
     ApiVersionsLine
     | ZnodeLine
@@ -42,6 +45,7 @@ _Line = (
     | DescribeQuorumLine
     | MetadataLogLine
     | FeaturesDescribeLine
+    | ProbeLine
 )
 _Whole = (
     ApiVersionsLine
@@ -50,6 +54,7 @@ _Whole = (
     | WholeDescribeQuorumLine
     | MetadataLogLine
     | FeaturesDescribeLine
+    | ProbeLine
 )
 
 

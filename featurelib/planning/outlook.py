@@ -10,14 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from featurelib.catalogue import Catalogue
-from featurelib.core.cluster import Cluster, Node
-from featurelib.core.dialect import STRICT, load
 from featurelib.core.fitting import fits
-from featurelib.core.floors import downgrade_floor, footing_of
 from featurelib.core.moves import irreversible, losses
 from featurelib.core.planned import Meaning, Update
-from featurelib.core.returning import loss_of
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.core.returning import levels_after, loss_of, lowest_metadata
+from featurelib.feature import METADATA_VERSION
 
 NONE = -1  # no such level
 Levels = Mapping[str, int]
@@ -63,15 +60,15 @@ def look_ahead(meaning: Meaning, catalogue: Catalogue) -> tuple[StepOutlook, ...
     """Each step of a plan as it would be once those before it are applied (N3, KIP-778)."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
-        after = levels | {update.feature: update.to_level for update in step.updates}
-        after = {name: level for name, level in after.items() if level}
+        after = levels_after(levels, [step])
+        [floor] = lowest_metadata([(meaning, after)], catalogue)
         before_joins, joins = _joins(meaning, levels, catalogue), _joins(meaning, after, catalogue)
         steps.append(
             StepOutlook(
                 changes=tuple(_change(update, meaning, catalogue) for update in step.updates),
                 timeout_ms=step.timeout_ms,
                 levels=after,
-                floor=_floor(meaning, after, catalogue),
+                floor=floor,
                 joins=joins,
                 joins_no_more=tuple(name for name in before_joins if name not in joins),
                 joins_newly=tuple(name for name in joins if name not in before_joins),
@@ -104,26 +101,6 @@ def _change(update: Update, meaning: Meaning, catalogue: Catalogue) -> Change:
         irreversible=high > low and high in irreversible(catalogue, name),
         no_return=NONE if no_return is None else no_return,
     )
-
-
-def _floor(meaning: Meaning, levels: Levels, catalogue: Catalogue) -> int:
-    """The highest of what the plan's dialects say; NONE without a metadata.version."""
-    if METADATA_VERSION not in levels:
-        return NONE
-    nodes = [
-        Node(node_id=node_id, role=role, supported=dict(group.ranges))
-        for group in meaning.requirements.nodes
-        for role, ids in ((Role.BROKER, group.brokers), (Role.CONTROLLER, group.controllers))
-        for node_id in ids
-    ]
-    finalized = {name: (level, level) for name, level in levels.items()}
-    there = Cluster(release="", nodes=tuple(nodes), finalized=finalized)
-    where = footing_of([there], catalogue)
-    floors = [
-        int(downgrade_floor(catalogue.tables, where, load(name).can)[0])
-        for name in meaning.own_dialects or (STRICT,)
-    ]
-    return max(floors)
 
 
 def _joins(meaning: Meaning, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:

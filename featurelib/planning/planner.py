@@ -6,33 +6,38 @@ planned over missing evidence, upwards or downwards. An upgrade-all plan is the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-
-import pyarrow.compute as pc
 
 from featurelib.catalogue import Catalogue
 from featurelib.core import planned
 from featurelib.core.again import dialect_of, judge_again, who_may_lead
-from featurelib.core.dialect import STRICT
+from featurelib.core.cluster import Request
+from featurelib.core.cluster import Update as Wanted
+from featurelib.core.dialect import STRICT, load
 from featurelib.core.intents import Command, Intent, goal_of
 from featurelib.core.moves import Goal, Move
 from featurelib.core.plan import TIMEOUT_MS
 from featurelib.core.planned import Meaning
 from featurelib.core.steps import Task, plan, plans
-from featurelib.core.tried import Refusal
+from featurelib.core.tried import Refusal, refusals_by
 from featurelib.feature import UpgradeType, Verdict
+from featurelib.planning.cautions import warnings_of, warnings_of_steps
+from featurelib.planning.known import known_cluster
 from featurelib.planning.reasons import Reason, Reasons
 from featurelib.plans.requirements import features_of, require
 from featurelib.report.words import metadata_first
 from featurelib.sight import Sight
+
+_REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """What came of it. Without a meaning and without refusals there is nothing to do.
 
-    With a meaning the refusals are what upgrade-all had to leave out.
+    With a meaning the refusals are what upgrade-all had to leave out. `probed`: the moves that the
+    controller agreed to, asked to validate only, where the plan rests on its word.
     """
 
     intent: Intent
@@ -40,6 +45,7 @@ class Planned:
     meaning: Meaning | None = None
     refusals: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
+    probed: str = ""
 
 
 def make_plan(
@@ -54,18 +60,51 @@ def make_plan(
     left_out: tuple[Reason, ...] = ()
     if intent.command is Command.UPGRADE_ALL:
         goal, left_out = _ready(sight, goal, reasons)
-    warnings = (*goal.warnings, *_warnings(sight, intent, goal, catalogue))
+    warnings = (*goal.warnings, *warnings_of(sight, intent, goal, catalogue))
     made = Planned(intent=intent, goal=goal, refusals=left_out, warnings=warnings)
     if goal.faults:
         return replace(made, refusals=reasons.of_faults(goal.faults))
+    probed = tuple(reasons.of_probe(goal.levels))
+    unsure = reasons.levels_unknown()
+    stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
+    if missing := tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ()):
+        known = _against(sight, goal, unsure, catalogue)
+        return replace(made, refusals=(*known, *probed, *missing))
+    if probed:
+        return replace(made, refusals=probed)
     if not goal.moves:
         return made
-    if missing := tuple(reasons.of_missing_evidence([move.feature for move in goal.moves])):
-        return replace(made, refusals=missing)
     steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
     if refused:
-        return replace(made, refusals=tuple(reasons.of_refusals(refused)))
-    return replace(made, meaning=_meaning(sight, intent, steps, catalogue))
+        # Without a release no controller was asked; who refuses by the policy is told all the same.
+        known = () if sight.releases else _against(sight, goal, unsure, catalogue)
+        return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
+    warnings = (*warnings, *warnings_of_steps(sight, mode_of(sight), steps, catalogue))
+    return replace(made, meaning=_meaning(sight, intent, steps, catalogue), warnings=warnings)
+
+
+def _against(
+    sight: Sight, goal: Goal, unsure: Collection[str], catalogue: Catalogue
+) -> tuple[Reason, ...]:
+    """Who refuses these levels, whatever is missing: a known node that says no decides.
+
+    `unsure` are features at a level nobody can vouch for: what rests on that level says nothing.
+    """
+    if not goal.moves:
+        return ()
+    sure = replace(sight, cluster=known_cluster(sight, goal.levels))
+    if sight.releases:
+        _, said = _route(sure, goal, catalogue, stepwise=False, timeout_ms=TIMEOUT_MS)
+    else:  # nobody knows what the controllers would say; the policy does not wait for them
+        moves = tuple(Wanted(feature=m.feature, level=m.level, kind=m.kind) for m in goal.moves)
+        case = sure.cluster, Request(updates=moves)
+        said = tuple(refusals_by([case], load(STRICT), catalogue.tables)[0])
+    said = tuple(
+        refusal
+        for refusal in said
+        if refusal.feature not in unsure and not (unsure and refusal.code in _REST_ON_LEVELS)
+    )
+    return tuple(Reasons(sure, catalogue).of_refusals(said))
 
 
 def mode_of(sight: Sight) -> str:
@@ -166,30 +205,3 @@ def _meaning(
         steps=tuple(steps),
         requirements=require(evidence, 0, features_of(steps), catalogue),
     )
-
-
-def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
-    for move in goal.moves:
-        there = catalogue.level_name(move.feature, move.level)
-        if move.irreversible:
-            yield f"{move.feature} {there} is irreversible: nothing takes it back."
-        for loss in move.losses:
-            yield (
-                f"{move.feature} {there} may lose what {loss.name} brought: "
-                f"{loss.purpose.removesuffix('.')}."
-            )
-    several = [release for release in sight.releases if catalogue.release_named(release)]
-    if intent.command in (Command.UPGRADE, Command.DOWNGRADE) and len(several) > 1:
-        levels = [
-            goal_of(intent, replace(sight.cluster, release=release), catalogue).levels
-            for release in several
-        ]
-        others = [r for r, mapped in zip(several, levels, strict=True) if mapped != levels[0]]
-        if others:
-            yield (
-                f"The controllers may run {', '.join(several)}. Levels are as {several[0]} maps "
-                f"them; {', '.join(others)} would map them otherwise. Name the release in "
-                "conf/fleet.toml."
-            )
-    if pc.any(pc.equal(sight.judged.findings["code"], "incompatible_with_finalized")).as_py():
-        yield "Some node does not fit what is finalized already: `featurelib describe` names it."

@@ -6,7 +6,7 @@ keeps Kafka's words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,18 +17,21 @@ from featurelib.core.cluster import Node
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.core.moves import Fault, level_of
+from featurelib.core.probes import PROBE_REFUSED
 from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal
 from featurelib.core.unlock import refusing
-from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.report.words import Columns, Words
 from featurelib.sight import Sight
 
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
+PROBE = "probe"  # the controller itself, asked to validate only
 _OF_NODES = "unsupported_by_node"
+_BEYOND = "level_newer_than_catalogue"
 # What no level could be asked for at all; others tell of levels that were not asked for.
 _DAMAGED = frozenset({"features_node_damaged"})
-_NOT_MISSING = frozenset({"level_newer_than_catalogue", "epoch_went_back"})
+_NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
 _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
 
 
@@ -36,7 +39,8 @@ _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
 class Reason:
     """One reason against a feature's level; an empty feature is the whole cluster.
 
-    `judge` is goal (what was asked), evidence, strict (the policy) or the name of a dialect.
+    `judge` is goal (what was asked), evidence, strict (the policy), probe (the controller itself)
+    or the name of a dialect.
     """
 
     judge: str
@@ -78,7 +82,7 @@ class Reasons:
         """What is not known and could change the answer: of the cluster, of these features, and of
         the levels of those they depend on or that depend on them (KIP-1022, both ends)."""
         near = self._neighbours(features)
-        unsure = self._level_unknown()
+        unsure = self.levels_unknown()
         said = set[str]()
         for row in self._rows():
             code, feature = row["code"], row["feature"]
@@ -93,6 +97,25 @@ class Reasons:
             if "" not in said:
                 text = f"Nobody who can be trusted says at which level {feature} is finalized."
                 yield Reason(judge=EVIDENCE, code="level_unknown", feature=feature, message=text)
+
+    def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:
+        """What keeps these levels from a verdict: missing evidence, and levels of what they depend
+        on, going up, that the catalogue does not know."""
+        yield from self.of_missing_evidence(sorted(moves))
+        cluster = self._sight.cluster
+        up = {(name, level) for name, level in moves.items() if level > level_of(cluster, name)}
+        needed = {d.other for d in self._catalogue.dependencies if (d.feature, d.level) in up}
+        rows = self._sight.judged.readiness.to_pylist()
+        unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
+        for other in sorted((needed & unsure) - moves.keys()):
+            found = self.of_findings(other, unknown=False)
+            yield from (reason for reason in found if reason.code == _BEYOND)
+
+    def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
+        """What the controller itself refused, asked to validate just these levels only."""
+        for row in self._rows():
+            if row["code"] == PROBE_REFUSED and levels.get(row["feature"]) == row["level"]:
+                yield replace(self._of_finding(row), judge=PROBE)
 
     def of_refusals(self, refusals: Sequence[Refusal]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends; a controller's in Kafka's words."""
@@ -199,7 +222,8 @@ class Reasons:
             self._findings = self._sight.judged.findings.to_pylist()
         return self._findings
 
-    def _level_unknown(self) -> set[str]:
+    def levels_unknown(self) -> set[str]:
+        """The features of which nobody who can be trusted says at which level they are."""
         readiness = self._sight.judged.readiness
         unsure = readiness.filter(pc.is_null(readiness["finalized_level"]))
         return set(unsure["feature"].to_pylist())

@@ -6,12 +6,16 @@ that is for people.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.audit import Judged
+from featurelib.core.batch import NOT_HERE
 from featurelib.core.planned import Meaning
+from featurelib.core.returning import Return, returns_of
 from featurelib.feature import METADATA_VERSION
 from featurelib.plans.planfile import ForPeople, write
 from featurelib.plans.requirements import features_of, require, steps_of
@@ -20,10 +24,11 @@ UPGRADE_ALL = "upgrade-all"
 
 
 def with_texts(judged: Judged, *, dialect: str, catalogue: Catalogue) -> pa.Table:
-    """The plans of a judged batch with the `plan` column filled where there are steps."""
+    """The plans of a judged batch with `plan` and `returns_after` filled where there are steps."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     texts: list[str | None] = [None] * plans.num_rows
+    meanings: list[Meaning] = []
     lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lengths)
     shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows))
@@ -38,9 +43,24 @@ def with_texts(judged: Judged, *, dialect: str, catalogue: Catalogue) -> pa.Tabl
             steps=steps,
             requirements=require(evidence, i, features_of(steps), catalogue),
         )
+        meanings.append(meaning)
         texts[i] = write(meaning, ForPeople(level_names=level_names(meaning, catalogue)))
-    at = plans.schema.get_field_index("plan")
-    return plans.set_column(at, plans.schema.field(at), pa.array(texts, pa.string()))
+    plans = _with(plans, "plan", texts)
+    returns: list[list[dict[str, object]] | None] = [None] * plans.num_rows
+    for i, found in zip(rows.tolist(), returns_of(meanings, catalogue), strict=True):
+        returns[i] = [_row(one) for one in found]
+    return _with(plans, "returns_after", returns)
+
+
+def _with(plans: pa.Table, name: str, values: Sequence[object]) -> pa.Table:
+    at = plans.schema.get_field_index(name)
+    field = plans.schema.field(at)
+    return plans.set_column(at, field, pa.array(values, field.type))
+
+
+def _row(found: Return) -> dict[str, object]:
+    floor, point = (None if n == NOT_HERE else n for n in (found.floor, found.no_return))
+    return {"feature": found.feature, "downgrade_floor": floor, "point_of_no_return": point}
 
 
 def level_names(meaning: Meaning, catalogue: Catalogue) -> dict[str, dict[str, str]]:

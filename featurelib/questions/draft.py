@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelib.core.election import Content
+from featurelib.core.election import ENABLED, Content
 from featurelib.core.features_node import Generation, Reading, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
@@ -129,6 +129,52 @@ class Draft:
         if self._said["features_node"] is not None:
             self._said["features_node"] = self._written(levels)
 
+    def elect(self, text: str, version: int, content: Content) -> None:
+        """A new controller left the features node so, and every broker has seen it.
+
+        Below protocol version 2.7 no broker registers features, from there on each one does.
+        """
+        self._said |= {"features_node": text, "features_node_version": version}
+        self._said |= {"features_node_at": self._at, "features_node_line": 0}
+        on = content.status == ENABLED
+        rows = [{"feature": n, "min_level": low, "level": top} for n, low, top in content.levels]
+        seen = {"levels": NOTHING, "epoch": NOTHING, "levels_at": 0, "levels_line": 0}
+        if on:
+            seen |= {"levels": self._map(rows), "epoch": version, "levels_at": self._at}
+        for one in self._said["listeners"]:
+            one.update(seen)
+        for one in self._said["registrations"]:
+            software = self._software(one)
+            one.update(profile=software if on else NOTHING, at=self._at)
+
+    def depose(self) -> None:
+        """Nobody is the controller."""
+        self._said["controller"] = NOTHING
+
+    def forget_levels(self) -> None:
+        """Nobody knows any more what is finalized."""
+        self._said |= {"features_node": None, "features_node_at": 0, "witnesses": []}
+
+    def _software(self, registered: dict[str, Any]) -> int:
+        """The profile of a broker's software, by its registration or else by its answer."""
+        node_id, profile = registered["node_id"], int(registered["profile"])
+        mine = [one for one in self._of("listeners", node_id) if one["role"] == registered["role"]]
+        if profile < 0:
+            said = [(o["full_at"], o["full"]) for o in mine]
+            said += [(o["partial_at"], o["partial"]) for o in mine]
+            return int(max(said)[1]) if said else NOTHING
+        if not any(max(one["full"], one["partial"]) >= 0 for one in mine):
+            if not mine:
+                mine = [self._listener(node_id, registered["role"])]
+                self._said["listeners"] += mine
+            mine[0].update(full=profile, full_at=registered["at"], full_line=registered["line"])
+        return profile
+
+    def _map(self, rows: list[dict[str, Any]]) -> int:
+        if rows not in self._said["level_maps"]:
+            self._said["level_maps"].append(rows)
+        return int(self._said["level_maps"].index(rows))
+
     def _written(self, levels: Mapping[str, int]) -> str:
         readings = [decode(self._said["features_node"], generation) for generation in Generation]
         good = next((one for one in readings if one.reading is Reading.ACCEPTED), None)
@@ -170,6 +216,8 @@ class Draft:
                     one["fenced"] = fenced
 
     def _listener(self, node_id: int, role: Role) -> dict[str, Any]:
-        times = ("full_line", "levels_at", "levels_line")
-        said = {"node_id": node_id, "role": int(role), "levels": NOTHING, "epoch": -1}
-        return said | dict.fromkeys(times, 0)
+        nothing = dict.fromkeys(("full", "partial", "levels", "epoch"), NOTHING)
+        times = ("full_at", "partial_at", "levels_at", "failed_at")
+        lines = ("full_line", "partial_line", "levels_line", "failed_line")
+        said = {"node_id": node_id, "role": int(role), "error": None}
+        return said | nothing | dict.fromkeys((*times, *lines), 0)

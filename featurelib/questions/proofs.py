@@ -17,8 +17,8 @@ from featurelib.core.findings import wordings
 from featurelib.core.planned import Step, Update
 from featurelib.core.tried import Refusal, try_requests
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.planning.known import Half, Levels, only_narrow
 from featurelib.planning.reasons import Reason, Reasons
-from featurelib.questions.known import Half, Levels, only_narrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

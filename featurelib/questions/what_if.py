@@ -18,6 +18,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
+from featurelib.questions.election import Foreseen, elect, expect_protocol_version, told_release
 from featurelib.questions.entering import Refused, refusals_of, release_of, software_of_release
 from featurelib.questions.terms import Terms
 from featurelib.sight import Sight
@@ -29,13 +30,16 @@ KEY = ("code", "role", "node_id", "feature")  # of a finding, within a cluster
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What would be otherwise. `nodes` and `added`: node id → release; `release`: of every node
-    that runs, but those named; `finalized`: feature → level, 0 = not finalized."""
+    that runs, but those named; `finalized`: feature → level, 0 = not finalized.
+    `protocol_version`: the inter.broker.protocol.version of every broker at the next election,
+    which comes after all else; None = no election."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
     added: Mapping[int, str] = field(default_factory=dict)
     release: str | None = None
     finalized: Mapping[str, int] = field(default_factory=dict)
+    protocol_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,8 @@ class Turn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
-    and `gone` are findings; `refused` is who may not join; `idle` who does not run and is left."""
+    and `gone` are findings; `refused` is who may not join; `idle` who does not run and is left;
+    `election` what the next controller would make of the features node, where that was asked."""
 
     before: Sight
     after: Sight
@@ -61,16 +66,23 @@ class WhatIf:
     refused: tuple[Refused, ...]
     joined: tuple[int, ...]  # nodes that may, and did
     idle: tuple[int, ...]
+    election: Foreseen | None = None
 
 
 def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     """The verdicts before and after `changes`, judged by `terms`, which judged `sight`.
 
-    Raises ConfigError for a node that is not there, or is there already, and for a release that
-    nobody knows.
+    Raises ConfigError for a node that is not there, or is there already, for a release that nobody
+    knows, and for a protocol version that does not exist there.
     """
     _expect_nodes(sight, changes)
-    after, refused, joined, idle = _look_again(sight, changes, terms)
+    version = changes.protocol_version
+    if version is not None:
+        expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
+    after, then, refused, joined, idle = _look_again(sight, changes, terms)
+    election = None
+    if version is not None:
+        election, after = elect(after, version, then)
     was, now = _readiness(sight), _readiness(after)
     turns = [
         Turn(feature=name, before=was.get(name), after=now.get(name))
@@ -88,12 +100,22 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
         refused=refused,
         joined=joined,
         idle=idle,
+        election=election,
     )
+
+
+def _releases(changes: Changes, terms: Terms, sight: Sight) -> dict[str, str]:
+    """The releases that somebody names, by who does."""
+    named = {f"node {node}": release for node, release in changes.nodes.items()}
+    named |= {f"broker {node}": release for node, release in changes.added.items()}
+    if changes.release is not None:
+        return named | {"--release": changes.release}
+    return named | {"the inventory": told_release(sight, terms)}
 
 
 def _look_again(
     sight: Sight, changes: Changes, terms: Terms
-) -> tuple[Sight, tuple[Refused, ...], tuple[int, ...], tuple[int, ...]]:
+) -> tuple[Sight, Terms, tuple[Refused, ...], tuple[int, ...], tuple[int, ...]]:
     mode, cluster = mode_of(sight), sight.cluster
     draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)  # after all that is known
     for node_id in changes.removed:
@@ -118,10 +140,10 @@ def _look_again(
             draft.run(node.node_id, node.role, node.supported)
     led = {n.node_id for n in wanted if n.role is Role.CONTROLLER or mode == "zk"}
     told = _told(terms.fleet, sight.cluster_id, changes, bool(led))
-    after = replace(terms, fleet=told).see(draft.row())
+    then = replace(terms, fleet=told)
     stays = {node_id for _, node_id in out}
     joined = tuple(sorted({node.node_id for node in wanted} - stays))
-    return after, refused, joined, idle
+    return then.see(draft.row()), then, refused, joined, idle
 
 
 def _wanted(

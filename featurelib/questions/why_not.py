@@ -21,15 +21,14 @@ from featurelib.core.planned import Update
 from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal, refusals_by
 from featurelib.core.unlock import Unlock, unlock
-from featurelib.feature import METADATA_VERSION, Role, Severity, UpgradeType, Verdict
+from featurelib.feature import METADATA_VERSION, Role, Severity, UpgradeType
+from featurelib.planning.known import Half, known_cluster, lowest_supported
 from featurelib.planning.planner import mode_of
 from featurelib.planning.reasons import EVIDENCE, Reason, Reasons
 from featurelib.questions.entering import ZOOKEEPER
-from featurelib.questions.known import Half, known_cluster
+from featurelib.questions.probed import agreement, probe_proofs
 from featurelib.questions.proofs import Proof, own_proofs, policy_proofs, proof_of
 from featurelib.sight import Sight
-
-_BEYOND = "level_newer_than_catalogue"
 
 
 class Answer(StrEnum):
@@ -61,6 +60,7 @@ class WhyNot:
     unlock: Unlock | None  # None: nothing is in the way, or it is about going down
     also_refused_over: tuple[Half, ...] = ()  # nodes that only its controllers refuse over
     words: str = ""
+    agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
 
 
 def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
@@ -95,6 +95,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
     said = list(_said(sure, moves, feature, up, catalogue))
     unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
     proofs = tuple(seen.dated(p) for p in said if not (p.judge == STRICT and p.rule in unsure))
+    agreed = agreement(sight, moves) if up else None
     unknown = [p for p in said if p.judge == STRICT and p.rule in unsure]
     unknown += [proof_of(reason, _source(reason)) for reason in _missing(sight, moves, catalogue)]
     answer = Answer.BLOCKED if proofs else Answer.UNKNOWN if unknown else Answer.NOTHING
@@ -107,6 +108,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         unlock=way if proofs else None,
         also_refused_over=_only_own(way, proofs) if way is not None else (),
         words=_intent(moves, up).text,
+        agreed=agreed,
     )
 
 
@@ -126,7 +128,8 @@ def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> dict
             if needed.feature in moves and needed.other == METADATA_VERSION
         ]
         if least:
-            moves[METADATA_VERSION] = max(*least, moves.get(METADATA_VERSION, 0))
+            enough = max(*least, moves.get(METADATA_VERSION, 0))
+            moves[METADATA_VERSION] = lowest_supported(sight, enough, catalogue)
     return moves
 
 
@@ -161,15 +164,15 @@ def _said(
         for name, level in moves.items()
     ]
     yield from own_proofs(cluster, sight.releases, mode_of(sight), updates, catalogue)
+    if up:
+        yield from probe_proofs(sight, reasons, moves)
     goal = goal_of(_intent(moves, up), cluster, catalogue)
     yield from (proof_of(reason, "") for reason in reasons.of_faults(goal.faults))
 
 
 def _missing(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> Sequence[Reason]:
     reasons = Reasons(sight, catalogue)
-    found = list(reasons.of_missing_evidence(sorted(moves)))
-    for other in sorted(_unsure_below(sight, moves, catalogue)):
-        found += [one for one in reasons.of_findings(other, unknown=False) if one.code == _BEYOND]
+    found = list(reasons.of_unknown(moves))
     if not sight.releases and not found:
         text = "Nothing tells which release the controllers run, so nobody knows what they say."
         found.append(
@@ -181,14 +184,6 @@ def _missing(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> Seque
             )
         )
     return found
-
-
-def _unsure_below(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> set[str]:
-    """What these levels depend on, as far as the audit calls it UNKNOWN."""
-    needed = {d.other for d in catalogue.dependencies if moves.get(d.feature) == d.level}
-    rows = sight.judged.readiness.to_pylist()
-    unknown = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
-    return (needed & unknown) - moves.keys()
 
 
 def _source(reason: Reason) -> str:
@@ -234,6 +229,8 @@ class _Seen:
         self._cluster = int(levels.at[0]), int(levels.line[0])
 
     def dated(self, proof: Proof) -> Proof:
+        if proof.seen_at:
+            return proof
         at, line = self._cluster
         if proof.node_id is not None:
             at, line = self._nodes.get((proof.role or "", proof.node_id), (0, 0))

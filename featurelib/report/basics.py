@@ -69,3 +69,17 @@ class Joining:
     now: tuple[str, ...]
     afterwards: tuple[str, ...] | None
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """How far back a feature goes once the plan is carried out, as `featurelib show` has it.
+
+    `downgrade_floor`: the lowest level that can be had then without losing metadata, null where
+    nobody can tell. `point_of_no_return`: the first level of the plan's way from which today's
+    cannot be had again, null where there is none.
+    """
+
+    feature: str
+    downgrade_floor: Level | None
+    point_of_no_return: Level | None

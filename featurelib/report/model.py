@@ -18,6 +18,7 @@ from featurelib.report.basics import Joining as Joining
 from featurelib.report.basics import Level as Level
 from featurelib.report.basics import Mute as Mute
 from featurelib.report.basics import Range as Range
+from featurelib.report.basics import Return as Return
 from featurelib.report.basics import Step as Step
 
 Time = Annotated[datetime, Meta(tz=True)]
@@ -134,10 +135,10 @@ class Readiness:
 
     `target`: the level to finalize next, null unless READY. `available`: what every node supports
     beyond the ceiling. `blockers` and `unknowns` count findings. `downgrade_floor`: the lowest
-    level that can be had from today's, before the plan, without losing metadata; from the target it
-    may be higher. `point_of_no_return`: the first level on the way to the target from which today's
-    cannot be had again. Both null unless READY, or
-    where nobody can tell; the second also where there is none. `ready_since`: the time of the first
+    level that can be had from today's, before the plan, without losing metadata; a cluster's
+    `returns` say it for afterwards. `point_of_no_return`: the first level on the way to the target
+    from which today's cannot be had again. Both null unless READY, or where nobody can tell; the
+    second also where there is none. `ready_since`: the time of the first
     run that found it READY, null where it is not and was not before it became UNKNOWN.
     """
 
@@ -206,7 +207,8 @@ class Cluster:
     `labels`, each as `key=value`.
     `summary`: what to know in one line. `commands`: one for each request of the plan, in order;
     none where no tool of these releases names single features, or a name is not safe to type.
-    `joining`: who may join, null where that is not known.
+    `joining`: who may join, null where that is not known. `returns`: how far back it goes once the
+    plan is carried out, of what moves and of metadata.version.
     """
 
     key: str
@@ -227,6 +229,7 @@ class Cluster:
     steps: tuple[Step, ...]
     commands: tuple[str, ...]
     joining: Joining | None
+    returns: tuple[Return, ...]
     plan_file: str | None
 
 

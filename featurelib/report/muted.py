@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -107,9 +108,26 @@ def _where(mute: Mute) -> str:
     return f" {', '.join(said)}" if said else ""
 
 
-def say_muted(findings: Iterable[Finding]) -> tuple[str, ...]:
+class SetAside(Protocol):
+    """A finding as far as its mute is about it."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def role(self) -> str | None: ...
+    @property
+    def node_id(self) -> int | None: ...
+    @property
+    def feature(self) -> str | None: ...
+    @property
+    def muted(self) -> str | None: ...
+    @property
+    def muted_until(self) -> date | None: ...
+
+
+def say_muted(findings: Iterable[SetAside]) -> tuple[str, ...]:
     """The muted findings of one cluster, a line for each code and reason."""
-    groups: dict[tuple[str, str, date | None], list[Finding]] = {}
+    groups: dict[tuple[str, str, date | None], list[SetAside]] = {}
     for found in findings:
         if found.muted is not None:
             key = (found.code, found.muted, found.muted_until)
@@ -120,7 +138,7 @@ def say_muted(findings: Iterable[Finding]) -> tuple[str, ...]:
     )
 
 
-def _who(findings: Collection[Finding]) -> str:
+def _who(findings: Collection[SetAside]) -> str:
     """` (broker 2; metadata.version)`."""
     nodes = {found.node_id for found in findings if found.node_id is not None}
     roles = {found.role for found in findings}

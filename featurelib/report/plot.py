@@ -13,7 +13,7 @@ from featurelib.core.planned import Group
 from featurelib.feature import Verdict
 from featurelib.report import phrases
 from featurelib.report.causes import BY_NODE
-from featurelib.report.model import Cluster, Level, Readiness
+from featurelib.report.model import Cluster, Level, Readiness, Return
 from featurelib.report.portrait import Node, Portrait
 
 WIDTH, LEFT, RIGHT = 840, 190, 550  # of the drawing, and of the track within it
@@ -68,7 +68,7 @@ def draw(cluster: Cluster, portrait: Portrait) -> tuple[Plot, ...]:
 
 
 def _draw(ready: Readiness, cluster: Cluster, portrait: Portrait) -> Plot:
-    levels = _levels_of(ready)
+    levels = _levels_of(ready, cluster.returns)
     shown = _by_range(portrait.groups, ready.feature)
     listed = [ends for _, ends in shown if ends != (0, 0)]
     place = _Scale([end for ends in listed for end in ends], [level.number for *_, level in levels])
@@ -123,7 +123,7 @@ def _joined(groups: Sequence[Group]) -> Group:
     return Group(brokers=tuple(brokers), controllers=tuple(controllers), ranges={})
 
 
-def _levels_of(ready: Readiness) -> list[tuple[str, str, Level]]:
+def _levels_of(ready: Readiness, returns: Iterable[Return]) -> list[tuple[str, str, Level]]:
     """Kind, words and level of each mark. What falls together with another is one mark with it; a
     ceiling that is the target, or finalized, is not said."""
     named = [("finalized", ready.finalized), ("target", ready.target), ("ceiling", ready.ceiling)]
@@ -131,9 +131,11 @@ def _levels_of(ready: Readiness) -> list[tuple[str, str, Level]]:
     if ready.target is not None and ready.target == ready.ceiling:
         found = [entry for entry in found if entry[0] != "ceiling"]
     found = [entry for entry in found if entry[2] != ready.finalized or entry[0] == "finalized"]
+    then = next((back for back in returns if back.feature == ready.feature), None)
     for kind, words, level in (
         ("floor", "lowest today", ready.downgrade_floor),
-        ("end", "point of no return", ready.point_of_no_return),
+        ("floor", "lowest after the plan", None if then is None else then.downgrade_floor),
+        ("end", "point of no return", None if then is None else then.point_of_no_return),
     ):
         same = next((i for i, entry in enumerate(found) if entry[2] == level), None)
         if level is not None and same is None:

@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from featurelib.feature import Severity, Verdict
 from featurelib.report.clean import clean, clean_place
-from featurelib.report.model import Finding, Incompatible, Joining, Level, Readiness, Step
+from featurelib.report.model import (
+    Finding,
+    Incompatible,
+    Joining,
+    Level,
+    Readiness,
+    Return,
+    Step,
+)
 from featurelib.report.words import Columns, Words
 
 Value = TypeVar("Value")
@@ -108,6 +116,15 @@ class Reader:
             then = "the same" if after == now else self._words.releases(after)
             text += f", afterwards {then}"
         return Joining(now=tuple(now), afterwards=afterwards, text=text)
+
+    def going_back(self, row: Any) -> Return:
+        """One of the `returns_after` of a row of featurelib.schema.UPGRADE_PLAN."""
+        feature = row["feature"]
+        return Return(
+            feature=clean(feature),
+            downgrade_floor=self._words.level(feature, row["downgrade_floor"]),
+            point_of_no_return=self._words.level(feature, row["point_of_no_return"]),
+        )
 
     def step(self, row: Any) -> Step:
         """One of the steps of a row of featurelib.schema.UPGRADE_PLAN."""

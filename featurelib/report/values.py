@@ -35,6 +35,7 @@ from featurelib.report.model import (
     QuarantinedLine,
     Readiness,
     Report,
+    Return,
     Run,
     Step,
 )
@@ -100,6 +101,7 @@ def summarize(
             incompatible=incompatible.get(row["cluster"], []),
             steps=tuple(reader.step(step) for step in row["steps"] or ()),
             joining=reader.joining(row),
+            returns=tuple(reader.going_back(found) for found in row["returns_after"] or ()),
         )
         for row in judged.plans.select(UPGRADE_PLAN.names).to_pylist()
     ]
@@ -147,6 +149,7 @@ def _cluster(
     incompatible: list[Incompatible],
     steps: tuple[Step, ...],
     joining: Joining | None,
+    returns: tuple[Return, ...],
 ) -> Cluster:
     verdict = Verdict(row["verdict"])
     findings.sort(key=_finding_order)
@@ -171,6 +174,7 @@ def _cluster(
         steps=steps,
         commands=() if entry.managed_by else commands_of(steps, row["dialects"] or ()),
         joining=joining,
+        returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
         plan_file=_shown(plan_file, LONGEST_PATH),
     )
 

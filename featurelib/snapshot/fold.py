@@ -17,12 +17,14 @@ from featurelib.landing import (
     ClusterDescription,
     Landing,
     LogLine,
+    Probe,
     QuorumDescription,
     ToolLine,
     Znode,
     features_describe,
     znode,
 )
+from featurelib.snapshot import lists
 from featurelib.snapshot import state as kept
 from featurelib.snapshot.replay import Change, DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, Map, State
@@ -67,9 +69,11 @@ class Fold:
         elif isinstance(content, Znode):
             self._add_znode(content, at, line_id)
         elif isinstance(content, ClusterDescription):
-            self._add_members(content, at, line_id)
+            lists.add_members(self.state, content, at, line_id)
         elif isinstance(content, QuorumDescription):
-            self._add_quorum(content, at, line_id)
+            lists.add_quorum(self.state, content, at, line_id)
+        elif isinstance(content, Probe):
+            lists.add_probe(self.state, content, at, line_id)
         elif isinstance(content, ToolLine):
             self._add_tool(content, at)
 
@@ -185,34 +189,6 @@ class Fold:
             node.at, node.line, node.data = at, line, said.data
         low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
         node.recreated = low < high
-
-    def _add_members(self, said: ClusterDescription, at: int, line: int) -> None:
-        if not said.answered or said.version is None:
-            return
-        role = Role.CONTROLLER if said.endpoint_type == 2 else Role.BROKER
-        fenced_shown = role == Role.BROKER and said.version >= 2 and said.include_fenced
-        members = tuple(
-            sorted((node, -1 if fenced is None else int(fenced)) for node, fenced in said.brokers)
-        )
-        new = kept.Members(int(role), fenced_shown, at, line, members)
-        lists = self.state.members
-        for i, old in enumerate(lists):
-            if (old.role, old.fenced_shown) == (new.role, new.fenced_shown):
-                if (new.at, new.line) > (old.at, old.line):
-                    lists[i] = new
-                return
-        lists.append(new)
-        lists.sort(key=lambda listed: (listed.role, listed.fenced_shown))
-
-    def _add_quorum(self, said: QuorumDescription, at: int, line: int) -> None:
-        old = self.state.quorum
-        before = (old.leader_epoch, old.at, old.line)
-        if not said.answered or (said.leader_epoch, at, line) <= before:
-            return
-        voters, observers = tuple(sorted(said.voters)), tuple(sorted(said.observers))
-        self.state.quorum = kept.Quorum(
-            said.leader_epoch, at, line, voters, observers, said.leader_id
-        )
 
     def _add_tool(self, said: ToolLine, at: int) -> None:
         entry = features_describe.parse_line(said.line)

@@ -20,6 +20,7 @@ from featurelib.schema import (
     SNAPSHOT,
     WITNESS,
 )
+from featurelib.snapshot.lists import probed, refusals
 from featurelib.snapshot.packed import pack
 from featurelib.snapshot.replay import level_map
 from featurelib.snapshot.state import NOTHING, Map, State, freeze
@@ -210,7 +211,7 @@ def _oddities(state: State) -> list[str]:
     said += [f"metadata_log_ambiguous:{at}" for at in state.ambiguous_dumps]
     gone = sorted(_gone(state))
     said += [f"registration_gone:{node_id}" for node_id in gone]
-    return said
+    return said + refusals(state) + probed(state)
 
 
 def _offsets(lengths: Sequence[int]) -> pa.Array:

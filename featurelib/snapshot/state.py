@@ -150,6 +150,27 @@ class Log(msgspec.Struct, array_like=True):
     kraft_at_start: int = 0  # what the checkpoint at offset 0 of a dynamic quorum says
 
 
+class Right(msgspec.Struct, array_like=True, gc=False):
+    """A request that needs a right, made of one half of the nodes: when it was answered last, and
+    the newest refusal, by (time, line)."""
+
+    request: str  # a kind of landing line
+    role: int  # of the listeners that were asked
+    answered_at: int = 0
+    refused_at: int = 0
+    line: int = 0
+    node_id: int = -1
+    principal: str = ""
+
+
+class Probe(msgspec.Struct, array_like=True, gc=False):
+    """What the controller answered last to a request to validate, by (time, line)."""
+
+    at: int
+    line: int
+    answers: tuple[tuple[str, int, int, int, str], ...]  # feature, from, to, code, message
+
+
 class State(msgspec.Struct, array_like=True):
     """One cluster."""
 
@@ -166,6 +187,8 @@ class State(msgspec.Struct, array_like=True):
     observed_at: int = 0
     ambiguous_dumps: list[int] = []
     controller: tuple[int, int, int] = (0, 0, -1)  # the controller znode: (time, line, broker)
+    rights: list[Right] = []  # by (request, role)
+    probe: Probe | None = None
 
 
 _DECODER = msgspec.msgpack.Decoder(State)

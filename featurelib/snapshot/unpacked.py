@@ -1,4 +1,4 @@
-"""Reads what featurelib.snapshot.packed wrote: a whole batch at once, without looking at a value.
+"""Reads what featurelib.snapshot.packed wrote: a whole batch at once.
 
 A binary column's bytes lie without a gap, so each part of a batch is one array of records.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from featurelib.core.columns import Int
+from featurelib.core.malformed import CODE as MALFORMED
 from featurelib.schema import (
     FINALIZED,
     LISTENER,
@@ -24,20 +24,22 @@ from featurelib.schema import (
     SNAPSHOT,
     WITNESS,
 )
+from featurelib.snapshot.checked import TEXTS, byte_lengths, checked, opened
 from featurelib.snapshot.packed import LAYOUT
 
 Records = npt.NDArray[np.void]
 
 UNPACKED = pa.schema([field for field in SNAPSHOT if field.name not in ("packed", "state")])
-_TEXTS = msgspec.msgpack.Decoder(list[str | None])
 
 
 def unpack(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of SNAPSHOT without `packed` and `state`, from rows that need no list but `packed`.
 
-    A row whose `packed` is null has empty lists.
+    A row whose `packed` is null has empty lists. One whose `packed` is broken has them too, and an
+    oddity that says so, from which the core knows that nothing is known.
     """
-    read = _Reader(rows.column("packed"))
+    packed, broken = checked(rows.column("packed"))
+    read = _Reader(packed)
     lists = {
         "profiles": read.maps("profile_sizes", "ranges", RANGE),
         "level_maps": read.maps("level_map_sizes", "levels", FINALIZED),
@@ -48,6 +50,11 @@ def unpack(rows: pa.RecordBatch) -> pa.RecordBatch:
         "voters": read.numbers("voters"),
         "observers": read.numbers("observers"),
     }
+    if broken:
+        said = rows.column("oddities").to_pylist()
+        for row, text in broken.items():
+            said[row] = [f"{MALFORMED}:{text}"]
+        lists["oddities"] = pa.array(said, UNPACKED.field("oddities").type)
     columns = [lists[n] if n in lists else rows.column(n) for n in UNPACKED.names]
     return pa.RecordBatch.from_arrays(columns, schema=UNPACKED)
 
@@ -61,9 +68,8 @@ class _Reader:
         self.records: dict[str, Records] = {}
         self.counts: dict[str, Int] = {}
         for name, of in LAYOUT.items():
-            data, offsets = _open(parts[name])
-            self.records[name] = np.frombuffer(data, of)
-            self.counts[name] = np.diff(offsets) // of.itemsize
+            self.records[name] = np.frombuffer(opened(parts[name]), of)
+            self.counts[name] = byte_lengths(parts[name]) // of.itemsize
         texts, self.first_name, _ = _texts(parts["names"])
         self.texts = pa.array(texts, pa.string())
 
@@ -125,20 +131,10 @@ class _Reader:
 def _texts(column: pa.Array) -> tuple[list[str | None], Int, Int]:
     """All texts, equal lists once; where each row's begin, and how many it has."""
     coded = column.fill_null(b"").dictionary_encode()
-    lists = [_TEXTS.decode(said) if said else [] for said in coded.dictionary.to_pylist()]
+    lists = [TEXTS.decode(said) if said else [] for said in coded.dictionary.to_pylist()]
     sizes = np.array([len(said) for said in lists], dtype=np.int64)
     at = coded.indices.to_numpy(zero_copy_only=False)
     return [text for said in lists for text in said], (np.cumsum(sizes) - sizes)[at], sizes[at]
-
-
-def _open(column: pa.Array) -> tuple[memoryview, Int]:
-    """The bytes of a binary column without a gap, and where each row's begin, and the last end."""
-    _, offsets, data = column.buffers()
-    if len(column) == 0 or data is None:
-        return memoryview(b""), np.zeros(len(column) + 1, dtype=np.int64)
-    start = column.offset
-    ends = np.frombuffer(offsets, np.int32)[start : start + len(column) + 1].astype(np.int64)
-    return memoryview(data)[int(ends[0]) : int(ends[-1])], ends - ends[0]
 
 
 def _struct(of: pa.StructType, fields: Mapping[str, pa.Array]) -> pa.Array:

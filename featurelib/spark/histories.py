@@ -12,7 +12,7 @@ from featurelib.catalogue import load
 from featurelib.feature import Witness
 from featurelib.landing import Landing, Rejected, read
 from featurelib.snapshot.history import History
-from featurelib.spark.store import arrow_type
+from featurelib.spark.shapes import arrow_type
 from featurelib.tables.silver import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 
 HISTORY_KINDS = ("api_versions", "znode", "features_describe")

@@ -26,7 +26,7 @@ from featurelib.plans import night_plans
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.parquet import Growing, read
-from featurelib.spark.store import arrow_type
+from featurelib.spark.shapes import arrow_type
 from featurelib.tables import gold
 from featurelib.tables.table import Table
 

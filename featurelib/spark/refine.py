@@ -21,7 +21,8 @@ from featurelib.errors import NoEvidenceError
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
 from featurelib.spark.histories import history_of_changes, history_of_lines, read_valid
-from featurelib.spark.store import Store, arrow_type
+from featurelib.spark.shapes import arrow_type
+from featurelib.spark.store import Store
 from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
 from featurelib.tables.table import Table

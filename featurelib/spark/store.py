@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.spark.lock import hold_folder
 from featurelib.spark.log import Log
+from featurelib.spark.shapes import column_texts, fit, spark_schema
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -158,8 +155,13 @@ class Store:
         self.create(table)
         log, note = self._log(table), _note(run)
         named = {"txnAppId": _application(table), "userMetadata": note}
-        writer = fit(table, df).write.format("delta").mode(mode)
-        writer.options(txnVersion=run, **named).save(self.path(table))
+        rows = fit(table, df)
+        if table.sort_by:
+            rows = rows.sortWithinPartitions(*table.sort_by)
+        writer = rows.write.format("delta").mode(mode).options(txnVersion=run, **named)
+        if table.file_rows is not None:
+            writer = writer.option("maxRecordsPerFile", table.file_rows)
+        writer.save(self.path(table))
         version = log.version()
         if log.note(version) != note:
             raise ConfigError(self._say_old_run(table, run, self.newest_run(table)))
@@ -181,8 +183,8 @@ class Store:
         )
 
     def _check_schema(self, table: Table) -> None:
-        expected = _columns(spark_schema(table))
-        found = _columns(self._log(table).columns())
+        expected = column_texts(spark_schema(table))
+        found = column_texts(self._log(table).columns())
         if expected == found:
             return
         differ = sorted(set(expected) ^ set(found)) or ["the order of columns"]
@@ -211,29 +213,6 @@ def resolve_uri(root_uri: str) -> str:
     path = rest if scheme == "file" and colon else root_uri
     # One slash: Delta takes file:///x and file:/x for two places (DELTA_AMBIGUOUS_PATHS).
     return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
-
-
-def spark_schema(table: Table) -> T.StructType:
-    """The table's Arrow schema in Spark's types; required columns are NOT NULL."""
-    fields = from_arrow_schema(table.schema).fields
-    return T.StructType(
-        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
-    )
-
-
-def arrow_type(schema: pa.Schema) -> T.StructType:
-    """What an Arrow function hands out, in Spark's types."""
-    return from_arrow_schema(schema)
-
-
-def fit(table: Table, df: DataFrame) -> DataFrame:
-    """Exactly the table's columns, in its order and types; what does not fit is an error."""
-    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
-
-
-def _columns(schema: T.StructType) -> list[str]:
-    # Not nullability: Delta holds the required columns by itself.
-    return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
 
 
 def _application(table: Table) -> str:

@@ -48,7 +48,7 @@ UPGRADE_PLANS = Table(
     comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
     grain=("run", "cluster"),
     schema=with_run(UPGRADE_PLAN),
-    version=3,  # 2: the dialects asked; 3: who may join
+    version=4,  # 2: the dialects asked; 3: who may join; 4: how far back afterwards
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )

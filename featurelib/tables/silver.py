@@ -7,6 +7,10 @@ import pyarrow as pa
 from featurelib.schema import CHANGE, LEVEL, NODE, SNAPSHOT, TIME
 from featurelib.tables.table import Table, with_run
 
+# Whoever asks for one cluster reads a file or two of a night, and a small one.
+_SKIP_BY = ("run", "cluster")
+_HISTORY_ROWS, _SNAPSHOT_ROWS = 50_000, 500
+
 _WHO = [
     ("run", pa.int64()),
     ("cluster", pa.string()),
@@ -31,6 +35,9 @@ NODE_ADVERTISEMENT = Table(
         ]
     ),
     required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
+    skip_by=_SKIP_BY,
+    sort_by=("cluster",),
+    file_rows=_HISTORY_ROWS,
 )
 
 FINALIZED_FEATURES = Table(
@@ -47,6 +54,9 @@ FINALIZED_FEATURES = Table(
         ]
     ),
     required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
+    skip_by=_SKIP_BY,
+    sort_by=("cluster",),
+    file_rows=_HISTORY_ROWS,
 )
 
 CLUSTER_SNAPSHOT = Table(
@@ -58,6 +68,8 @@ CLUSTER_SNAPSHOT = Table(
     schema=with_run(SNAPSHOT).append(pa.field("changes", pa.list_(CHANGE))),
     required=frozenset({"run", "cluster"}),
     version=2,  # 2: the lists stand in the row packed as well
+    skip_by=_SKIP_BY,
+    file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster
 )
 
 TABLES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)

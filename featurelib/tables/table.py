@@ -14,6 +14,8 @@ class Table:
     `grain` names the columns that tell two rows apart; no two rows agree in all of them.
     `version` grows when the schema changes in a way older releases cannot read. `skip_by` are the
     columns by which readers leave files out; None = Delta's choice, which costs every write more.
+    Rows that Spark appends lie in each file by `sort_by`, and no file has more than `file_rows`:
+    so whoever asks for one cluster reads a small file or two of each run.
     """
 
     layer: str
@@ -24,6 +26,8 @@ class Table:
     required: frozenset[str]  # columns that are never null
     version: int = 1
     skip_by: tuple[str, ...] | None = None
+    sort_by: tuple[str, ...] = ()
+    file_rows: int | None = None
 
     @property
     def path(self) -> str:

@@ -19,7 +19,14 @@ from featurelib.backends.kafka_answers import (
     quorum,
     reply,
 )
-from featurelib.backends.kafka_asking import NOT_OFFERED, WITNESSES, Asked, Share, Target
+from featurelib.backends.kafka_asking import (
+    NOT_OFFERED,
+    WITNESSES,
+    Asked,
+    Share,
+    Silence,
+    Target,
+)
 from featurelib.backends.kafka_backend import candidates
 from featurelib.backends.kafka_lines import lines_of
 from featurelib.backends.kafka_look import voters_not_asked
@@ -28,7 +35,7 @@ from featurelib.backends.znodes import Read, Znodes
 from featurelib.core.reply import Result
 from featurelib.errors import ConfigError, ProtocolError
 from featurelib.feature import Role
-from featurelib.landing import ApiVersionsAnswer, read
+from featurelib.landing import ApiVersionsAnswer, QuorumDescription, read
 from featurelib.landing.line import Landing
 
 BACKENDS = Path(__file__).parents[2] / "featurelib" / "backends"
@@ -172,7 +179,10 @@ def test_a_node_that_cannot_be_asked_is_a_line_with_its_reason() -> None:
 @pytest.mark.parametrize("is_kraft", [True, False])
 def test_a_list_that_is_not_offered_is_recorded_in_kraft_only(is_kraft: bool) -> None:
     why = NOT_OFFERED.format(Api.DESCRIBE_QUORUM.title)
-    silent = ((Api.DESCRIBE_QUORUM, AT, why), (Api.DESCRIBE_CLUSTER, AT, "error 99"))
+    silent = (
+        Silence(Api.DESCRIBE_QUORUM, AT, why),
+        Silence(Api.DESCRIBE_CLUSTER, AT, "error 99", 99),
+    )
     found = [
         msgspec.json.decode(line)
         for line in lines_of(asked(answers=(FEATURES,), silent=silent, is_kraft=is_kraft), "c")
@@ -181,6 +191,20 @@ def test_a_list_that_is_not_offered_is_recorded_in_kraft_only(is_kraft: bool) ->
     texts = {line["kind"]: line.get("why") or line.get("error") for line in found[1:]}
     expected = {"describe_quorum": why} if is_kraft else {}
     assert texts == {**expected, "describe_cluster": "error 99"}
+    assert [line.get("error_code") for line in found[1:]] == [None] * is_kraft + [99]
+
+
+@pytest.mark.parametrize(("principal", "said"), [("User:viewer", "User:viewer"), ("", None)])
+def test_a_right_that_is_missing_is_recorded_with_who_asked(principal: str, said: str) -> None:
+    silent = (Silence(Api.DESCRIBE_QUORUM, AT, "not authorized", 31),)
+    _, raw = lines_of(asked(answers=(FEATURES,), silent=silent, principal=principal), "c")
+    line = msgspec.json.decode(raw)
+    assert (line["error_code"], line.get("principal")) == (31, said)
+    landed = read(raw)
+    assert isinstance(landed, Landing)
+    assert isinstance(landed.content, QuorumDescription)
+    assert (landed.content.error_code, landed.content.principal) == (31, principal)
+    assert not landed.content.answered
 
 
 def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller() -> None:
@@ -296,7 +320,7 @@ def test_without_its_client_a_backend_says_what_to_install(
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
-    assert f"pip install 'featurelib[{extra}]'" in done.stdout
+    assert f"pip install '.[{extra}]'" in done.stdout
 
 
 def test_the_clients_are_imported_without_a_warning() -> None:

@@ -358,6 +358,12 @@ def test_describe_on_cluster_is_enough_to_look_and_not_to_alter(
     # A controller lists controllers only to those who may alter; its voters it shows.
     assert set(failed) == {("describe_cluster", "controller")}
     assert "the operation ALTER on the resource CLUSTER" in failed["describe_cluster", "controller"]
+    judged = seen(backend).judged
+    findings = {row["code"]: row for row in judged.findings.to_pylist()}
+    assert "right_missing" not in findings
+    withheld = findings["right_withheld"]["detail"]
+    assert withheld.startswith("ALTER on CLUSTER; DescribeCluster was refused to User:viewer")
+    assert "UNKNOWN" not in judged.readiness["verdict"].to_pylist()
     for validate_only in (True, False):
         reply = backend.update(step(METADATA_VERSION, 27, 27), validate_only=validate_only)
         assert reply.code == NOT_AUTHORIZED
@@ -373,8 +379,13 @@ def test_without_any_right_the_missing_one_is_recorded_and_said(
     refused = next(line for line in lines if line["kind"] == "describe_quorum")
     assert "the operation DESCRIBE on the resource CLUSTER" in refused["error"]
     assert any("the operation DESCRIBE on the resource CLUSTER" in text for text in told)
-    codes = seen(backend).judged.findings.column("code").to_pylist()
-    assert "mode_unknown" in codes  # nothing else tells KRaft, so no verdict is given
+    assert (refused["error_code"], refused["principal"]) == (NOT_AUTHORIZED, "User:stranger")
+    judged = seen(backend).judged
+    findings = {row["code"]: row for row in judged.findings.to_pylist()}
+    missing = findings["right_missing"]["detail"]
+    assert missing.startswith("DESCRIBE on CLUSTER; DescribeQuorum was refused to User:stranger")
+    assert "mode_unknown" not in findings  # the right is why
+    assert set(judged.readiness["verdict"].to_pylist()) == {"UNKNOWN"}
 
 
 @contextmanager

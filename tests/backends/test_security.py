@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
+from featurelib.backends import security as module
 from featurelib.backends.kafka_client import Connection
 from featurelib.backends.kafka_words import words
 from featurelib.backends.security import HIDDEN, Credentials
@@ -50,21 +51,27 @@ def test_a_secret_is_fetched_from_the_environment_or_a_file(tmp_path: Path) -> N
 def test_a_secret_that_was_renewed_counts_at_the_next_connection(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
-    token = credentials(
-        protocol="SASL_SSL", mechanism="OAUTHBEARER", oauth_token=f"file:{file}"
-    ).token
-    assert token is not None
-    assert token() == "first"
+    known = credentials(protocol="SASL_SSL", mechanism="OAUTHBEARER", oauth_token=f"file:{file}")
+    assert known.token(1.0) == "first"
     file.write_text("second\n")
-    assert token() == "second"
+    assert known.token(1.0) == "second"
 
 
-def test_every_mechanism_is_given_what_it_needs() -> None:
+def test_every_mechanism_is_given_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: True)  # gssapi is an extra
     kerberos = credentials(
         protocol="SASL_PLAINTEXT", mechanism="GSSAPI", kerberos_service_name="kafka"
     )
     assert kerberos.settings()["sasl_kerberos_service_name"] == "kafka"
-    assert kerberos.token is None
+    assert "sasl_kerberos_domain_name" not in kerberos.settings()
+    assert kerberos.token(1.0) is None
+    named = credentials(
+        protocol="SASL_PLAINTEXT",
+        mechanism="GSSAPI",
+        kerberos_service_name="kafka",
+        kerberos_domain_name="kafka.example",
+    )
+    assert named.settings()["sasl_kerberos_domain_name"] == "kafka.example"
     assert credentials().settings() == {"security_protocol": "PLAINTEXT"}
     assert credentials().tls() is None
 

@@ -21,6 +21,7 @@ from featurelib.core.cluster import Request, Update
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
+from featurelib.journal.journal import Journal
 from featurelib.planning.planner import make_plan
 from featurelib.plans import planfile
 from featurelib.sight import see
@@ -94,8 +95,8 @@ def test_apply_prints_a_line_an_update_and_ends_in_one_sentence() -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0].startswith("plan sha256:")
-    assert lines[0].endswith("(update --upgrade f:4 --delete g) for cluster c-1")
     assert lines[1:] == [
+        "  update --upgrade f:4 --delete g, for cluster c-1",
         "step 1 of 2:",
         "  Upgrade f: 2 → 4",
         "step 2 of 2:",
@@ -215,7 +216,7 @@ def test_apply_names_everything_that_changed_since_the_plan() -> None:
             "  level of g: expected 3, found 4",
             "  version of the features node: expected 7, found 8",
             "  broker 3: expected f 1-5, found no such node, or no answer",
-            "Make a new plan: featurelib plan --file " + str(Path("cluster.db").absolute()) + " …",
+            "Make a new plan: featurelib plan … --file " + str(Path("cluster.db").absolute()),
         ][-7:]
     )
     assert "Result" not in out
@@ -435,6 +436,71 @@ def test_apply_to_another_cluster_than_the_plans_says_so_and_nothing_else(
     Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{where}"\n')
     _, _, err = run(*APPLY[:4], "--yes")
     assert err.endswith(f"{what} Mend the address of cluster c-1 in the inventory.\n")
+
+
+def test_another_cluster_is_told_before_who_is_at_work_on_the_plans() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    where = ghost()
+    held = Journal(Path("state/featurelib/journal.sqlite"))
+    try:
+        with held.lock("c-1", "another run", seconds=60):
+            code, _, err = run(*APPLY[:4], "--file", "ghost.db", "--yes")
+            assert (code, "this is cluster g-1, the plan is of cluster c-1" in err) == (3, True)
+            assert "at work" not in err
+            code, _, err = run(*APPLY, "--yes")
+            assert (code, "expected nobody else at work, found" in err) == (3, True)
+    finally:
+        held.close()
+    assert Path(where).exists()
+
+
+def test_the_command_that_settles_reaches_the_same_cluster_and_journal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    Path("other.toml").write_text('[[cluster]]\nid = "c-1"\nfile = "cluster.db"\n')
+    given = ("--fleet", "other.toml", "--journal", "own.sqlite")
+    with monkeypatch.context() as patched:
+        lose_replies(patched, applied=True)
+        code, _, err = run(*APPLY[:4], *given, "--yes")
+    assert code == 4
+    here = Path().absolute()
+    way = f"resume c-1 --fleet {here}/other.toml --journal {here}/own.sqlite"
+    assert err.endswith(f"Look: featurelib {way}\n")
+    _, _, err = run(*APPLY[:4], *given, "--yes")
+    assert err.endswith(f"Look first: featurelib {way}\n")
+    code, out, _ = run("resume", "--journal", "own.sqlite")  # by the usual inventory
+    assert (code, f"Run: featurelib resume c-1 --fleet {here}/other.toml --journal" in out) == (
+        4,
+        True,
+    )
+    code, out, _ = run(*way.split())
+    assert (code, out.splitlines()[-1]) == (0, "Settled: 1 request; nothing was sent.")
+
+
+def test_resume_of_a_cluster_at_the_address_of_another_says_so_and_does_not_go_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    way = left_open(monkeypatch)
+    where = ghost()
+    Path("conf/fleet.toml").write_text('[[cluster]]\nid = "c-1"\nname = "pay"\n')
+    code, out, err = run("resume", "pay", "--file", "ghost.db")
+    assert (code, out) == (3, "")
+    assert err.endswith(
+        "ghost.db: this is cluster g-1, expected cluster c-1, of which the outcome of journal "
+        f"entry 1 is unknown. Nothing was sent. It was reached with {way}\n"
+    )
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{where}"\n')
+    code, out, _ = run("resume")
+    assert code == 4
+    first, last = out.splitlines()
+    assert "entry 1: still unknown: " in first
+    assert "this is cluster g-1, expected cluster c-1" in first
+    assert last == "Still unknown: 1 of 1 request."
+    assert run("resume", "pay", "--file", "cluster.db")[0] == 2  # no such name any more
+    assert run("resume", "c-1", "--file", "cluster.db")[0] == 0
 
 
 def test_an_approval_of_another_plan_is_refused_naming_both_files() -> None:

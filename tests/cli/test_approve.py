@@ -70,8 +70,8 @@ SHOWN = """\
 cluster: c
 does: update
 step 1 of 3:
-  metadata.version 20 (3.8-IV0) → 25 (4.0-IV3): upgrade; NO WAY BACK to 20 (3.8-IV0) from \
-23 (4.0-IV1) on
+  metadata.version 20 (3.8-IV0) → 25 (4.0-IV3): upgrade; NO WAY BACK to 20 (3.8-IV0) from 23
+    (4.0-IV1) on
   group.version 1 → 0: DELETION
 step 2 of 3:
   kraft.version 0 → 1: upgrade; NO WAY BACK to 0 from 1 on
@@ -125,12 +125,23 @@ def test_what_is_approved_is_shown_and_written_beside_the_plan() -> None:
         f"until: {form.say_time(found.expires_at)}, 1 day from now\n"
         "written: payments.approval.json (not signed)\n"
         "next: featurelib apply payments.json --approval payments.approval.json\n"
-        "      (add --bootstrap, --zookeeper or --file where the inventory does not reach it)\n"
+        "      (add --bootstrap, --zookeeper or --file where no inventory reaches it)\n"
     )
     assert before <= found.approved_at <= datetime.now(UTC)
     assert found.expires_at - found.approved_at == timedelta(days=1)
     assert (found.approved_by, found.reason, found.cluster) == ("ann", "CHG-17", "c")
     assert found.plan == planfile.digest(MEANING)
+
+
+def test_a_text_that_was_changed_is_said_before_anybody_is_asked(folder: Path) -> None:
+    people = planfile.ForPeople(name="c-test", level_names={"metadata.version": {"25": "3.9"}})
+    (folder / "payments.json").write_text(planfile.write(MEANING, people), encoding="utf-8")
+    (folder / "conf" / "fleet.toml").write_text('[[cluster]]\nid = "c"\nname = "c-prod"\n')
+    code, out, err = run("payments.json", "--expires", "24h")
+    assert (code, "Expected a terminal to ask at" in err) == (2, True)
+    assert "cluster: c (c-prod)\n" in out
+    assert "warning: THE FILE CALLS THIS CLUSTER c-test, the inventory calls it c-prod" in out
+    assert "warning: THE TEXT OF THIS FILE WAS CHANGED" in out
 
 
 def test_json_is_one_object_on_stdout_and_what_people_read_is_on_stderr() -> None:

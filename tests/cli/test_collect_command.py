@@ -243,3 +243,33 @@ def test_killed_while_it_writes_it_leaves_nothing_that_is_ingested(tmp_path: Pat
     assert left.stat().st_size > 0
     with pytest.raises(NoEvidenceError):
         expect_landing(str(tmp_path))
+
+
+def test_a_probe_says_before_what_it_sends_and_after_what_was_answered(
+    tmp_path: Path, fleet: str
+) -> None:
+    out = tmp_path / "landing"
+    names = ["kraft", "zoo", "--fleet", fleet, "--out", str(out)]
+    code, text, said = run("collect", *names, "--probe", "--json")
+    assert code == 0
+    assert said.splitlines()[0] == (
+        "--probe: each KRaft controller is sent one UpdateFeatures request with ValidateOnly for "
+        "what could be upgraded; nothing is written. It needs ALTER on the cluster."
+    )
+    told = {one["name"]: one["probe"] for one in json.loads(text)["clusters"]}
+    assert told["kraft"].startswith("probe: the controller agreed, validating only: ")
+    assert told["zoo"].startswith("probe: nothing was sent: this controller would apply")
+    for probe in told.values():
+        assert probe in said
+    kinds = [line["kind"] for line in lines_in(out)]
+    assert kinds.count("probe") == 1
+    code, text, said = run("collect", *names, "--json")
+    assert {one["probe"] for one in json.loads(text)["clusters"]} == {None}
+    assert "probe" not in said
+
+
+def test_a_file_cannot_be_probed(tmp_path: Path) -> None:
+    given = ["--kind", "metadata_log", "--cluster", "c", "--out", str(tmp_path)]
+    code, _, said = run("collect", "--from", "-", "--probe", *given)
+    assert code == 2
+    assert "--probe: expected a live cluster to ask, found --from." in said

@@ -89,7 +89,7 @@ def test_as_json(tmp_path: Path) -> None:
     code, out, _ = run(path, "--json")
     document = json.loads(out)
     assert code == 1
-    assert list(document) == ["version", "exchanges", "files", "differences"]
+    assert list(document) == ["version", "exchanges", "files", "differences", "unread"]
     assert (document["version"], document["exchanges"]) == (1, 2)
     assert document["files"] == [
         {
@@ -138,9 +138,25 @@ def test_a_release_nobody_knows_is_named_with_its_line(tmp_path: Path) -> None:
     rows[1]["release"] = "7.9.1-acme"
     path = write(tmp_path / "acme.jsonl", rows)
     code, out, err = run(path)
-    assert (code, out) == (2, "")
-    assert f"{path}:2: " in err
-    assert "found: no dialect for release 7.9.1-acme in kraft mode" in err
+    assert code == 2
+    assert f"error: {path}:2: " in err
+    assert "found: no dialect for release 7.9.1 in kraft mode" in err
+    assert out.endswith("1 exchange, no difference\n")  # the other line is replayed
+
+
+def test_lines_of_another_form_do_not_hide_the_others(tmp_path: Path) -> None:
+    rows = lines("3.3.2.jsonl.xz", 2)
+    rows[0]["response"]["error_code"] = 7
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(["[1]"] * 23 + [json.dumps(row) for row in rows]), encoding="utf-8")
+    code, out, err = run(str(path))
+    assert code == 2
+    assert "2 exchanges, 1 difference" in out
+    assert err.count("expected a recorded exchange") == 20
+    assert err.endswith("error: and 3 more lines: --all shows every one\n")
+    document = json.loads(run(str(path), "--json")[1])
+    assert len(document["unread"]) == 23
+    assert f"{path}:23: " in document["unread"][-1]
 
 
 def test_a_file_that_is_missing_or_empty_is_a_usage_error(tmp_path: Path) -> None:

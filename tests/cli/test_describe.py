@@ -12,13 +12,16 @@ import pytest
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
-from featurelib.cli.describe_text import WIDTH, describe_lines, letter
+from featurelib.cli.describe_text import describe_lines, letter
+from featurelib.cli.layout import WIDEST as WIDTH
 from featurelib.configuration.fleet import Cluster
 from featurelib.describing import describe
 from featurelib.description import Description, LevelShown, NodeShown
 from featurelib.sight import see
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.cli.commands import run
+from tests.questions.nights import RUN, write_night
+from tests.report.samples import read_samples
 from tests.test_collect import dead, embedded
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -116,6 +119,32 @@ def test_a_node_that_does_not_fit_is_marked_where_it_does_not(tmp_path: Path) ->
     assert "! does not support what is finalized" in out
 
 
+def test_a_night_is_described_from_its_tables(tmp_path: Path) -> None:
+    write_night(tmp_path, RUN - 1_000_000, read_samples().batch)
+    write_night(tmp_path, RUN, read_samples().batch)
+    where = ("--tables", str(tmp_path), "--fleet", str(SAMPLES / "fleet.toml"))
+    code, out, err = run("describe", "ghost-broker", *where)
+    assert (code, err) == (0, "")
+    of_lines = run("describe", "--capture", str(SAMPLES / "ghost-broker"), *where[2:])[1]
+
+    def steady(text: str) -> list[str]:
+        lines = text.splitlines()
+        return [lines[0], lines[1], *lines[lines.index("") :]]
+
+    assert steady(out) == steady(of_lines)  # the same judging, whatever it came from
+    assert f"run {RUN}" in out.partition("\n\n")[0]
+    code, out, _ = run("describe", "ghost-broker", *where, "--run", str(RUN - 1_000_000), "--json")
+    assert json.loads(out)["made_from"].endswith(f"run {RUN - 1_000_000}")
+    code, _, err = run("describe", *where)
+    assert code == 2
+    assert err == (
+        "error: --tables: expected a cluster, found none named. Give its id, or its name in the "
+        "inventory, before the options.\n"
+    )
+    code, _, err = run("describe", "ghost-borker", *where)
+    assert (code, "the nearest are ghost-broker" in err) == (2, True)
+
+
 def test_who_contradicts_is_shown() -> None:
     out = of_sample("kraft-moved-by-refused-cli")[1]
     assert "(disputed)" not in out
@@ -167,12 +196,15 @@ def test_a_voter_is_not_called_unregistered_where_no_list_of_controllers_was_rea
     assert not node(with_a_ninth_voter("k41-forgotten"), "controller", 9).is_unregistered_voter
 
 
-def test_a_live_look_says_the_same_as_what_was_collected_of_it(tmp_path: Path) -> None:
+def test_a_live_look_says_the_same_as_what_was_collected_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entry = embedded(tmp_path, "one")
-    code, live, _ = run("describe", "--file", entry.file)
+    monkeypatch.chdir(tmp_path)  # long paths take a line of their own
+    code, live, _ = run("describe", "--file", "one.db")
     assert code == 0
-    assert run("collect", "--file", entry.file, "--out", str(tmp_path / "landing"))[0] == 0
-    code, stored, _ = run("describe", "--capture", str(tmp_path / "landing"))
+    assert run("collect", "--file", entry.file, "--out", "landing")[0] == 0
+    code, stored, _ = run("describe", "--capture", "landing")
     assert code == 0
     moments = ("seen ", "brokers ", "controllers ")
 

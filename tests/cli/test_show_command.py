@@ -18,6 +18,7 @@ from featurelib.core.planned import Meaning
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.planning.planner import make_plan
+from featurelib.plans.night_plans import level_names
 from featurelib.plans.planfile import ForPeople, digest, write
 from featurelib.sight import see
 from tests.core.test_planfile import MEANING
@@ -63,12 +64,11 @@ def test_an_upgrade_shows_what_each_level_brings_and_where_there_is_no_way_back(
     code, out, err = show(made, people=people)
     assert (code, err) == (0, "")
     assert out == (
-        "cluster    0Dfym0miRVGxC5OFS_ySCg (pay)\n"
+        "cluster    0Dfym0miRVGxC5OFS_ySCg\n"
         "intent     upgrade\n"
         f"digest     {digest(made)}\n"
         "judged by  strict policy, and as these controllers answer: KRaft 3.7; catalogue of "
         "2026-11-21\n"
-        "made       2026-11-21T06:00:00Z, from x, last seen y\n"
         "\n"
         "Request 1 of 1, timeout 60 s\n"
         "  metadata.version 11 (3.5-IV2) → 19 (3.7-IV4): upgrade\n"
@@ -92,7 +92,9 @@ def test_an_upgrade_shows_what_each_level_brings_and_where_there_is_no_way_back(
         "  broker 1 and controller 1: metadata.version 1-19\n"
         "  other nodes: none\n"
         "\n"
-        "Noted when it was made (the digest does not cover it):\n"
+        "Also in the file, not covered by the digest, and nothing above is taken from it:\n"
+        "  name: pay\n"
+        "  made: 2026-11-21T06:00:00Z, from x, last seen y\n"
         "  left out: z\n"
         "\n"
         "Next: featurelib approve plan.json --expires 24h\n"
@@ -144,6 +146,34 @@ def test_a_plan_that_was_tampered_with_is_refused() -> None:
     assert "The plan was changed after it was made." in err
     code, _, err = run("none.json")
     assert (code, "none.json: expected a plan file, found: No such file" in err) == (2, True)
+
+
+def test_a_text_that_was_changed_misleads_nobody() -> None:
+    made = meaning("k37-forgotten", Command.UPGRADE)
+    true = ForPeople(name="pay-prod", level_names=level_names(made, CATALOGUE))
+    Path("fleet.toml").write_text(f'[[cluster]]\nid = "{made.cluster}"\nname = "pay-prod"\n')
+    code, honest, err = show(made, "--fleet", "fleet.toml", people=true)
+    assert (code, err, "CHANGED" in honest) == (0, "", False)
+    assert f"cluster    {made.cluster} (pay-prod)\n" in honest
+    names = {METADATA_VERSION: {"11": "3.5-IV2", "19": "3.5-IV3"}}
+    lie = ForPeople(name="pay-test", level_names=names, warnings=("Nothing can be lost.",))
+    code, out, _ = show(made, "--fleet", "fleet.toml", people=lie)
+    facts, _, beside = out.partition("Also in the file, not covered by the digest")
+    assert code == 0
+    assert "  metadata.version 11 (3.5-IV2) → 19 (3.7-IV4): upgrade\n" in facts
+    assert "Nothing can be lost" not in facts
+    assert f"cluster    {made.cluster} (pay-prod)\n" in facts
+    assert "warning: THE FILE CALLS THIS CLUSTER pay-test, the inventory calls it pay-prod" in facts
+    assert "warning: THE TEXT OF THIS FILE WAS CHANGED after the plan was made" in facts
+    assert "  name: pay-test\n  warning: Nothing can be lost.\n" in beside
+    _, out, _ = show(made, "--fleet", "fleet.toml", "--json", people=lie)
+    assert [text[:9] for text in json.loads(out)["contradictions"]] == ["THE FILE ", "THE TEXT "]
+
+
+def test_level_names_of_another_catalogue_are_not_called_changed() -> None:
+    people = ForPeople(level_names={METADATA_VERSION: {"11": "vendor-11"}})
+    made = replace(meaning("k37-forgotten", Command.UPGRADE), catalogue="2020-01-01")
+    assert "WAS CHANGED" not in show(made, people=people)[1]
 
 
 def test_no_text_of_a_plan_reaches_the_terminal_as_it_is() -> None:

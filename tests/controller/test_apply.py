@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Say
+from featurelib.backends.kafka_answers import Api, missing_right
 from featurelib.configuration.fleet import Cluster as FleetEntry
 from featurelib.configuration.fleet import Fleet
 from featurelib.controller.ending_words import sentence, update_line
@@ -59,7 +60,7 @@ def fates(ending: Ending) -> list[str]:
 
 
 def says(ending: Ending) -> str:
-    return sentence(ending, CATALOGUE, reach="--file x")
+    return sentence(ending, CATALOGUE, resume="featurelib resume --file x")
 
 
 # --- Applied --------------------------------------------------------------------------------------
@@ -378,10 +379,9 @@ def test_a_plan_that_would_be_refused_now_is_not_sent(tmp_path: Path) -> None:
 
 
 def test_missing_evidence_is_refused(tmp_path: Path) -> None:
-    """Before 4.0 nobody shows fenced brokers: without the owner's word nothing is complete."""
     it = bench(tmp_path, kraft(20, release="3.9.2", ranges=OLD), fleet=vouched("c-1", "3.9.2"))
     plan, wrapped = it.plan(up={"metadata.version": "21"}), it.wrapped()
-    it.fleet = Fleet()
+    it.fleet = vouched("c-1", "3.9.2", brokers=(14,))
     with pytest.raises(StalePlanError, match="evidence: expected complete, found"):
         it.apply(plan, wrapped)
     assert wrapped.sent == []
@@ -457,6 +457,19 @@ def test_a_refused_request_is_rejected_in_the_controller_s_words(tmp_path: Path)
     assert it.fates() == ["rejected"]
     update = ending.steps[0].updates[0]
     assert update_line(update.update, update).endswith("Result: FAILED due to error 31, no rights")
+
+
+def test_a_right_that_is_missing_is_named_in_the_ending(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(), it.plan()
+    words = missing_right(Api.UPDATE_FEATURES)  # as a real cluster's backend has them
+    wrapped.inner = Refusing(it.backend, Reply(code=31, message=words, results=()))
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    said = sentence(ending, CATALOGUE)
+    assert "nothing was written" in said
+    assert "the user needs the operation ALTER on the resource CLUSTER" in said
+    assert "kafka-acls.sh --add --allow-principal User:NAME --operation ALTER --cluster" in said
 
 
 def test_a_partial_answer_is_never_called_applied(tmp_path: Path) -> None:

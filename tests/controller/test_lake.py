@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from featurelib.core.intents import Command, Intent
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
@@ -27,7 +27,7 @@ from featurelib.tables.gold import (
     INCOMPATIBLE_BROKERS,
     UPGRADE_PLANS,
 )
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables.silver import CLUSTER_SNAPSHOT, NODE_ADVERTISEMENT
 from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
 
 RUNS = (20261119080000, 20261120080000, 20261121080000)
@@ -123,6 +123,29 @@ def test_one_cluster_of_a_fleet_is_read_within_two_seconds(tables: Path) -> None
         whole = getattr(judge_samples(), part)
         assert rows.num_rows == pc.sum(pc.equal(whole["cluster"], GHOST)).as_py() or 0
         assert set(rows["run"].to_pylist()) <= {RUNS[-1]}
+
+
+def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_path: Path) -> None:
+    """The other files are taken away: nobody may miss them."""
+    empty = dict.fromkeys(NODE_ADVERTISEMENT.schema.names)
+    for run in RUNS[:2]:
+        for names in (("a", "b"), ("c", "d"), ("d", "e")):
+            said = [{**empty, "run": run, "cluster": name, "line_id": 1} for name in names]
+            append(tmp_path, NODE_ADVERTISEMENT, pa.Table.from_pylist(said))
+        told = pa.Table.from_pylist([{**dict.fromkeys(AUDIT_RUN.schema.names), "run": run}])
+        append(tmp_path, AUDIT_RUN, told)
+    table = DeltaTable(str(tmp_path / NODE_ADVERTISEMENT.path))
+    for file in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        if not file["min.cluster"] <= "c" <= file["max.cluster"]:
+            (tmp_path / NODE_ADVERTISEMENT.path / file["path"]).unlink()
+    lake = Lake(str(tmp_path))
+    found = lake.history(NODE_ADVERTISEMENT, "c")
+    assert sorted(found["run"].to_pylist()) == sorted(RUNS[:2])
+    assert set(found["cluster"].to_pylist()) == {"c"}
+    assert lake.history(NODE_ADVERTISEMENT, "c", RUNS[0])["run"].to_pylist() == [RUNS[0]]
+    assert lake.history(NODE_ADVERTISEMENT, "zz").num_rows == 0
+    with pytest.raises(FileNotFoundError):
+        lake.history(NODE_ADVERTISEMENT, "a")
 
 
 def test_the_newest_night_is_read_unless_another_is_named(tables: Path) -> None:

@@ -191,6 +191,14 @@ def quorum_line(cluster: str, voters: Iterable[int]) -> bytes:
     )
 
 
+def refusal_line(
+    cluster: str, age: int = 0, kind: str = "describe_quorum", **keys: object
+) -> bytes:
+    """A request that was refused for want of a right, as the collector writes it down."""
+    said: dict[str, object] = {"asked_node": 1, "listener": "broker", "error_code": 31}
+    return line_of(kind, cluster, age, **said | {"error": "it is not authorized"} | keys)
+
+
 def znode_lines(cluster: Cluster) -> list[bytes]:
     def znode(path: str, data: object | None) -> bytes:
         stored = None if data is None else json.dumps(data)
@@ -242,6 +250,8 @@ def lines_of(cluster: Cluster) -> list[bytes]:
         lines.append(list_line(cluster, 2))
     if cluster.voters is not None:
         lines.append(quorum_line(cluster.name, cluster.voters))
+    if cluster.refused:
+        lines.append(refusal_line(cluster.name))
     if cluster.tool:
         text = (
             "Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: "

@@ -97,6 +97,7 @@ class Cluster:
     vouched: bool = False
     controllers_vouched: bool = False
     tool: bool = False  # kafka-features.sh describe landed
+    refused: bool = False  # DescribeQuorum was refused last, for want of a right
 
     @property
     def log(self) -> bool:
@@ -327,9 +328,11 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     """Evidence that is missing for the whole cluster, as (finding code, node or "")."""
     found: set[tuple[str, object]] = set()
     word = cluster.controllers_vouched  # it also says that there are controllers
-    if not cluster.kraft and not cluster.zookeeper and not word:
+    if cluster.refused and not word:  # which is why nothing tells the mode or the voters
+        found.add(("right_missing", ""))
+    elif not cluster.kraft and not cluster.zookeeper and not word:
         found.add(("mode_unknown", ""))
-    if cluster.kraft and cluster.voters is None and not word:
+    elif cluster.kraft and cluster.voters is None and not word:
         found.add(("voters_unknown", ""))
     fresh = cluster.registry_age <= FRESH
     if cluster.zookeeper and not cluster.kraft:

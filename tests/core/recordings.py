@@ -33,6 +33,13 @@ def exchanges(name: str) -> tuple[Exchange, ...]:
 
 
 @cache
+def random() -> tuple[Exchange, ...]:
+    """Exchanges of requests made up at random, a sample of those that were sent."""
+    packed = (FOLDER / "random" / "random.jsonl.xz").read_bytes()
+    return tuple(read(lzma.decompress(packed).splitlines(), "random"))
+
+
+@cache
 def every() -> tuple[Exchange, ...]:
     """All exchanges of all files."""
     return tuple(exchange for name in names() for exchange in exchanges(name))

@@ -16,7 +16,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.ask import answer
 from featurelib.core.audit import judge
 from featurelib.core.cluster import Cluster, Node, Request, Update
-from featurelib.core.cluster_of import PlainClusters, cluster_of, releases_of
+from featurelib.core.cluster_of import PlainClusters
 from featurelib.core.dialect import STRICT, generation_of, load
 from featurelib.core.evidence import Conditions, Evidence, read
 from featurelib.core.goals import upgrade_all
@@ -24,7 +24,7 @@ from featurelib.core.steps import Task, plan
 from featurelib.core.tried import refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core import lines as landing
-from tests.core import oracle
+from tests.core import oracle, scale
 from tests.core.random_clusters import clusters, with_changes
 from tests.core.test_samples import HOUR, NAMES, read_samples
 
@@ -45,12 +45,25 @@ def samples() -> Evidence:
     return read(BATCH, CONDITIONS, absent_metadata=1)
 
 
-def sample(name: str) -> Cluster:
-    return cluster_of(samples(), POSITION[name], CATALOGUE)
+def sample(name: str, told: str = "") -> Cluster:
+    """A sample as a plain value; `told` is the release the inventory names for all."""
+    plain = PlainClusters(samples(), [told] * BATCH.num_rows, CATALOGUE)
+    return plain.cluster(POSITION[name])
+
+
+def releases_of(name: str, told: str = "") -> tuple[str, ...]:
+    """The releases a sample's controllers may run."""
+    plain = PlainClusters(samples(), [told] * BATCH.num_rows, CATALOGUE)
+    return plain.releases(POSITION[name])
 
 
 def node(cluster: Cluster, role: Role, node_id: int) -> Node:
     return next(n for n in cluster.nodes if (n.role, n.node_id) == (role, node_id))
+
+
+def first_of(evidence: Evidence) -> Cluster:
+    """The first cluster of a batch of which the inventory names no release."""
+    return PlainClusters(evidence, [""] * len(evidence.clusters), CATALOGUE).cluster(0)
 
 
 def seen(*described: oracle.Cluster) -> Evidence:
@@ -64,10 +77,9 @@ def recorded() -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row['sample']} {row['level']}")
 def test_the_plain_value_answers_as_the_recorded_controller(row: dict[str, str]) -> None:
-    position = POSITION[row["sample"]]
     update = Update(feature=row["feature"], level=int(row["level"]), kind=int(row["kind"]))
     request = Request(updates=(update,), version=1, validate_only=True)
-    releases = releases_of(samples(), position, CATALOGUE)
+    releases = releases_of(row["sample"])
     assert releases[0] == sample(row["sample"]).release
     for release in releases:
         cluster = replace(sample(row["sample"]), release=release)
@@ -116,20 +128,18 @@ def test_a_node_whose_own_controller_listener_stops_lower_runs_unstable_features
 
 
 def test_where_two_releases_look_alike_the_stable_one_is_likelier_unless_it_is_told() -> None:
-    position = POSITION["k42-dynamic"]
-    assert releases_of(samples(), position, CATALOGUE) == ("4.2", "4.1")
-    assert releases_of(samples(), position, CATALOGUE, "4.1.2") == ("4.1.2",)
-    told = cluster_of(samples(), position, CATALOGUE, "4.1.2")
+    assert releases_of("k42-dynamic") == ("4.2", "4.1")
+    assert releases_of("k42-dynamic", "4.1.2") == ("4.1.2",)
+    told = sample("k42-dynamic", "4.1.2")
     assert (told.release, told.nodes[0].release) == ("4.1.2", "4.1.2")
     # A release that the ranges do not fit is one candidate more, and the last one.
-    assert releases_of(samples(), position, CATALOGUE, "3.9") == ("4.2", "4.1", "3.9")
+    assert releases_of("k42-dynamic", "3.9") == ("4.2", "4.1", "3.9")
 
 
 def test_in_zookeeper_mode_a_release_stands_for_its_generation() -> None:
-    position = POSITION["zk-282-ranges"]
-    assert releases_of(samples(), position, CATALOGUE) == ("3.2", "3.9")
-    assert releases_of(samples(), position, CATALOGUE, "2.8.2") == ("2.8.2",)
-    assert releases_of(samples(), position, CATALOGUE, "4.1") == ("3.2", "3.9")
+    assert releases_of("zk-282-ranges") == ("3.2", "3.9")
+    assert releases_of("zk-282-ranges", "2.8.2") == ("2.8.2",)
+    assert releases_of("zk-282-ranges", "4.1") == ("3.2", "3.9")
     assert {n.release for n in sample("zk-282-ranges").nodes} == {""}
 
 
@@ -149,14 +159,14 @@ def test_a_features_node_that_is_gone_is_said_to_be_missing() -> None:
     build = {"f": (1, 3)}
     brokers = tuple(oracle.Node(node_id=n, role="broker", ranges=build) for n in (1, 2))
     gone = oracle.Cluster(name="z", zookeeper=True, nodes=brokers, stored={}, features_node=False)
-    cluster = cluster_of(seen(gone), 0, CATALOGUE)
+    cluster = first_of(seen(gone))
     assert (cluster.node_missing, cluster.cached, cluster.finalized) == (True, {}, {})
 
 
 def test_who_sees_nothing_because_the_system_is_off_is_not_blind() -> None:
     off = [line.replace(b'\\"status\\": 1', b'\\"status\\": 0') for line in zookeeper_lines(-1, 5)]
     rows = landing.snapshot({"z": off})
-    cluster = cluster_of(read(rows, landing.conditions([]), absent_metadata=1), 0, CATALOGUE)
+    cluster = first_of(read(rows, landing.conditions([]), absent_metadata=1))
     assert (cluster.off, cluster.cached, cluster.blind) == (True, {}, False)
 
 
@@ -201,7 +211,7 @@ def test_a_controller_that_knows_no_features_after_their_node_was_read_is_blind(
 ) -> None:
     rows = landing.snapshot({"z": zookeeper_lines(epoch, seconds)})
     evidence = read(rows, landing.conditions([]), absent_metadata=1)
-    cluster = cluster_of(evidence, 0, CATALOGUE)
+    cluster = first_of(evidence)
     assert cluster.active == 1
     assert (cluster.blind, cluster.cached) == ((True, {}) if blind else (False, None))
 
@@ -223,30 +233,46 @@ def test_a_node_whose_range_nobody_knows_supports_nothing() -> None:
     silent = oracle.Node(
         node_id=2, role="broker", ranges=NEW, answered=None, failed=0, listed=False
     )
-    cluster = cluster_of(
-        seen(quorum(registry="live", nodes=(*quorum().nodes, silent))), 0, CATALOGUE
-    )
+    cluster = first_of(seen(quorum(registry="live", nodes=(*quorum().nodes, silent))))
     unknown = node(cluster, Role.BROKER, 2)
     assert (unknown.supported, unknown.running, unknown.release) == ({}, False, "")
 
 
 def test_what_only_the_inventory_speaks_of_is_no_node_of_the_cluster() -> None:
-    cluster = cluster_of(seen(quorum(expected_brokers=(1, 7))), 0, CATALOGUE)
+    cluster = first_of(seen(quorum(expected_brokers=(1, 7))))
     assert [n.node_id for n in cluster.nodes if n.role is Role.BROKER] == [1]
 
 
+@pytest.mark.parametrize(("metadata", "blocks"), [(14, False), (15, True), (21, True)])
+def test_no_word_of_an_owner_stands_for_a_voter_that_has_to_be_registered(
+    metadata: int, blocks: bool
+) -> None:
+    """The audit says BLOCKED from 3.7-IV0 on; a plan that left the voter out would be refused."""
+    stored = {METADATA_VERSION: metadata}
+    broker, controller, _ = quorum().nodes
+    nodes = (with_changes(broker, levels=stored), controller)
+    described = quorum(nodes=nodes, stored=stored, controllers_vouched=True)
+    judged = landing.judge_clusters(described)
+    assert judged.evidence is not None
+    found = {row["code"] for row in judged.findings.to_pylist()}
+    assert "controller_vouched" in found
+    assert ("voter_not_registered" in found) == blocks
+    ids = {n.node_id for n in first_of(judged.evidence).nodes if n.role is Role.CONTROLLER}
+    assert ids == ({11, 12} if blocks else {11})
+
+
 def test_nobody_is_held_to_a_list_of_controllers_that_was_never_read() -> None:
-    unread = cluster_of(seen(quorum(registry="fenced")), 0, CATALOGUE)
+    unread = first_of(seen(quorum(registry="fenced")))
     assert {n.registered for n in unread.nodes} == {True}
     nodes = [with_changes(n, listed=n.node_id != 12) for n in quorum().nodes]
-    listed = cluster_of(seen(quorum(nodes=tuple(nodes))), 0, CATALOGUE)
+    listed = first_of(seen(quorum(nodes=tuple(nodes))))
     assert node(listed, Role.CONTROLLER, 12).registered is False
     assert node(listed, Role.CONTROLLER, 11).registered is True
 
 
 def test_a_feature_that_a_partial_answer_may_have_left_out_is_not_listed() -> None:
     nodes = [with_changes(n, asked_version=3, listed=False) for n in quorum().nodes]
-    cluster = cluster_of(seen(quorum(nodes=tuple(nodes), registry="none")), 0, CATALOGUE)
+    cluster = first_of(seen(quorum(nodes=tuple(nodes), registry="none")))
     assert node(cluster, Role.BROKER, 1).supported == {METADATA_VERSION: (7, 27)}
 
 
@@ -255,11 +281,11 @@ def test_a_level_of_kraft_version_that_the_log_disputes_is_only_a_record() -> No
     said = {METADATA_VERSION: 25, KRAFT_VERSION: 1}
     broker, *controllers = quorum().nodes
     nodes = (with_changes(broker, levels=said, answered=2), *controllers)
-    cluster = cluster_of(seen(quorum(nodes=nodes)), 0, CATALOGUE)
+    cluster = first_of(seen(quorum(nodes=nodes)))
     assert (cluster.finalized[KRAFT_VERSION], cluster.kraft_record, cluster.raft_level) == (
         (1, 1), 1, 0,
     )  # fmt: skip
-    cluster = cluster_of(seen(quorum(nodes=nodes, stored=said)), 0, CATALOGUE)
+    cluster = first_of(seen(quorum(nodes=nodes, stored=said)))
     assert (cluster.kraft_record, cluster.raft_level) == (0, 1)
 
 
@@ -267,8 +293,8 @@ def test_a_cluster_does_not_depend_on_the_others_of_its_batch() -> None:
     plain = PlainClusters(samples(), [""] * BATCH.num_rows, CATALOGUE)
     for i in range(BATCH.num_rows):
         alone = read(BATCH.slice(i, 1), CONDITIONS, absent_metadata=1)
-        assert plain.cluster(i) == cluster_of(alone, 0, CATALOGUE)
-        assert plain.releases(i) == releases_of(alone, 0, CATALOGUE)
+        assert plain.cluster(i) == first_of(alone)
+        assert plain.releases(i) == PlainClusters(alone, [""], CATALOGUE).releases(0)
 
 
 def test_plans_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
@@ -289,7 +315,7 @@ def test_plans_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
                 assert min(levels) == wanted, (name, row)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scale.some(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
 def test_the_policy_says_of_the_plain_value_what_the_audit_says_of_the_batch(
     some: list[oracle.Cluster],

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from featurelib.core import evidence as facts
-from featurelib.core.evidence import Conditions, Evidence, Expected
+from featurelib.core.evidence import Conditions, Evidence, Expected, Waiting
 from featurelib.core.features_node import Generation
 from featurelib.feature import Role, Witness
 from tests.core.lines import (
@@ -181,7 +181,7 @@ def test_columns_of_the_row_are_passed_on() -> None:
     assert len(landings(lines)) == len(lines)
 
 
-@pytest.mark.parametrize("kind", [Expected, Conditions, Evidence])
+@pytest.mark.parametrize("kind", [Expected, Waiting, Conditions, Evidence])
 def test_what_judging_depends_on_cannot_be_changed(kind: type) -> None:
     some = {field.name: None for field in fields(kind)}
     value = kind(**some)
@@ -197,4 +197,5 @@ def test_an_inventory_says_nothing_unless_it_is_told() -> None:
     assert Expected() == Expected(
         brokers=(), controllers=(), vouched=False, generation=None, release=""
     )
-    assert Conditions(as_of=1, max_age=2).inventory == {}
+    bare = Conditions(as_of=1, max_age=2)
+    assert (bare.inventory, bare.mutes, bare.waiting, bare.forgotten) == ({}, (), {}, 0)

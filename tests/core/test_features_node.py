@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import featurelib.core.features_node as module
@@ -28,6 +28,7 @@ from featurelib.core.features_node import (
     decode,
     remedy,
 )
+from tests.core import scale
 
 RECORDED = Path(__file__).parent / "data" / "hostile_feature_nodes"
 RELEASES = {
@@ -305,6 +306,10 @@ def test_a_fault_is_short_and_escaped_whatever_the_node_holds():
     assert len(fault) < 250
 
 
+DRAWN = settings(max_examples=scale.some(100), deadline=None)
+
+
+@DRAWN
 @given(st.text())
 def test_no_text_raises(text):
     for generation in Generation:
@@ -315,6 +320,7 @@ TOKENS = ["{", "}", "[", "]", ":", ",", '"', "0", "1", "-1", "1.5", "true", "nul
 TOKENS += ['"version":1', '"version":2', '"status":1', '"features":{', '"max_version_level":9']
 
 
+@DRAWN
 @given(st.lists(st.sampled_from(TOKENS) | st.characters()).map("".join))
 def test_no_text_that_looks_like_a_node_raises(text):
     for generation in Generation:
@@ -328,12 +334,14 @@ JSON = st.recursive(
 )
 
 
+@DRAWN
 @given(st.fixed_dictionaries({"version": JSON, "status": JSON, "features": JSON}))
 def test_no_document_raises(document):
     for generation in Generation:
         decode(json.dumps(document), generation)
 
 
+@DRAWN
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 32767)))
 def test_what_a_controller_writes_is_read_back(levels):
     features = {

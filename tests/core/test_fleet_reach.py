@@ -7,12 +7,19 @@ import re
 import pytest
 
 from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.configuration.addresses import split_id
 from featurelib.configuration.fleet import Cluster, Fleet, known_releases, parse_fleet
 from featurelib.errors import ConfigError
 
 HEAD = "[[cluster]]\nid='a'\nname='payments'\n"
 SASL = "[cluster.security]\nprotocol='SASL_SSL'\nmechanism='SCRAM-SHA-512'\n"
+BEARER = SASL.replace("SCRAM-SHA-512", "OAUTHBEARER")
+CLIENT = (
+    "oauth_token_url='https://idp.example/t'\noauth_client_id='me'\n"
+    "oauth_client_secret='env:SECRET'\n"
+)
 USER = "username='me'\npassword='env:SECRET'\n"
+ZOOKEEPER = "[cluster.zookeeper_security]\nprotocol='SASL_SSL'\nmechanism='DIGEST-MD5'\n"
 
 
 def parsed(text: str, catalogue: Catalogue | None = None) -> Cluster:
@@ -29,7 +36,18 @@ def parsed(text: str, catalogue: Catalogue | None = None) -> Cluster:
         ("bootstrap=['a:1,b:2']", ["bootstrap", "'a:1,b:2'"]),
         ("bootstrap=['::1:9092']", ["bootstrap"]),
         ("bootstrap=['SSL://kafka-1:9092']", ["bootstrap"]),
-        ("controller_bootstrap=['']", ["controller_bootstrap", "HOST:PORT"]),
+        ("bootstrap=['1@kafka-1:9092']", ["bootstrap", "HOST:PORT", "'1@kafka-1:9092'"]),
+        ("bootstrap=['100@[::1]:9092']", ["bootstrap", "'100@[::1]:9092'"]),
+        ("bootstrap=['[::1%]:9092']", ["bootstrap"]),
+        ("controller_bootstrap=['']", ["controller_bootstrap", "ID@HOST:PORT"]),
+        ("controller_bootstrap=['@c-1:9093']", ["controller_bootstrap", "'@c-1:9093'"]),
+        ("controller_bootstrap=['one@c-1:9093']", ["controller_bootstrap", "'one@c-1:9093'"]),
+        ("controller_bootstrap=['1@2@c-1:9093']", ["controller_bootstrap"]),
+        ("controller_bootstrap=['-1@c-1:9093']", ["controller_bootstrap"]),
+        ("controller_bootstrap=['2147483648@c-1:9093']", ["controller_bootstrap"]),
+        ("controller_bootstrap=['100@::1:9093']", ["controller_bootstrap"]),
+        ('controller_bootstrap=["100@c-1:9093\\n"]', ["controller_bootstrap"]),
+        ("zookeeper='1@zk-1:2181'", ["zookeeper", "HOST:PORT"]),
         ("zookeeper='zk-1'", ["zookeeper", "HOST:PORT"]),
         ("zookeeper='zk-1:2181/a,zk-2:2181'", ["zookeeper", "CHROOT"]),
         ("zookeeper='zk-1:2181//a'", ["zookeeper"]),
@@ -41,9 +59,28 @@ def parsed(text: str, catalogue: Catalogue | None = None) -> Cluster:
         (SASL + "password='env:A'", ["username", "SCRAM-SHA-512", "found none"]),
         (SASL + "username='me'", ["password", "found none"]),
         (SASL + USER + "oauth_token='env:T'", ["oauth_token", "expected none"]),
+        (BEARER, ["oauth_token", "expected one", "found none"]),
+        (BEARER + CLIENT + "oauth_token='env:T'", ["oauth_token", "oauth_token_url"]),
+        (BEARER + CLIENT.replace("oauth_client_id", "username"), ["username", "expected none"]),
+        (BEARER + CLIENT.replace("oauth_client_id='me'\n", ""), ["oauth_client_id", "found none"]),
+        (SASL + USER + CLIENT, ["oauth_token_url", "SCRAM-SHA-512", "expected none"]),
+        (BEARER + "oauth_token='env:T'\noauth_scope='x'", ["oauth_scope", "oauth_token_url"]),
+        (SASL + USER + "kerberos_domain_name='x'", ["kerberos_domain_name", "GSSAPI"]),
         ("[cluster.security]\nca_file='ca.pem'", ["ca_file", "PLAINTEXT"]),
         ("[cluster.security]\nprotocol='SSL'\nkey_file='k'", ["key_file", "certificate_file"]),
         ("[cluster.controller_security]\nusername='me'", ["controller_security.username"]),
+        (SASL.replace("SCRAM-SHA-512", "DIGEST-MD5") + USER, ["DIGEST-MD5", "Kafka", "PLAIN"]),
+        (
+            ZOOKEEPER.replace("DIGEST-MD5", "PLAIN") + USER,
+            ["zookeeper_security.mechanism", "'PLAIN'"],
+        ),
+        (ZOOKEEPER + "username='me'", ["zookeeper_security.password", "DIGEST-MD5"]),
+        (
+            ZOOKEEPER + "username='me'\npassword='hunter2'",
+            ["zookeeper_security.password: expected"],
+        ),
+        ("[cluster.zookeeper_security]\nca_file='ca.pem'", ["zookeeper_security.ca_file"]),
+        ("[cluster.zookeeper_security]\nca='ca.pem'", ["ca"]),
     ],
 )
 def test_a_way_that_cannot_be_used_is_told(text: str, words: list[str]) -> None:
@@ -53,7 +90,45 @@ def test_a_way_that_cannot_be_used_is_told(text: str, words: list[str]) -> None:
     assert [word for word in words if word not in str(told.value)] == []
 
 
-@pytest.mark.parametrize("key", ["password", "key_password", "oauth_token"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://idp.example/t",
+        "https://me:hunter2@idp.example/t",
+        "https:///t",
+        "ftp://localhost/t",
+        "http://localhost.idp.example/t",
+        "https://idp.example/t#hunter2",
+        "https://idp.example/a b",
+        "http://127.0.0.1@idp.example/t",
+        "https://idp.example?hunter2",
+        "hunter2",
+    ],
+)
+def test_a_client_s_secret_goes_by_tls_or_to_this_machine_only(url: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        parsed(BEARER + CLIENT.replace("https://idp.example/t", url))
+    assert "security.oauth_token_url: expected https://" in str(told.value)
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://idp.example",
+        "https://idp.example:8443/realms/x/token?a=b",
+        "https://[::1]/t",
+        "http://localhost:8080/t",
+        "http://127.0.0.1:1/t",
+        "http://[::1]:1/t",
+    ],
+)
+def test_a_token_endpoint_can_be_named(url: str) -> None:
+    entry = parsed(BEARER + CLIENT.replace("https://idp.example/t", url))
+    assert entry.security.oauth_token_url == url
+
+
+@pytest.mark.parametrize("key", ["password", "key_password", "oauth_token", "oauth_client_secret"])
 @pytest.mark.parametrize("text", ["hunter2", "env:", "env:a-b", "file:", "ENV:X", " env:X"])
 def test_a_secret_in_the_inventory_is_refused_and_not_shown(key: str, text: str) -> None:
     with pytest.raises(ConfigError) as told:
@@ -76,6 +151,36 @@ def test_all_ways_can_be_said() -> None:
     assert parsed("file='x.db'").is_reachable
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "c-1:9093",
+        "100@c-1:9093",
+        "0@c-1:9093",
+        "2147483647@10.0.0.1:1",
+        "[::1]:9093",
+        "100@[::1]:9093",
+        "100@[fe80::1%eth0]:9093",
+        "[::ffff:10.0.0.1]:9093",
+    ],
+)
+def test_a_controller_is_written_with_its_node_id_or_without(address: str) -> None:
+    assert parsed(f"controller_bootstrap=['{address}']").controller_bootstrap == (address,)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("100@[::1]:9093", (100, "[::1]:9093")),
+        ("[::1]:9093", (None, "[::1]:9093")),
+        ("7@c-1:9093", (7, "c-1:9093")),
+        ("x@c-1:9093", (None, "x@c-1:9093")),
+    ],
+)
+def test_a_node_id_is_split_from_its_address(text: str, expected: tuple[int | None, str]) -> None:
+    assert split_id(text) == expected
+
+
 def test_paths_are_taken_from_the_folder_of_the_inventory() -> None:
     entry = parsed(
         "file='a/x.db'\n[cluster.security]\nprotocol='SSL'\nca_file='ca.pem'\n"
@@ -85,6 +190,13 @@ def test_paths_are_taken_from_the_folder_of_the_inventory() -> None:
     security = entry.security
     assert (security.ca_file, security.certificate_file) == ("conf/ca.pem", "/etc/c.pem")
     assert (security.key_file, security.key_password) == ("conf/k", "file:conf/p")
+
+
+def test_zookeeper_is_spoken_to_by_settings_of_its_own() -> None:
+    assert not parsed(SASL + USER).zookeeper_security.is_tls
+    security = parsed(ZOOKEEPER + USER + "ca_file='ca.pem'\n").zookeeper_security
+    assert (security.is_tls, security.username) == (True, "me")
+    assert (security.ca_file, security.password) == ("conf/ca.pem", "env:SECRET")
 
 
 def test_the_owner_s_word_for_controllers_reaches_the_core() -> None:

@@ -11,9 +11,7 @@ from featurelib.catalogue import ReleaseCatalogue
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.fitting import (
-    Change,
     advertised,
-    change_of_fits,
     fits,
     fitting_after_lowering,
     misfits,
@@ -22,7 +20,6 @@ from featurelib.core.fitting import (
 from featurelib.core.floors import (
     Footing,
     downgrade_floor,
-    floor_of_other,
     footing_of,
     held,
     no_return_of_other,
@@ -141,8 +138,6 @@ def test_a_verdict_depends_on_no_other_cluster() -> None:
 
 def test_kraft_version_never_goes_back_and_other_features_do() -> None:
     own = CATALOGUE.of("4.2")
-    assert [floor_of_other(own, KRAFT_VERSION, n) for n in (0, 1)] == [0, 1]
-    assert [floor_of_other(own, "transaction.version", n) for n in (0, 1, 2)] == [0, 0, 0]
     assert no_return_of_other(own, KRAFT_VERSION, 0, 1) == 1
     assert no_return_of_other(own, KRAFT_VERSION, 1, 1) == -1
     assert no_return_of_other(own, "transaction.version", 0, 2) == -1
@@ -169,16 +164,6 @@ def test_a_release_joins_when_it_has_every_finalized_level(level: int) -> None:
         assert set(fit.misfits) == plain_misfits(fit.release, levels, unstable=False)
         assert set(fit.misfits_unstable) == plain_misfits(fit.release, levels, unstable=True)
         assert fit.joins == (not fit.misfits)
-
-
-def test_a_change_says_which_releases_it_shuts_out() -> None:
-    before, after = {METADATA_VERSION: 21}, {METADATA_VERSION: 25, "transaction.version": 2}
-    later = ("4.0", "4.1", "4.2", "4.3", "4.4")
-    assert change_of_fits(before, after, CATALOGUE) == Change(gained=(), lost=("3.9",))
-    assert change_of_fits(after, before, CATALOGUE) == Change(gained=("3.9",), lost=())
-    joining = [fit.release for fit in fits(after, CATALOGUE) if fit.joins]
-    assert joining == list(later)
-    assert change_of_fits({METADATA_VERSION: 4}, {METADATA_VERSION: 7}, CATALOGUE).gained == later
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -9,7 +9,7 @@ import pytest
 
 from featurelib.core.audit import Judged, judge
 from featurelib.core.evidence import Conditions
-from featurelib.core.mutes import EXPIRED, Mute
+from featurelib.core.mutes import EXPIRED, InForce, Mute
 from featurelib.feature import Severity
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, judge_samples, read_samples
 
@@ -120,3 +120,22 @@ def test_of_several_mutes_the_one_that_runs_out_last_counts(turn: int) -> None:
 def test_how_severe_it_is_that_a_mute_ran_out_can_be_said() -> None:
     late = judged(mute(), as_of=END, severities={EXPIRED: Severity.CRITICAL})
     assert rows(late, EXPIRED)[0]["severity"] == "critical"
+
+
+def test_one_finding_asked_about_is_muted_as_its_row_in_the_tables_is() -> None:
+    mutes = (
+        mute(cluster=GHOST, reason="short", until=date(2026, 11, 22)),
+        mute(cluster=GHOST, reason="long", until=date(2026, 12, 31)),
+        mute("ghost_broker", node=2),
+        mute(cluster=OLD, node=3, feature="group.version"),
+        mute("controller_vouched"),
+        mute("ghost_broker", reason="over", until=date(2026, 11, 1)),
+    )
+    said = judged(*mutes)
+    assert len(muted(said)) == 3
+    for row in said.findings.to_pylist():
+        hold = InForce(mutes=mutes, cluster=row["cluster"], as_of=END - 1)
+        about = {name: row[name] for name in ("role", "node_id", "feature")}
+        found = hold.over(row["code"], **about)
+        told = (None, None) if found is None else (found.muted, found.muted_until)
+        assert told == (row["muted"], row["muted_until"]), row

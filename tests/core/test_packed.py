@@ -13,6 +13,7 @@ from benchmarks.facts import Shape, draw
 from featurelib.schema import PACKED, SNAPSHOT
 from featurelib.snapshot.packed import LAYOUT, pack
 from featurelib.snapshot.unpacked import UNPACKED, unpack
+from tests.core import scale
 from tests.core.test_samples import read_samples
 
 LISTS = [name for name in UNPACKED.names if name != "oddities"]
@@ -56,7 +57,7 @@ ROWS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=scale.some(60))
 @given(ROWS, st.integers(0, 4), st.integers(0, 4))
 def test_unpacked_is_what_was_packed(rows: list[dict[str, object]], start: int, size: int) -> None:
     batch = put_lists(rows).slice(start, size)

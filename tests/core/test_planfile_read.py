@@ -20,6 +20,7 @@ from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.errors import PlanError
 from featurelib.plans.night_plans import with_texts
 from featurelib.plans.planfile import ForPeople, PlanFile, digest, read, write
+from tests.core import scale
 from tests.core.tampering import WAYS
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, judge_samples
@@ -75,7 +76,7 @@ def test_no_byte_that_carries_meaning_can_be_another() -> None:
     dice, same = random.Random(1), 0
     for text in sample_plans():
         raw, meaning = text.encode(), read(text, "x").meaning
-        for at in range(len(raw)):
+        for at in range(0, len(raw), 1 if scale.WHOLE else 5):
             for other in {raw[at] ^ 1 << dice.randrange(8), dice.randrange(256)} - {raw[at]}:
                 try:
                     found = read(raw[:at] + bytes([other]) + raw[at + 1 :], "x").meaning

@@ -13,6 +13,7 @@ from featurelib.core.goals import explicit, upgrade_all
 from featurelib.core.moves import Direction
 from featurelib.core.steps import Plan, Task, plan, plans
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
+from tests.core import scale
 from tests.core.controllers import model, words
 from tests.core.controllers.draw import Drawn, draw
 from tests.core.made_up import CATALOGUE, kraft, levels_of
@@ -65,7 +66,7 @@ GENERATIONS += ["kraft-4.0", "kraft-4.1", "kraft-4.2"]
 def test_every_step_of_an_upgrade_all_plan_passes_and_afterwards_nothing_is_left(
     dialect: str,
 ) -> None:
-    cases, tasks = drawn(dialect, 120), []
+    cases, tasks = drawn(dialect, scale.some(120)), []
     for case in cases:
         cluster = cluster_of(case.cluster)
         goal = upgrade_all(cluster, CATALOGUE, by_name=[KRAFT_VERSION])
@@ -83,12 +84,12 @@ def test_every_step_of_an_upgrade_all_plan_passes_and_afterwards_nothing_is_left
             goal = upgrade_all(one.after, CATALOGUE, by_name=[KRAFT_VERSION])
             again = replace(task, cluster=one.after, goal=replace(goal, faults=()))
             assert plan(again, CATALOGUE).steps == ()
-    assert sum(bool(one.steps) for one in found) > 8
+    assert sum(bool(one.steps) for one in found) > scale.some(8)
 
 
 @pytest.mark.parametrize("dialect", GENERATIONS)
 def test_nothing_lowers_a_level_without_a_type_that_says_so(dialect: str) -> None:
-    cases, tasks = drawn(dialect, 250), []
+    cases, tasks = drawn(dialect, scale.some(250)), []
     for seed, case in enumerate(cases):
         cluster, random = cluster_of(case.cluster), Random(seed)
         wanted = {
@@ -114,7 +115,7 @@ def test_nothing_lowers_a_level_without_a_type_that_says_so(dialect: str) -> Non
 @pytest.mark.parametrize("dialect", ["zk-3.3", "kraft-3.9", "kraft-4.2"])
 def test_order_of_nodes_and_of_tasks_changes_no_plan(dialect: str) -> None:
     tasks, turned = [], []
-    for case in drawn(dialect, 60):
+    for case in drawn(dialect, scale.some(60)):
         cluster = cluster_of(case.cluster)
         finalized = dict(reversed(cluster.finalized.items()))
         other = replace(cluster, nodes=cluster.nodes[::-1], finalized=finalized)

@@ -270,6 +270,50 @@ def test_a_level_rests_on_what_it_depends_on() -> None:
     assert not judge.rests_on(levels(judge, roll__f=2), np.ones(len(wanted), bool)).any()
 
 
+MODES = (
+    OFF,
+    FRESH,
+    Cluster(name="migrating", zookeeper=True, nodes=(node(1, NEW),), voters=(11,)),
+    Cluster(name="zookeeper", zookeeper=True, nodes=(node(1, NEW),)),
+    Cluster(name="unclear", registry="live", nodes=(node(1, NEW),)),
+)
+
+
+def resting(judge: Judge, wanted: np.ndarray, others: np.ndarray) -> set[tuple[str, str]]:
+    hit = np.flatnonzero(judge.rests_on(wanted, others))
+    places = zip(judge.asked.cluster[hit].tolist(), judge.asked.feature[hit].tolist(), strict=True)
+    return {(judge.evidence.clusters[c], judge.asked.names[f]) for c, f in places}
+
+
+def test_every_level_rests_on_metadata_version_but_under_zookeeper_alone() -> None:
+    judge = judging(*MODES)
+    asked = judge.asked
+    its_own = asked.feature == asked.names.index(METADATA)
+    wanted = np.where(its_own | (asked.feature == asked.names.index("f")), 2, 0)
+    raft = {(name, "f") for name in ("fresh", "migrating", "unclear")}
+    assert resting(judge, wanted, its_own) == raft
+    assert resting(judge, wanted, ~its_own) == set()
+    here = its_own & (np.arange(len(wanted)) == question(judge, "migrating", METADATA))
+    assert resting(judge, wanted, here) == {("migrating", "f")}
+    assert resting(judge, wanted * 0, its_own) == set()
+
+
+@pytest.mark.parametrize(
+    ("level", "known", "rests"),
+    [(6, True, True), (7, True, False), (8, True, False), (25, False, True), (0, False, True)],
+)
+def test_a_metadata_version_known_to_be_enough_is_not_rested_on(
+    level: int, known: bool, rests: bool
+) -> None:
+    """7, 3.3-IV3, is what 4.0 and later ask for before they store a level of another feature."""
+    judge = judging(OFF, FRESH)
+    one = question(judge, "fresh", METADATA)
+    judge.asked.current[one], judge.asked.known[one] = level, known
+    others = np.arange(len(judge.asked.current)) == one
+    expected = {("fresh", "f")} if rests else set()
+    assert resting(judge, levels(judge, fresh__f=1), others) == expected
+
+
 def test_a_rule_about_updates_says_which_questions_it_refuses() -> None:
     judge = judging(*ALL)
     wanted = levels(judge, roll__elr=1, off__f=1, unregistered__mv=18, fresh__mv=20, migrating__f=2)

@@ -10,8 +10,9 @@ import pytest
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Node
-from featurelib.core.unlock import Action, Fix, Unlock, ladder, refusing, unlocks
+from featurelib.core.unlock import Action, Fix, Unlock, ladder, refusing, unlock, unlocks
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from tests.core import scale
 from tests.core.made_up import (
     CATALOGUE,
     TOP,
@@ -93,7 +94,7 @@ def drawn(seed: int) -> tuple[Catalogue, Needs, Cluster, str]:
 
 def test_the_set_is_the_smallest_of_all_subsets_of_up_to_six_nodes() -> None:
     asked = chosen = 0
-    for seed in range(300):
+    for seed in range(scale.some(300)):
         catalogue, needs, cluster, names = drawn(seed)
         for found in unlocks(cluster, catalogue):
             if found.feature not in names:
@@ -108,8 +109,8 @@ def test_the_set_is_the_smallest_of_all_subsets_of_up_to_six_nodes() -> None:
                 left = [n for n in cluster.nodes if (n.role, n.node_id) not in out]
                 assert all(supports(n, state) for n in left)
                 assert whole(levels_of(cluster) | state, needs)
-    assert asked > 400
-    assert chosen > 40
+    assert asked > scale.some(400)
+    assert chosen > scale.some(40)
 
 
 def by_level(cluster: Cluster, feature: str) -> dict[int, Unlock]:
@@ -132,6 +133,14 @@ def test_each_next_level_has_its_own_set() -> None:
     assert {u.also for u in rungs.values()} == {()}
     elr = by_level(cluster, ELR)[1]
     assert (elr.fixes, elr.needs) == (alone, ((METADATA_VERSION, 23),))
+
+
+def test_a_level_asked_for_by_name_is_unlocked_as_among_the_next_ones() -> None:
+    older = node(20, Role.BROKER, "4.0")
+    cluster = kraft("4.2", {METADATA_VERSION: 21}, older)
+    for feature in (METADATA_VERSION, ELR):
+        for level, found in by_level(cluster, feature).items():
+            assert unlock(cluster, CATALOGUE, feature, level) == found
 
 
 def test_ghosts_are_unregistered_or_leave_the_quorum() -> None:

@@ -20,6 +20,7 @@ from featurelib.core.floors import downgrade_floor, footing_of, point_of_no_retu
 from featurelib.core.joiners import Joiners
 from featurelib.core.way_back import ways_back
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from tests.core import scale
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
 from tests.core.made_up import CATALOGUE
 from tests.core.oracle import CONTROLLER, Cluster, Node
@@ -236,7 +237,7 @@ def expected(plain: PlainClusters, position: int, target: int) -> tuple[int | No
     return (max(floors) if max(floors, default=-1) >= 0 else None), min(known, default=None)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scale.some(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
 def test_a_fleet_is_told_what_each_cluster_alone_would_be(some: list[Cluster]) -> None:
     judged = judge_clusters(*some)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from featurelib.cli.app import COMMANDS, GROUPS
 from featurelib.core.dialect import STRICT, load
@@ -19,6 +20,7 @@ from featurelib.tables import ALL
 from scripts.docs_texts import ENDS
 from scripts.write_commands import JOBS, commands, error_classes, jobs
 from scripts.write_schemas import SCHEMAS
+from tests.report.test_pages import CHROMIUM, SIZES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -69,6 +71,22 @@ def test_a_page_loads_nothing_from_elsewhere(site: Path) -> None:
         for match in loads.findall(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: install chromium")
+def test_a_page_opened_from_a_folder_can_be_searched_and_fits_a_phone(site: Path) -> None:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        wide, phone = (browser.new_page(viewport=SIZES[size]) for size in ("wide", "phone"))
+        wide.goto((site / "how-to" / "ghosts.html").as_uri())
+        wide.fill(".md-search__input", "unregister")
+        found = wide.wait_for_selector(".md-search-result__item", timeout=30_000)
+        assert found is not None
+        assert "unregister" in found.inner_text().lower()
+        phone.goto((site / "explanation" / "five-rules.html").as_uri())
+        shown, given = phone.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        browser.close()
+    assert shown <= given
 
 
 def test_no_list_is_swallowed_by_the_paragraph_above_it(site: Path) -> None:

@@ -41,7 +41,15 @@ QUORUM = (
 )
 LOG = f'{{"kind":"metadata_log",{HEAD},"line_number":2,"line":"Log starting offset: 0"}}'
 TOOL = f'{{"kind":"features_describe",{HEAD},"line_number":2,"line":"Feature: f"}}'
-GOOD = (API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL)
+REFUSED = (
+    f'{{"kind":"describe_quorum",{HEAD},"asked_node":1,"listener":"controller",'
+    '"error":"it is not authorized","error_code":31,"principal":"User:auditor"}'
+)
+PROBE = (
+    f'{{"kind":"probe",{HEAD},"updates":[{{"feature":"f","from_level":1,"to_level":2}}],'
+    '"answer":{"error_code":0,"results":[{"feature":"f","error_code":95,"error_message":"no"}]}}'
+)
+GOOD = (API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE)
 
 
 class Case(NamedTuple):

@@ -26,6 +26,7 @@ from featurelib.landing import (
 from featurelib.landing.document import is_retold, is_strict, require_strict
 from featurelib.landing.fault import FaultError
 from featurelib.landing.line import decode
+from tests.core import scale
 from tests.landing.corpus import API, AT, CLUSTER, FAILED, GOOD, LOG, QUORUM, TOOL, ZNODE, swap
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -221,7 +222,7 @@ def test_description_of_the_quorum_is_read() -> None:
 @pytest.mark.parametrize("where", ['"answer":{"error_code":', '"partition_index":0,"error_code":'])
 def test_refused_description_of_the_quorum_is_not_answered(where: str) -> None:
     content = accepted(swap(QUORUM, where + "0", where + "41")).content
-    assert content == QuorumDescription(1, Role.BROKER, 2, -1, -1, -1, (), (), False)
+    assert content == QuorumDescription(1, Role.BROKER, 2, -1, -1, -1, (), (), False, 41)
 
 
 def test_metadata_partition_is_found_among_others() -> None:
@@ -246,7 +247,7 @@ def test_no_bytes_make_it_raise(raw: bytes) -> None:
     assert isinstance(read(raw), Rejected)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scale.some(400), deadline=None)
 @given(st.sampled_from([*GOOD, *(line.decode() for line in LINES[::40])]), st.data())
 def test_no_mutation_of_a_line_makes_it_raise(line: str, data: st.DataObject) -> None:
     raw = bytearray(line.encode())
@@ -271,7 +272,7 @@ _TREES = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scale.some(400), deadline=None)
 @given(st.lists(st.tuples(_KEYS, _TREES), max_size=4), st.sampled_from([":", " :", ": "]))
 def test_proof_of_strictness_never_passes_a_repeated_key(
     pairs: list[tuple[str, str]], colon: str
@@ -302,7 +303,7 @@ def test_lines_as_collectors_write_them_are_proven_strict_by_what_they_say() -> 
     assert sum(proven) > 0.9 * len(LINES)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scale.some(400), deadline=None)
 @given(st.sampled_from([*GOOD, *(line.decode() for line in LINES[::40])]), st.data())
 def test_a_member_too_many_is_never_proven_strict(line: str, data: st.DataObject) -> None:
     """A key of the line is put a second time at the front of one of its objects."""

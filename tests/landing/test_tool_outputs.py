@@ -248,3 +248,9 @@ def test_a_byte_that_is_no_text_is_told_with_its_line() -> None:
         LandingError, match=r"dump.txt:2: expected UTF-8 text, found byte 0xff at 3"
     ):
         list(convert("metadata_log", [b"a\n", b"ab\xff\n"], source()))
+
+
+@pytest.mark.parametrize("kind", ["znode", "metadata_log", "features_describe", "api_versions"])
+def test_an_empty_file_is_no_output(kind: str) -> None:
+    with pytest.raises(LandingError, match="expected the output of a tool, found an empty file"):
+        converted(kind, [])

@@ -105,6 +105,12 @@ def test_an_absent_node_names_itself_in_older_shells_too() -> None:
     }  # fmt: skip
 
 
+def test_a_path_that_is_told_and_shown_is_one_path() -> None:
+    both = ("/feature", "/features")
+    lines = converted("get -s /feature\n" + shown(FEATURES) + shown(FEATURES), paths=both)
+    assert [line["path"] for line in lines] == list(both)
+
+
 def test_json_lines_are_taken_too() -> None:
     lines = converted('{"path":"/feature","version":3,"data":"{}"}\n\n')
     assert [(line["path"], line["version"]) for line in lines] == [("/feature", 3)]

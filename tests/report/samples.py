@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, read
+from featurelib.plans.night_plans import with_texts
 from featurelib.report.model import Ingest, Report
 from featurelib.report.values import RunInfo, summarize
 from featurelib.snapshot import Rows, fold_lines
@@ -60,7 +61,8 @@ def judge_samples(later: int = 0) -> Judged:
     """The samples judged as of their newest line, or `later` by so many microseconds."""
     samples = read_samples()
     conditions = Conditions(as_of=samples.newest + later, max_age=HOURS_72)
-    return judge(samples.batch, conditions, CATALOGUE, DIALECT)
+    judged = judge(samples.batch, conditions, CATALOGUE, DIALECT)
+    return replace(judged, plans=with_texts(judged, dialect=DIALECT.name, catalogue=CATALOGUE))
 
 
 def _inventory(names: dict[str, str]) -> Fleet:

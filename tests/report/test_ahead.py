@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from featurelib.report.model import Cluster
+from featurelib.planning.outlook import NONE, look_ahead
+from featurelib.plans.planfile import read as read_plan
+from featurelib.report.model import Cluster, Level
 from featurelib.report.text import render_text
+from tests.report.samples import CATALOGUE, judge_samples, report_samples
 from tests.report.tables import judged, plan, report
 
 STEP = {
@@ -40,14 +43,61 @@ def test_the_floor_and_the_point_of_no_return_have_names() -> None:
     assert (found.downgrade_floor.number, found.downgrade_floor.text) == (23, "23 (4.0-IV1)")
     assert found.point_of_no_return.text == "28 (4.2-IV0)"
     assert "lowest today without loss: metadata.version 23 (4.0-IV1)\n" in text
+
+
+def test_how_far_back_it_goes_after_the_plan_is_said_of_every_feature() -> None:
+    cluster, text = shown(
+        ready(downgrade_floor=23),
+        returns_after=[
+            {"feature": "group.version", "downgrade_floor": 0},
+            {"feature": "made.up"},
+            {"feature": "metadata.version", "downgrade_floor": 28, "point_of_no_return": 28},
+        ],
+    )
+    first, *others = cluster.returns
+    assert (first.feature, [back.feature for back in others]) == (
+        "metadata.version", ["group.version", "made.up"]
+    )  # fmt: skip
+    assert first.downgrade_floor is not None
+    assert first.downgrade_floor.text == "28 (4.2-IV0)"
+    assert "lowest today without loss: metadata.version 23 (4.0-IV1)\n" in text
+    then = "lowest after the plan without loss: metadata.version 28 (4.2-IV0), group.version 0"
+    assert then in " ".join(text.split())
     assert "point of no return to today's level: metadata.version 28 (4.2-IV0)\n" in text
 
 
 def test_no_point_of_no_return_is_said_only_where_somebody_can_tell() -> None:
-    _, text = shown(ready(downgrade_floor=23))
+    _, text = shown(returns_after=[{"feature": "metadata.version", "downgrade_floor": 23}])
     assert "point of no return to today's level: none\n" in text
-    _, text = shown(ready())
-    assert "point of no return" not in text
+    for nobody in (None, [{"feature": "made.up"}]):
+        _, text = shown(ready(downgrade_floor=23), returns_after=nobody)
+        assert "point of no return" not in text
+        assert "after the plan" not in text
+
+
+def test_the_report_says_of_a_plan_what_show_says_of_it() -> None:
+    texts = {row["cluster"]: row["plan"] for row in judge_samples().plans.to_pylist()}
+    found = {cluster.key: cluster for cluster in report_samples().clusters}
+    said = list[int]()
+    for key, text in texts.items():
+        returns = {back.feature: back for back in found[key].returns}
+        if text is None:
+            assert returns == {}
+            continue
+        steps = look_ahead(read_plan(text, key).meaning, CATALOGUE)
+        points = {c.update.feature: c.no_return for step in steps for c in step.changes}
+        names = {*points, *({"metadata.version"} & steps[-1].levels.keys())}
+        assert returns.keys() == names
+        for name, back in returns.items():
+            assert number(back.point_of_no_return) == points.get(name, NONE)
+        if "metadata.version" in returns:
+            assert number(returns["metadata.version"].downgrade_floor) == steps[-1].floor
+            said.append(steps[-1].floor)
+    assert len(set(said)) > 2  # no one number for all of them
+
+
+def number(level: Level | None) -> int:
+    return NONE if level is None else level.number
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,14 @@ def test_the_plot_shows_who_is_in_the_way_and_where_the_levels_are() -> None:
     assert [(mark.kind, mark.text) for mark in first.marks] == [
         ("finalized", "finalized 25 (4.0-IV3)"),
         ("ceiling", "ceiling 27 (4.1-IV1)"),
+        ("floor", "lowest after the plan 23 (4.0-IV1)"),
     ]
     narrow, wide = first.bars
     assert narrow.x == wide.x == LEFT
     assert narrow.width is not None
     assert wide.width is not None
     assert narrow.width < wide.width == RIGHT - LEFT
-    finalized, ceiling = (mark.x for mark in first.marks)
+    finalized, ceiling, _ = (mark.x for mark in first.marks)
     assert LEFT < finalized < LEFT + narrow.width < ceiling < RIGHT
     assert (first.troubled, first.quiet) == (True, False)
 
@@ -84,6 +85,7 @@ def test_the_plot_marks_how_far_back_a_level_goes_and_from_where_on_it_does_not(
     assert [(mark.kind, mark.text) for mark in plot.marks] == [
         ("finalized", "finalized and lowest today 11 (3.5-IV2)"),
         ("target", "target 19 (3.7-IV4)"),
+        ("floor", "lowest after the plan 17 (3.7-IV2)"),
         ("end", "point of no return 13 (3.6-IV1)"),
     ]
     for mark in plot.marks:
@@ -94,8 +96,14 @@ def test_the_plot_marks_how_far_back_a_level_goes_and_from_where_on_it_does_not(
 
 
 def marks(**levels: int) -> list[tuple[str, str]]:
+    then = {
+        "downgrade_floor": levels.pop("then", None),
+        "point_of_no_return": levels.pop("point", None),
+    }
     row = {"cluster": "c", "feature": "f", "verdict": "READY", "ceiling": 9, "target": 8, **levels}
-    [cluster] = report(judged([plan("c", "READY")], readiness=[row])).clusters
+    returns = [{"feature": "other", "downgrade_floor": 1}, {"feature": "f", **then}]
+    plans = [plan("c", "READY", returns_after=returns)]
+    [cluster] = report(judged(plans, readiness=[row])).clusters
     groups = (Group(brokers=(1,), controllers=(), ranges={"f": (0, 9)}),)
     [plot] = draw(cluster, Portrait(groups=groups))
     places = {mark.text: mark.x for mark in plot.marks}
@@ -110,13 +118,14 @@ def _numbered(plot: Plot) -> list[tuple[float, int]]:
 def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
     usual = [("finalized", "finalized 5"), ("target", "target 8"), ("ceiling", "ceiling 9")]
     assert marks(finalized_level=5) == usual
-    assert marks(finalized_level=5, downgrade_floor=3, point_of_no_return=7) == [
+    assert marks(finalized_level=5, downgrade_floor=3, then=6, point=7) == [
         *usual,
         ("floor", "lowest today 3"),
+        ("floor", "lowest after the plan 6"),
         ("end", "point of no return 7"),
     ]
-    assert marks(finalized_level=5, downgrade_floor=5, point_of_no_return=8) == [
-        ("finalized", "finalized and lowest today 5"),
+    assert marks(finalized_level=5, downgrade_floor=5, then=5, point=8) == [
+        ("finalized", "finalized and lowest today and lowest after the plan 5"),
         ("target", "target and point of no return 8"),
         ("ceiling", "ceiling 9"),
     ]
@@ -130,11 +139,14 @@ def test_the_words_beside_the_widest_bar_have_room() -> None:
 def test_a_cluster_s_part_says_the_way_back_and_who_may_join() -> None:
     row = {"cluster": "c", "feature": "f", "verdict": "READY", "downgrade_floor": 3}
     joining = {"may_join": ["4.0", "4.1"], "may_join_after": ["4.1"]}
-    said = report(judged([plan("c", "READY", **joining)], readiness=[row]))
+    returns = [{"feature": "f", "downgrade_floor": 4}]
+    plans = [plan("c", "READY", **joining, returns_after=returns)]
+    said = report(judged(plans, readiness=[row]))
     texts = read_page(render_html(said, {})).texts
     begin = texts.index("The way back, and who may join")
-    assert texts[begin + 1 : begin + 4] == [
+    assert texts[begin + 1 : begin + 5] == [
         "lowest today without loss: f 3",
+        "lowest after the plan without loss: f 4",
         "point of no return to today's level: none",
         "releases that may join: now 4.0 to 4.1, afterwards 4.1",
     ]

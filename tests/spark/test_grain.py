@@ -14,7 +14,8 @@ from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine
-from featurelib.spark.store import Store, spark_schema
+from featurelib.spark.shapes import spark_schema
+from featurelib.spark.store import Store
 from featurelib.tables import ALL, Table
 from tests.spark.nights import RUN, SAMPLES, open_table, sample_lines
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
@@ -350,6 +351,21 @@ def test_files_split_packed_repeated_and_late_give_the_tables_of_one_night(
     before = versions(store)
     assert run_refine(store) == ["refine: nothing new came in"]
     assert versions(store) == before
+
+
+def test_each_file_of_a_night_says_which_clusters_it_holds(store: Store) -> None:
+    put_bronze(store, RUN, sample_lines("zk-roll-282-332", "k40-fresh", "ghost-broker"))
+    run_refine(store)
+    for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES):
+        assert table.file_rows is not None
+        outside = open_table(store.root, table)
+        for file in pa.table(outside.get_add_actions(flatten=True)).to_pylist():
+            rows = pq.read_table(Path(store.root.removeprefix("file:"), table.path, file["path"]))
+            found = rows["cluster"].to_pylist()
+            assert found == sorted(found)
+            assert (file["min.cluster"], file["max.cluster"]) == (found[0], found[-1])
+            assert (file["min.run"], file["max.run"]) == (RUN, RUN)
+            assert len(found) <= table.file_rows
 
 
 class Killed(BaseException):

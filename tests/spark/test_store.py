@@ -24,7 +24,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.spark.log import Log
 from featurelib.spark.parquet import pack
-from featurelib.spark.store import Store, fit, resolve_uri, spark_schema
+from featurelib.spark.shapes import fit, spark_schema
+from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import ALL, Table
 from featurelib.tables.gold import FINDINGS
 from featurelib.tables.silver import CLUSTER_SNAPSHOT
@@ -63,6 +64,7 @@ def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: 
     assert outside.metadata().description == CLUSTER_SNAPSHOT.comment
     assert outside.metadata().configuration == {
         "featurelib.tableVersion": "2",
+        "delta.dataSkippingStatsColumns": "run,cluster",
         "delta.enableDeletionVectors": "false",
         "delta.deletedFileRetentionDuration": "interval 90 days",
         "delta.logRetentionDuration": "interval 90 days",
@@ -75,6 +77,17 @@ def test_files_of_gold_are_left_out_by_run_and_cluster_alone(store: Store) -> No
     outside = DeltaTable(store.path(FINDINGS).removeprefix("file:"))
     assert outside.metadata().configuration["delta.dataSkippingStatsColumns"] == "run,cluster"
     assert (outside.protocol().min_reader_version, outside.protocol().min_writer_version) == (1, 2)
+
+
+def test_a_sorted_table_lies_in_small_files_each_with_its_own_span(store: Store) -> None:
+    table = replace(THING, skip_by=("level",), sort_by=("level",), file_rows=3)
+    rows = things(store.session, RUN, 7, 1, 5, 3, 2, 8, 6, 4).coalesce(1)
+    store.append(table, rows, RUN)
+    outside = DeltaTable(store.path(table).removeprefix("file:"))
+    files = pa.table(outside.get_add_actions(flatten=True)).sort_by("min.level").to_pylist()
+    assert [(f["min.level"], f["max.level"], f["num_records"]) for f in files] == [
+        (1, 3, 3), (4, 6, 3), (7, 8, 2)
+    ]  # fmt: skip
 
 
 def test_append_adds_overwrite_replaces_and_every_version_can_be_read(store: Store) -> None:

@@ -74,7 +74,16 @@ def class_path(release: str) -> list[Path]:
 
     Raises UnavailableError where a jar cannot be fetched, ValueError where it is another one.
     """
-    jars, folder = jars_of(release), cache_folder()
+    return _fetched(jars_of(release))
+
+
+def more_jars(group: str) -> list[Path]:
+    """The jars of another list of jars.toml; raises as class_path does."""
+    return _fetched([_jar(line) for line in tomllib.loads(LISTED.read_text())[group]])
+
+
+def _fetched(jars: Sequence[Jar]) -> list[Path]:
+    folder = cache_folder()
     _fetch([jar for jar in jars if not _is_there(jar, folder)], folder)
     return [folder / jar.name for jar in jars]
 

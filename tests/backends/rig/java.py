@@ -83,14 +83,14 @@ class Java:
         path = ["-cp", ":".join(map(str, self.jars))]
         return [self.program, HEAP, *OPTIONS, *LOGGING, *shared, *more, *path, main, *words]
 
-    def serve(self, process: Process, main: str, *words: str) -> None:
+    def serve(self, process: Process, main: str, *words: str, options: Sequence[str] = ()) -> None:
         """Launches a server; the first of a release leaves the archive of classes when it ends."""
         if self.archive.is_file() or self.archive in _being_made:
-            process.launch(self.command(main, *words))
+            process.launch(self.command(main, *words, more=options))
             return
         _being_made.add(self.archive)
         part = self.archive.with_suffix(f".{os.getpid()}.{next(_numbers)}")
-        more = [f"-XX:ArchiveClassesAtExit={part}"]
+        more = [f"-XX:ArchiveClassesAtExit={part}", *options]
         keep = partial(_keep, part, self.archive)
         process.launch(self.command(main, *words, more=more), keep)
 

@@ -38,6 +38,8 @@ class Node:
     unstable: bool = False
     started: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
+    java_options: tuple[str, ...] = ()
+    jars: tuple[Path, ...] = ()  # beside Kafka's; the same for all nodes of a release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ def start_kraft(
         dynamic=dynamic,
         security=security,
     )
-    javas = {release: Java.of(release) for release in {node.release for node in nodes}}
+    javas = {node.release: Java.of(node.release, *node.jars) for node in nodes}
     running = {node.id: _node(home, node, shape, javas[node.release]) for node in nodes}
     levels = [f"--release-version={release_version}"] if release_version else []
     levels += [f"--feature={name}={level}" for name, level in (features or {}).items()]
@@ -112,7 +114,7 @@ def _node(home: Path, node: Node, shape: Shape, java: Java) -> RunningNode:
         broker=shape.brokers.get(node.id, ""),
         controller=shape.controllers.get(node.id, ""),
         process=process,
-        launch=partial(java.serve, process, "kafka.Kafka", str(conf)),
+        launch=partial(java.serve, process, "kafka.Kafka", str(conf), options=node.java_options),
     )
 
 

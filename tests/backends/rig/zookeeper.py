@@ -26,6 +26,7 @@ from tests.backends.rig.java import Java, find
 from tests.backends.rig.ports import free_address
 from tests.backends.rig.process import Process
 from tests.backends.rig.properties import SMALL, write_properties
+from tests.backends.rig.zookeeper_tls import MAIN, Guard
 
 RELEASE = "3.9.2"
 SOURCE = Path(__file__).with_name("FeatureBroker.java")
@@ -43,9 +44,13 @@ class ZooKeeperBroker:
 
 
 def start_zookeeper_mode(
-    home: Path, brokers: Sequence[ZooKeeperBroker], finalized: Mapping[str, int] | None = None
+    home: Path,
+    brokers: Sequence[ZooKeeperBroker],
+    finalized: Mapping[str, int] | None = None,
+    guard: Guard | None = None,
 ) -> RunningCluster:
     """Starts ZooKeeper, then the brokers, the first as controller; the caller stops the cluster.
+    With a `guard` ZooKeeper is spoken to by TLS as well; the brokers keep to its plain port.
 
     `finalized`: levels of an earlier time, written before any broker; without them the broker that
     is elected finalizes its own maxima, and one with lower maxima ends (KIP-584 says it so).
@@ -53,7 +58,7 @@ def start_zookeeper_mode(
     """
     java, address = Java.of(RELEASE, _feature_broker()), free_address()
     nodes = {item.id: _broker(home, item, address + CHROOT, java) for item in brokers}
-    ensemble = _zookeeper(home / "zookeeper", address, java)
+    ensemble = _zookeeper(home / "zookeeper", address, guard)
     cluster = RunningCluster(
         bootstrap=",".join(node.broker for node in nodes.values()),
         controller_bootstrap="",
@@ -109,17 +114,19 @@ def _feature_broker() -> Path:
     return made
 
 
-def _zookeeper(home: Path, address: str, java: Java) -> Process:
+def _zookeeper(home: Path, address: str, guard: Guard | None) -> Process:
     host, port = address.split(":")
+    more = guard.properties if guard is not None else {}
     conf = write_properties(
         home / "zoo.cfg",
         {"tickTime": "500", "dataDir": str(home / "data"), "clientPort": port,
          "clientPortAddress": host, "admin.enableServer": "false", "maxClientCnxns": "0",
-         "4lw.commands.whitelist": "srvr,envi"},
+         "4lw.commands.whitelist": "srvr,envi", **more},
     )  # fmt: skip
     process = Process(name="zookeeper", home=home, ready=lambda _: _answers(host, int(port)))
-    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    process.launch(java.command(main, str(conf)))
+    java = Java.of(RELEASE, *(guard.jars if guard is not None else (_feature_broker(),)))
+    options = guard.options if guard is not None else ()
+    process.launch(java.command(MAIN, str(conf), more=options))
     return process
 
 

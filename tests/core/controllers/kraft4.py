@@ -42,6 +42,7 @@ from tests.core.controllers.words import (
 )
 
 PREFIX = "The update failed for all features since the following feature had an error: "
+KAFKAS_TESTS = {"test.feature.version"} | {f"unit.test.feature.version.{n}" for n in range(8)}
 Judge = Callable[[Cluster, Update, str, dict[str, int]], Refusal | None]
 
 
@@ -59,6 +60,8 @@ def catalogue_refuses(release: str, update: Update, proposed: dict[str, int]) ->
     """Is the level known, and is what it needs there once all updates are applied?"""
     name, level = update.feature, update.level
     newest = levels_of(release)
+    if name in KAFKAS_TESTS:  # in the list of features, and at 0 wherever Kafka is not tested
+        return None
     if name not in newest:
         return refuse(bad(update, f"Feature {name} not found."))
     if level > newest[name]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node
+from featurelib.core.unlock import ladder, refusing
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.sight import Sight
 
@@ -65,6 +67,16 @@ def known_cluster(sight: Sight, levels: Levels) -> Cluster:
         else:
             nodes.append(node)
     return replace(sight.cluster, nodes=tuple(nodes))
+
+
+def lowest_supported(sight: Sight, least: int, catalogue: Catalogue) -> int:
+    """The lowest metadata.version from `least` on that no known node refuses, else `least`."""
+    rungs = ladder(sight.cluster, METADATA_VERSION, catalogue)
+    for level in (least, *(rung for rung in rungs if rung > least)):
+        asked = (METADATA_VERSION, level)
+        if not refusing(known_cluster(sight, dict([asked])).nodes, [asked])[asked]:
+            return level
+    return least
 
 
 def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> Cluster:

@@ -1,0 +1,210 @@
+"""Finding every listener of a cluster and asking each of them, all at once.
+
+From the addresses that are given, whoever answers names others: brokers by Metadata or
+DescribeCluster, voters by DescribeQuorum, controllers by what they say of each other, brokers of
+ZooKeeper mode by their registrations. It ends when nobody names anybody new. Nobody waits for
+somebody who is silent, so that a search takes one time limit, however many are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from featurelib.backends.base import Say
+from featurelib.backends.kafka_asking import Asked, Share, Target, ask
+from featurelib.backends.kafka_introducing import Introduced, introduce, learn, place
+from featurelib.backends.kafka_map import Map, add_addresses
+from featurelib.backends.kafka_wire import Wire
+from featurelib.configuration.addresses import split_id
+from featurelib.errors import BackendError, UnreachableError
+from featurelib.feature import Role
+
+if TYPE_CHECKING:  # its client is an extra of its own
+    from featurelib.backends.znodes import Znodes
+
+AT_ONCE = 64  # listeners; most of them only wait
+TOLD_EVERY = 25  # listeners
+FURTHER = 5  # brokers that are tried where no given one answers
+PAUSE_SECONDS = 0.5  # how long those who introduce others are waited for
+
+_T = TypeVar("_T")
+Key = tuple[Role, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How a cluster is reached: addresses as host:port, a controller's also as ID@host:port.
+
+    `znodes` reads ZooKeeper; None where the inventory names none.
+    """
+
+    where: str
+    bootstrap: tuple[str, ...]
+    controllers: tuple[str, ...]
+    brokers_wire: Wire
+    controllers_wire: Wire
+    znodes: Callable[[], Znodes] | None
+
+    def wire(self, role: Role) -> Wire:
+        """How listeners of that half are spoken to."""
+        return self.brokers_wire if role is Role.BROKER else self.controllers_wire
+
+
+class Search:
+    """One search under way. Many threads ask; what they bring is put on the map by one.
+
+    With `asks` ZooKeeper is read and everybody is asked in full; without, only those that are given
+    say who there is. `failures` says in words who of those could not be asked.
+    """
+
+    def __init__(self, reach: Reach, known: Map, say: Say, *, asks: bool) -> None:
+        self.known, self.failures, self._asks = known, list[str](), asks
+        self.asked: dict[Key, Asked] = {}
+        self.znodes: Znodes | None = None
+        self._reach, self._say, self._share = reach, say, Share()
+        self._running: dict[Future[Any], Callable[[], None]] = {}  # and what is done then
+        self._tried: dict[Key, set[str]] = {}
+        self._given: set[str] = set()  # brokers that were or are asked who there is
+        self._introducing, self._has_list = 0, False
+        self._began = self._next_broker_at = time.monotonic()
+
+    def run(self) -> None:
+        """Search to the end. Raises ConfigError."""
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
+        try:
+            if self._asks and self._reach.znodes is not None:
+                self._introducing += 1
+                self._start(self._reach.znodes, self._learn_znodes)
+            self._introduce_controllers()
+            while True:
+                self._introduce_next_broker()
+                if self._asks:
+                    self._ask_new()
+                if not self._running:
+                    break
+                done, _ = wait(self._running, self._patience(), return_when=FIRST_COMPLETED)
+                for job in [job for job in self._running if job in done]:
+                    self._running.pop(job)()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _start(self, work: Callable[[], _T], then: Callable[[Future[_T]], None]) -> None:
+        job = self._pool.submit(work)
+        self._running[job] = partial(then, job)
+
+    # Who introduces others
+
+    def _introduce_controllers(self) -> None:
+        for text in self._reach.controllers:
+            node, address = split_id(text)
+            if node is None:
+                self._introduce(Role.CONTROLLER, address)
+            else:
+                place(self.known, node, address)
+
+    def _introduce_next_broker(self) -> None:
+        """One broker's list is enough; the next is asked where it fails or lets us wait."""
+        left = self._brokers_left()
+        if left and time.monotonic() >= self._next_broker_at:
+            self._given.add(left[0])
+            self._next_broker_at = time.monotonic() + PAUSE_SECONDS
+            self._introduce(Role.BROKER, left[0])
+
+    def _brokers_left(self) -> list[str]:
+        if self._has_list:
+            return []
+        registered = (address for some in self.known.brokers.values() for address in some)
+        brokers = dict.fromkeys((*self._reach.bootstrap, *islice(registered, FURTHER)))
+        return [address for address in brokers if address not in self._given]
+
+    def _introduce(self, role: Role, address: str) -> None:
+        self._introducing += 1
+        self._start(
+            partial(introduce, role, address, self._reach.wire(role), who_leads=not self._asks),
+            partial(self._learn_introduced, role),
+        )
+
+    def _learn_introduced(self, role: Role, job: Future[Introduced]) -> None:
+        self._introducing -= 1
+        try:
+            learn(self.known, job.result())
+        except BackendError as error:
+            self._fail(error)
+            if role is Role.BROKER:
+                self._next_broker_at = time.monotonic()
+        else:
+            self._has_list |= role is Role.BROKER
+
+    def _learn_znodes(self, job: Future[Znodes]) -> None:
+        self._introducing -= 1
+        try:
+            self.znodes = job.result()
+        except UnreachableError as error:
+            self._fail(error)
+            return
+        self.known.learn_id(self.znodes.cluster_id)
+        for node, addresses in self.znodes.brokers.items():
+            add_addresses(self.known.brokers, node, addresses)
+
+    def _fail(self, error: BackendError) -> None:
+        self.failures.append(str(error))
+        self._say(str(error))
+
+    # Waiting
+
+    def _is_patient(self) -> bool:
+        """Whether those who introduce others are waited for."""
+        return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
+
+    def _may_be_given(self, target: Target) -> bool:
+        """Whether an address that was given may still turn out to be this controller's, which then
+        goes before those it advertises."""
+        is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
+        return target.role is Role.CONTROLLER and not is_given and self._is_patient()
+
+    def _patience(self) -> float | None:
+        """Seconds until something is to be done though nobody answered; None = nothing is."""
+        moments = [self._next_broker_at] if self._brokers_left() else []
+        moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
+        return max(0.0, min(moments) - time.monotonic()) if moments else None
+
+    # Asking
+
+    def _ask_new(self) -> None:
+        """Ask whoever was not, and whoever was silent again where a new address is known."""
+        new = []
+        for target in self.known.targets():
+            tried = self._tried.get(target.key, set())
+            left = tuple(address for address in target.addresses if address not in tried)
+            before = self.asked.get(target.key)
+            is_silent = before is not None and before.error is not None
+            if target.key not in self._tried:
+                is_new = not self._may_be_given(target)
+            else:
+                is_new = bool(left) and is_silent
+            if is_new:
+                new.append(replace(target, addresses=left))
+                self._tried[target.key] = {*tried, *left}
+        if new:
+            self._say(f"{self._reach.where}: asking {_counted(new)}")
+        for target in new:
+            wire = self._reach.wire(target.role)
+            self._start(partial(ask, target, wire, self._share), self._learn_asked)
+
+    def _learn_asked(self, job: Future[Asked]) -> None:
+        answer = job.result()
+        self.asked[answer.target.key] = answer
+        self.known.learn(answer)
+        if len(self.asked) % TOLD_EVERY == 0:
+            self._say(f"{self._reach.where}: {len(self.asked)} of {len(self._tried)} asked")
+
+
+def _counted(targets: list[Target]) -> str:
+    count = {role: sum(target.role is role for target in targets) for role in Role}
+    return " and ".join(f"{n} {role.text}{'s' * (n != 1)}" for role, n in count.items() if n)

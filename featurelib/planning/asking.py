@@ -1,0 +1,120 @@
+"""A plan where only registrations that nobody lists are in the way: the controller is asked.
+
+It knows them all. Each request of the plan is put to it to validate only; its yes to all of them
+stands for what was not seen, of just these requests, and its no is the reason why there is no plan.
+Where the evidence is whole, or more is missing, nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from featurelib.backends.base import Backend, Say
+from featurelib.catalogue import Catalogue
+from featurelib.controller.validating import UNPROVEN, ask, is_agreed, may_prove
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.intents import Intent
+from featurelib.core.outcome import Heard
+from featurelib.core.planned import Step
+from featurelib.core.probes import PROBE_REFUSED
+from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
+from featurelib.core.reply import NO_ERROR
+from featurelib.planning.planner import Planned, make_plan
+from featurelib.planning.reasons import PROBE, Reason
+from featurelib.report.words import Columns, Words
+from featurelib.sight import Sight
+
+_RIGHT = "right_withheld"
+_NOT_ASKED = "--probe: nothing was sent: "
+_WHOLE = "every registration was seen; apply asks the controller before it sends."
+_MORE = "registrations that nobody lists are not all that is in the way."
+_WRITES = "this controller cannot be asked without writing, or kraft.version is to move."
+_TOLD = (
+    "Nobody lists every registration of this cluster: the plan rests on a probe, the word of its "
+    "controller when it was asked to validate only. `featurelib apply` asks it again."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who is asked: the cluster that was just looked at. `as_if_seen` judges that look as if every
+    registration had been seen; `say` hears what is sent, or why nothing is."""
+
+    backend: Backend
+    sight: Sight
+    as_if_seen: Callable[[], Sight]
+    catalogue: Catalogue
+    say: Say
+
+
+def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
+    """As make_plan; where only unseen registrations hold it back, what the controller says decides.
+
+    Raises UnreachableError where it says nothing; nothing is ever written.
+    """
+    seen = make_plan(asking.sight, intent, asking.catalogue)
+    if not any(reason.code == UNPROVEN for reason in seen.refusals):
+        asking.say(f"{_NOT_ASKED}{_WHOLE}")
+        return seen
+    proven = make_plan(asking.as_if_seen(), intent, asking.catalogue)
+    if proven.meaning is None:
+        asking.say(f"{_NOT_ASKED}{_MORE}")
+        return seen
+    steps = proven.meaning.steps
+    if not all(may_prove(asking.backend, asking.sight.dialects, step) for step in steps):
+        asking.say(f"{_NOT_ASKED}{_WRITES}")
+        return seen
+    moves = []
+    for step in steps:
+        moves.append(_moves(step))
+        asking.say(f"asking the controller to validate only: {moves[-1]} (needs {ALTER})")
+        heard = ask(asking.backend, step)
+        if not is_agreed(step, heard):
+            against = tuple(_refusals(step, heard, asking.catalogue))
+            missing = seen.refusals if _lacks_right(heard) else ()
+            return replace(proven, meaning=None, refusals=(*missing, *against))
+    return replace(proven, probed=", then ".join(moves), warnings=(*proven.warnings, _TOLD))
+
+
+def _moves(step: Step) -> str:
+    return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
+
+
+def _lacks_right(heard: Heard) -> bool:
+    return heard.reply is not None and heard.reply.code == NOT_AUTHORIZED
+
+
+def _refusals(step: Step, heard: Heard, catalogue: Catalogue) -> Iterator[Reason]:
+    """What it said against each update, in its own words."""
+    if _lacks_right(heard):
+        _, text = heard.of(step.updates[0].feature)
+        yield Reason(judge=PROBE, code=_RIGHT, message=f"The controller was not heard: {text}")
+        return
+    words = Words(catalogue, load(STRICT))
+    for update in step.updates:
+        code, message = heard.of(update.feature)
+        if code == NO_ERROR:
+            continue
+        said = words.say(
+            Columns(
+                code=PROBE_REFUSED,
+                role=None,
+                node_id=None,
+                feature=update.feature,
+                finalized_level=update.from_level,
+                level=update.to_level,
+                min_version=None,
+                max_version=None,
+                observed_at=None,
+                detail=f"error {code}: {message}" if message else f"error {code}",
+            )
+        )
+        yield Reason(
+            judge=PROBE,
+            code=PROBE_REFUSED,
+            feature=update.feature,
+            level=update.to_level,
+            message=said.message,
+            remedy=said.remedy,
+        )

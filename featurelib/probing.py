@@ -1,0 +1,127 @@
+"""The validate-only probe: the first request of the plan the audit would make, put to the active
+controller to validate, and its answer as a landing line.
+
+Nothing is sent unless writing is ruled out: KRaft alone, every dialect that may be spoken there
+honours it, and kraft.version is never among the updates, because 4.1 hands it on
+while it validates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from featurelib.backends.base import Backend, Say
+from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.controller.validating import as_if_seen, is_honoured
+from featurelib.core.planned import Step, Update
+from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
+from featurelib.core.reply import Reply
+from featurelib.errors import FeatureLibError, RefusedError
+from featurelib.feature import KRAFT_VERSION
+from featurelib.landing.writing import write_line
+from featurelib.sight import Sight, see
+
+_DAY = 86_400_000_000  # microseconds; the lines are of this moment
+_TIMEOUT_MS = 10_000  # a collector does not wait as long as somebody who writes
+_NOTHING = "probe: nothing was sent: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What became of a probe: the landing line, None where nothing was sent, and one sentence."""
+
+    line: bytes | None
+    text: str
+
+
+def probe(
+    backend: Backend, entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue, say: Say
+) -> Probed:
+    """Ask the controller of a cluster that was just looked at, as `lines`.
+
+    What cannot be asked or answered is in the sentence; nothing is raised for it.
+    """
+    try:
+        sight = _sight(entry, lines, catalogue)
+        step = _question(backend, sight)
+    except FeatureLibError as error:
+        return Probed(line=None, text=f"{_NOTHING}{error}")
+    moves = ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
+    say(f"{backend.where}: asking the controller to validate only: {moves} (needs {ALTER})")
+    keys: dict[str, object] = {"updates": [_asked(update) for update in step.updates]}
+    try:
+        reply = backend.update(step, validate_only=True)
+    except RefusedError as error:
+        return Probed(line=None, text=f"{_NOTHING}{error}")
+    except FeatureLibError as error:  # a request to validate writes nothing
+        keys["error"] = text = str(error)
+        said = f"probe: no answer to {moves}: {text}"
+    else:
+        keys["answer"] = _answer(reply)
+        said = f"probe: the controller {_verdict(reply)}: {moves}"
+    now = int(datetime.now(UTC).timestamp() * 1_000_000)
+    return Probed(line=write_line("probe", sight.cluster_id, now, keys), text=said)
+
+
+def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> Sight:
+    """The cluster as if every registration had been seen: whether that is so is what is asked."""
+    first = msgspec.json.decode(lines[0], type=_Envelope)
+    named = msgspec.structs.replace(entry, id=first.cluster_id)
+    fleet = as_if_seen(Fleet(cluster=(named,)), first.cluster_id)
+    return see(lines, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
+
+
+class _Envelope(msgspec.Struct):
+    cluster_id: str
+
+
+def _question(backend: Backend, sight: Sight) -> Step:
+    """The first request of the plan. Raises RefusedError where there is none, or where it might be
+    applied."""
+    if not is_honoured(backend, sight.dialects):
+        raise RefusedError("this controller would apply a request to validate.")
+    [plan] = sight.judged.plans.select(["verdict", "steps"]).to_pylist()
+    first = [row for row in plan["steps"] or () if row["request"] == 1]
+    updates = tuple(
+        Update(
+            feature=row["feature"],
+            from_level=row["from_level"],
+            to_level=row["to_level"],
+            upgrade_type=row["upgrade_type"],
+        )
+        for row in first
+        if row["feature"] != KRAFT_VERSION
+    )
+    if not updates:
+        raise RefusedError(f"no feature can go up by what is known ({plan['verdict']}).")
+    return Step(updates=updates, timeout_ms=_TIMEOUT_MS)
+
+
+def _asked(update: Update) -> dict[str, object]:
+    moves = {"from_level": update.from_level, "to_level": update.to_level}
+    return {"feature": update.feature, **moves}
+
+
+def _answer(reply: Reply) -> dict[str, object]:
+    said: dict[str, object] = {"error_code": reply.code, "error_message": reply.message}
+    if reply.results is not None:
+        said["results"] = [
+            {"feature": one.feature, "error_code": one.code, "error_message": one.message}
+            for one in reply.results
+        ]
+    return said
+
+
+def _verdict(reply: Reply) -> str:
+    if reply.code == NOT_AUTHORIZED:
+        return f"did not answer, because the right to {ALTER} the cluster is missing"
+    refused = [one for one in reply.results or () if one.code]
+    if not reply.code and not refused:
+        return "agreed, validating only"
+    words = reply.message if reply.code else refused[0].message
+    return f"refused ({words or 'without words'}), validating only"

@@ -1,0 +1,58 @@
+"""Which of the reasons in an answer conf/audit.toml mutes.
+
+A mute answers for a finding and for nothing else: what it covers stays in the way, and is said to
+be muted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from featurelib.core.dialect import GENERATIONS
+from featurelib.core.mutes import InForce, SetAside
+from featurelib.core.steps import GOAL
+from featurelib.planning.reasons import Reason
+from featurelib.questions.proofs import Proof
+
+REFUSED = "refused_by_own_controller"  # the finding of what a controller would answer
+
+
+def over_proof(mutes: InForce, proof: Proof) -> SetAside | None:
+    """What mutes the finding that a proof is of."""
+    return _over(mutes, proof.judge, proof.rule, proof.feature, proof.role, proof.node_id)
+
+
+def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
+    """What mutes the finding that a reason is of."""
+    role, _, number = reason.node.partition(" ")
+    node_id = int(number) if number.isdigit() else None
+    return _over(mutes, reason.judge, reason.code, reason.feature, role or None, node_id)
+
+
+def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
+    """What mutes a row of featurelib.schema.FINDING."""
+    about = {name: row[name] for name in ("role", "node_id", "feature")}
+    return mutes.over(row["code"], **about)
+
+
+def told(found: Iterable[SetAside | None]) -> tuple[SetAside, ...]:
+    """Those that are muted, each once."""
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def as_json(found: SetAside | None) -> dict[str, str | None]:
+    """Why a reason is muted and until when, as keys beside its own."""
+    if found is None:
+        return {"muted": None, "muted_until": None}
+    return {"muted": found.muted, "muted_until": found.muted_until.isoformat()}
+
+
+def _over(
+    mutes: InForce, judge: str, code: str, feature: str, role: str | None, node_id: int | None
+) -> SetAside | None:
+    if judge == GOAL:  # what was asked is wrong by itself: no finding
+        return None
+    if judge in GENERATIONS:
+        return mutes.over(REFUSED, feature=feature)
+    return mutes.over(code, role=role, node_id=node_id, feature=feature)

@@ -1,0 +1,227 @@
+"""Records UpdateFeatures exchanges of a real KRaft cluster, for `featurelib conformance FILE`.
+
+    .venv/bin/python -m scripts.record_exchanges --release 4.2.1 --broker 1=HOST:PORT \\
+        --controller 1=HOST:PORT [--requests FILE] [--apply] > mine.jsonl
+
+Without --apply every request is sent validate_only and nothing is written; with it, take a cluster
+to throw away. Without --requests it asks for every level around each feature's range, under every
+upgrade type. docs/conformance.md says what a line holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_client import Connection
+from featurelib.backends.kafka_wire import Wire
+from featurelib.backends.security import Credentials
+from featurelib.configuration.security import Security
+
+Json = dict[str, Any]
+PLAINTEXT = Credentials(Security())
+TIMEOUT_SECONDS = 10.0
+SETTLE_SECONDS, PAUSE_SECONDS = 10.0, 0.02
+UPGRADE_TYPES = (1, 2, 3, 0, 4)
+UNKNOWN = "no.such.feature"
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """One cluster that is recorded, addresses by node id. `down`: the nodes that were stopped."""
+
+    release: str
+    brokers: Mapping[int, str]
+    controllers: Mapping[int, str]
+    scenario: str = "recorded"
+    releases: Mapping[int, str] = field(default_factory=dict)  # of nodes that run another one
+    down: set[int] = field(default_factory=set)
+    number: int = 0
+
+    def exchange(self, request: Json) -> Json:
+        """Send one request to the active controller and give the line to be written.
+
+        `request` has version, updates and validate_only, as in the line. Raises what the wire
+        raises, and TimeoutError where the cluster does not settle.
+        """
+        active = self._settle()
+        before = {"nodes": self._nodes(active), **self._state()}
+        response = self._send(self.controllers[active], request)
+        self._settle()
+        self.number += 1
+        return {
+            "id": f"{self.release}-{self.scenario}-{self.number:03d}",
+            "release": self.release,
+            "mode": "kraft",
+            "cluster": before,
+            "request": request,
+            "response": response,
+            "after": self._state(),
+        }
+
+    def ranges(self) -> dict[str, list[int]]:
+        """What the first broker supports."""
+        return _ranges(_look(self._running(self.brokers)[0]))
+
+    def versions(self) -> range:
+        """The versions of UpdateFeatures that the first running controller reads."""
+        connection = _connect(self._running(self.controllers)[0])
+        try:
+            low, high = connection.offered[Api.UPDATE_FEATURES]
+        finally:
+            connection.close()
+        return range(low, high + 1)
+
+    def _running(self, addresses: Mapping[int, str]) -> list[str]:
+        return [address for node, address in addresses.items() if node not in self.down]
+
+    def _settle(self) -> int:
+        """Wait until every broker has applied the whole log; the id of the active controller."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < end:
+            leader, last = _quorum(self._running(self.controllers)[0])
+            applied = [_epoch(_look(address)) for address in self._running(self.brokers)]
+            if leader in self.controllers and min(applied) >= last:
+                return leader
+            time.sleep(PAUSE_SECONDS)
+        raise TimeoutError(
+            f"{self.scenario}: expected every broker at offset {last} of the log, found {applied}. "
+            "Set metadata.max.idle.interval.ms=0, or name the nodes that are down."
+        )
+
+    def _state(self) -> Json:
+        said = _look(self._running(self.brokers)[0])
+        levels = {each["name"]: each["max_version_level"] for each in said["finalized_features"]}
+        return {"finalized": levels, "epoch": _epoch(said)}
+
+    def _nodes(self, active: int) -> list[Json]:
+        """Every half of every node. A controller that is a broker too may use more than its own
+        listener shows, so it is what the broker shows."""
+        nodes = []
+        for role, addresses in (("broker", self.brokers), ("controller", self.controllers)):
+            for node, address in addresses.items():
+                said = {"node_id": node, "role": role, "running": node not in self.down}
+                said["release"] = self.releases.get(node, self.release)
+                said["active"] = role == "controller" and node == active
+                if node not in self.down:
+                    said["features"] = _ranges(_look(self.brokers.get(node, address)))
+                nodes.append(said)
+        return nodes
+
+    def _send(self, address: str, request: Json) -> Json:
+        fields = {
+            "timeout_ms": request.get("timeout_ms", 10_000),
+            "validate_only": request.get("validate_only", False),
+            "feature_updates": request["updates"],
+        }
+        connection = _connect(address)
+        try:
+            said = connection.send(Api.UPDATE_FEATURES, request["version"], fields).to_dict()
+        finally:
+            connection.close()
+        results = said.get("results") if request["version"] <= 1 else None
+        return {
+            "error_code": said["error_code"],
+            "error_message": said["error_message"],
+            "results": results,
+        }
+
+
+def _connect(address: str) -> Connection:
+    return Connection(address, PLAINTEXT, round(TIMEOUT_SECONDS * 1000))
+
+
+def _look(address: str) -> Json:
+    with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
+        return dict(talk.api_versions().body)
+
+
+def _quorum(address: str) -> tuple[int, int]:
+    """Id of the active controller, and the last offset that is committed."""
+    with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
+        body: Any = talk.describe_quorum().body
+    partition = body["topics"][0]["partitions"][0]
+    return partition["leader_id"], partition["high_watermark"] - 1
+
+
+def _ranges(said: Json) -> dict[str, list[int]]:
+    return {
+        each["name"]: [each["min_version"], each["max_version"]]
+        for each in said["supported_features"]
+    }
+
+
+def _epoch(said: Json) -> int:
+    return int(said["finalized_features_epoch"])
+
+
+def every_request(ranges: Mapping[str, Sequence[int]], versions: Iterable[int]) -> Iterator[Json]:
+    """Every level around each range, and 0, under every upgrade type; a name twice; a bad one."""
+    for version in versions:
+        if version == 0:  # it has no validate_only
+            continue
+        for name, (low, high) in {**ranges, UNKNOWN: (0, 1)}.items():
+            for level in sorted({-1, 0, low - 1, low, low + 1, high - 1, high, high + 1}):
+                for kind in UPGRADE_TYPES:
+                    yield _request(version, (name, level, kind))
+        for name, (low, high) in ranges.items():
+            yield _request(version, (name, low, 1), (name, high, 1))
+            yield _request(version, (name, high, 1), (UNKNOWN, 1, 1))
+
+
+def _request(version: int, *updates: tuple[str, int, int]) -> Json:
+    asked = [
+        {"feature": name, "max_version_level": level, "upgrade_type": kind}
+        for name, level, kind in updates
+    ]
+    return {"version": version, "updates": asked, "validate_only": True}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="record_exchanges", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--release", required=True, help="the Kafka release it is built from")
+    for role in ("broker", "controller"):
+        parser.add_argument(f"--{role}", required=True, action="append", metavar="ID=HOST:PORT")
+    parser.add_argument("--node-release", action="append", default=[], metavar="ID=RELEASE")
+    parser.add_argument("--scenario", default="recorded", help="the second part of every id")
+    parser.add_argument("--requests", type=Path, help="JSON lines of version, updates")
+    parser.add_argument("--apply", action="store_true", help="send --requests as they are")
+    return parser.parse_args()
+
+
+def _by_id(words: Sequence[str]) -> dict[int, str]:
+    return {int(word.partition("=")[0]): word.partition("=")[2] for word in words}
+
+
+def main() -> None:
+    """Record, one line for each request, to standard output."""
+    asked = _arguments()
+    recorder = Recorder(
+        release=asked.release,
+        brokers=_by_id(asked.broker),
+        controllers=_by_id(asked.controller),
+        releases=_by_id(asked.node_release),
+        scenario=asked.scenario,
+    )
+    if asked.requests:
+        requests = [json.loads(line) for line in asked.requests.read_text().splitlines() if line]
+    else:
+        requests = list(every_request(recorder.ranges(), recorder.versions()))
+    for request in requests:
+        if not asked.apply:
+            if request["version"] == 0:
+                sys.exit("version 0 has no validate_only: it would be applied. Give --apply.")
+            request["validate_only"] = True
+        print(json.dumps(recorder.exchange(request), ensure_ascii=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()

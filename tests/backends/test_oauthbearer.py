@@ -1,0 +1,161 @@
+"""OAUTHBEARER on a real node: signed tokens, their renewal, and that no output holds one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.backends.conftest import running
+from tests.backends.rig.bearer import (
+    SUBJECT,
+    Provider,
+    Signer,
+    make_signer,
+    provider,
+    start_bearer,
+)
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.desk import Desk, collected, make_desk
+from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.security import make_security
+
+pytestmark = pytest.mark.kafka
+CLIENT, SECRET = "featurelib-auditor", "s3cret-of-the-client"
+EVERYBODY = {("controller", 1), ("broker", 1)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bearer:
+    """A node that takes the tokens of `signer`."""
+
+    cluster: RunningCluster
+    signer: Signer
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bearer]:
+    folder = tmp_path_factory.mktemp("bearer")
+    try:
+        signer = make_signer(folder)
+        security = make_security(folder)
+    except UnavailableError as missing:
+        pytest.skip(f"tokens: {missing}")
+    with running(lambda: start_bearer(folder / "node", security, signer)) as cluster:
+        yield Bearer(cluster=cluster, signer=signer, folder=folder)
+
+
+def desk(
+    folder: Path, bearer: Bearer, keys: str, environment: Mapping[str, str] | None = None
+) -> Desk:
+    """The node as `payments`, and `keys` of OAUTHBEARER."""
+    return make_desk(folder, bearer.cluster, f'mechanism = "OAUTHBEARER"\n{keys}', environment)
+
+
+def parts(token: str) -> tuple[str, ...]:
+    """The token and what would give it away: its claims and its signature."""
+    return (token, *token.split(".")[1:])
+
+
+CLIENT_KEYS = (
+    'oauth_token_url = "{url}"\noauth_client_id = "' + CLIENT + '"\n'
+    'oauth_client_secret = "{where}"\noauth_scope = "kafka"\n'
+)
+
+
+def test_a_token_of_a_file_opens_both_listeners_and_is_read_again_when_renewed(
+    bearer: Bearer, tmp_path: Path
+) -> None:
+    at = desk(tmp_path, bearer, 'oauth_token = "file:../secrets/token"\n')
+    file, good = tmp_path / "secrets" / "token", bearer.signer.token()
+    old = bearer.signer.token(iat=int(time.time()) - 7200, exp=int(time.time()) - 3600)
+    file.write_text(old)
+    text = at.run("collect", "payments", "--out", "landing", code=5)
+    assert "authentication failed" in text
+    assert "[cluster.security]" in text
+    file.write_text(good + "\n")
+    at.run("collect", "payments", "--out", "landing")
+    lines = collected(at)
+    assert set(lines) == EVERYBODY
+    assert [line for line in lines.values() if "error" in line] == []
+    assert "controller 1" in at.run("describe", "payments")
+    assert at.leaks(*parts(old), *parts(good)) == []
+
+
+def test_a_client_s_id_and_secret_are_enough_to_plan_and_apply_and_no_output_holds_a_secret(
+    bearer: Bearer, tmp_path: Path
+) -> None:
+    with provider(CLIENT, SECRET) as idp:
+        token = bearer.signer.token()
+        idp.grant(token)
+        keys = CLIENT_KEYS.format(url=idp.url, where="env:CLIENT_SECRET")
+        at = desk(tmp_path, bearer, keys, {"CLIENT_SECRET": SECRET})
+        at.run("collect", "payments", "--out", "landing")
+        assert len(idp.asked) == 1  # one token for all connections
+        assert idp.asked[0]["scope"] == ["kafka"]
+        assert set(collected(at)) == EVERYBODY
+        at.run("describe", "payments", "--json")
+        at.run("plan", "payments", "upgrade", "--out", "plan.json")
+        at.run("approve", "plan.json", "--expires", "1h", "--yes", "--reason", "test")
+        approved = ("plan.json", "--approval", "plan.approval.json")
+        done = at.run("apply", *approved, "--yes", "--journal", "journal.sqlite")
+        assert "Result: OK" in done
+        at.run("journal", "--journal", "journal.sqlite")
+        at.run("show", "plan.json")
+        assert (tmp_path / "journal.sqlite").is_file()
+        assert at.leaks(SECRET, *parts(token)) == []
+
+
+@pytest.mark.parametrize("wrong", ["expired", "audience", "issuer", "signature", "nonsense"])
+def test_a_wrong_token_is_said_and_the_nodes_are_recorded_as_not_answering(
+    bearer: Bearer, tmp_path: Path, wrong: str
+) -> None:
+    now = int(time.time())
+    stranger = make_signer(tmp_path / "stranger")
+    token = {
+        "expired": lambda: bearer.signer.token(iat=now - 7200, exp=now - 3600),
+        "audience": lambda: bearer.signer.token(aud="another"),
+        "issuer": lambda: bearer.signer.token(iss="https://another.example"),
+        "signature": stranger.token,
+        "nonsense": lambda: "not-a-token-at-all",
+    }[wrong]()
+    at = desk(tmp_path, bearer, 'oauth_token = "env:TOKEN"\n', {"TOKEN": token})
+    text = at.run("collect", "payments", "--out", "landing", code=5)
+    assert "authentication failed" in text
+    assert "[cluster.security] of the inventory (SASL_SSL OAUTHBEARER)" in text
+    lines = collected(at)
+    assert set(lines) == EVERYBODY
+    for line in lines.values():
+        assert "authentication failed" in str(line["error"])
+    text = at.run("describe", "payments", code=5)
+    assert "authentication failed" in text
+    assert at.leaks(token, *token.split(".")[1:]) == []
+
+
+def test_a_provider_that_refuses_the_client_is_recorded_as_the_reason(
+    bearer: Bearer, tmp_path: Path
+) -> None:
+    def refused(idp: Provider) -> Desk:
+        keys = CLIENT_KEYS.format(url=idp.url, where="file:../secrets/client")
+        return desk(tmp_path, bearer, keys)
+
+    with provider(CLIENT, SECRET) as idp:
+        at = refused(idp)
+        (tmp_path / "secrets" / "client").write_text("wr0ng-secret\n")
+        text = at.run("collect", "payments", "--out", "landing", code=5)
+    assert f"expected a token for the client {CLIENT}, found: 401 invalid_client" in text
+    for line in collected(at).values():
+        assert "401 invalid_client" in str(line["error"])
+    assert at.leaks("wr0ng-secret") == []
+
+
+def test_the_node_knows_the_user_by_the_token_s_subject(bearer: Bearer, tmp_path: Path) -> None:
+    token = bearer.signer.token(sub=f"not-{SUBJECT}")
+    at = desk(tmp_path, bearer, 'oauth_token = "env:TOKEN"\n', {"TOKEN": token})
+    text = at.run("collect", "payments", "--out", "landing")
+    assert "DescribeQuorum is not authorized" in text
+    assert at.leaks(*parts(token)) == []

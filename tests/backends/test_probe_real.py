@@ -1,0 +1,137 @@
+"""`--probe` on real clusters: what is asked moves nothing, and what nobody lists is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelib.catalogue import load
+from featurelib.landing import Landing, Probe, read
+from featurelib.sight import Sight, see
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.kraft import Node
+from tests.backends.rig.security import password
+from tests.cli.commands import run
+
+METADATA = "metadata.version"
+
+
+def collected(out: Path, *ways: str) -> tuple[list[bytes], str]:
+    """The lines that land, and what was said."""
+    code, _, said = run("collect", "--probe", *ways, "--timeout", "5", "--out", str(out))
+    assert code == 0, said
+    (path,) = out.iterdir()
+    return path.read_bytes().splitlines(), said
+
+
+def judged(lines: list[bytes]) -> Sight:
+    return see(lines, catalogue=load(), as_of=None, max_age=10**12)
+
+
+def verdict(lines: list[bytes]) -> str:
+    rows = judged(lines).judged.readiness.to_pylist()
+    return str(next(row["verdict"] for row in rows if row["feature"] == METADATA))
+
+
+def findings(lines: list[bytes]) -> dict[str, dict[str, Any]]:
+    return {row["code"]: row for row in judged(lines).judged.findings.to_pylist()}
+
+
+def probes(lines: list[bytes]) -> list[Probe]:
+    said = [line.content for line in map(read, lines) if isinstance(line, Landing)]
+    return [one for one in said if isinstance(one, Probe)]
+
+
+def levels(node: RunningCluster) -> list[str]:
+    """A line a feature, without the epoch, which moves by itself."""
+    told = node.features_tool("--bootstrap-server", node.bootstrap, "describe").stdout
+    return [line.partition("Epoch")[0].strip() for line in told.splitlines()]
+
+
+def test_a_real_controller_agrees_and_every_level_stays(
+    kraft_node: RunningCluster, tmp_path: Path
+) -> None:
+    before = levels(kraft_node)
+    lines, said = collected(tmp_path / "out", "--bootstrap", kraft_node.bootstrap)
+    assert "--probe: each KRaft controller is sent one UpdateFeatures request" in said
+    assert "probe: the controller agreed, validating only: " in said
+    [probe] = probes(lines)
+    assert METADATA in {one.feature for one in probe.answers}
+    assert "kraft.version" not in {one.feature for one in probe.answers}
+    assert {one.code for one in probe.answers} == {0}
+    assert "probe_agreed" in findings(lines)
+    assert verdict(lines) == "READY"
+    assert levels(kraft_node) == before
+
+
+def test_what_3_9_lists_to_nobody_is_proven_by_its_controller(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    """Before 4.0 DescribeCluster leaves fenced brokers out: only the controller knows them all."""
+    cluster = kraft_cluster(Node(id=1, release="3.9.2"), release_version="3.8")
+    before = levels(cluster)
+    lines, said = collected(tmp_path / "out", "--bootstrap", cluster.bootstrap)
+    assert "probe: the controller agreed, validating only: metadata.version 20 to 21" in said
+    without = [line for line in lines if b'"kind":"probe"' not in line]
+    assert verdict(without) == "UNKNOWN"
+    assert "registrations_unproven" in findings(without)
+    assert verdict(lines) == "READY"
+    assert "registrations_unproven" not in findings(lines)
+    assert levels(cluster) == before
+
+
+def test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    """What nobody can list in 3.9 is asked for by `plan --probe`, and again before it is sent."""
+    cluster = kraft_cluster(Node(id=1, release="3.9.2"), release_version="3.8")
+    plan, approval = tmp_path / "plan.json", tmp_path / "plan.approval.json"
+    way = ("--bootstrap", cluster.bootstrap, "--timeout", "5")
+    code, out, said = run("plan", "upgrade-all", *way, "--out", str(plan))
+    assert (code, plan.exists()) == (3, False), said
+    assert "registrations_unproven" in out
+    before = levels(cluster)
+    code, out, said = run("plan", "upgrade-all", *way, "--out", str(plan), "--probe")
+    assert code == 0, (out, said)
+    assert "to validate only: metadata.version 20 to 21 (needs ALTER)" in said
+    assert levels(cluster) == before
+    assert run("approve", str(plan), "--expires", "1h", "--yes")[0] == 0
+    kept = (*way, "--journal", str(tmp_path / "journal.sqlite"), "--yes")
+    code, out, said = run("apply", str(plan), "--approval", str(approval), *kept)
+    assert code == 0, (out, said)
+    assert "the controller knows them all, so its answer decides" in said
+    assert said.count("asking the controller to validate") == 1
+    assert out.splitlines()[-1].startswith("Applied: ")
+    assert any(
+        line.startswith(f"Feature: {METADATA}") and line.endswith("FinalizedVersionLevel: 3.9-IV0")
+        for line in levels(cluster)
+    )
+
+
+def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(
+    secured_node: RunningCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert secured_node.security is not None
+    monkeypatch.setenv("VIEWER", password("viewer"))
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(
+        f'[[cluster]]\nid = "{secured_node.cluster_id}"\n'
+        f"bootstrap = {json.dumps(secured_node.bootstrap.split(','))}\n"
+        '[cluster.security]\nprotocol = "SASL_SSL"\nmechanism = "PLAIN"\n'
+        f'username = "viewer"\npassword = "env:VIEWER"\n'
+        f'ca_file = "{secured_node.security.certificate}"\n'
+    )
+    lines, said = collected(tmp_path / "out", secured_node.cluster_id, "--fleet", str(fleet))
+    assert "the right to ALTER the cluster is missing" in said
+    withheld = [
+        row["detail"]
+        for row in judged(lines).judged.findings.to_pylist()
+        if row["code"] == "right_withheld"
+    ]
+    assert len(withheld) == 2
+    assert any("ALTER on CLUSTER; UpdateFeatures was refused" in detail for detail in withheld)
+    assert verdict(lines) == "READY"

@@ -1,0 +1,157 @@
+"""Nodes that let the whole time limit pass: a look takes one limit, and nobody is skipped."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.protocol.admin import DescribeClusterResponse
+
+from featurelib.backends.base import Backend, Say
+from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_backend import open_kafka
+from featurelib.backends.kafka_search import PAUSE_SECONDS
+from featurelib.catalogue import load
+from featurelib.configuration.fleet import Cluster
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.speaking import Answering, Listener, speaking
+from tests.backends.test_kafka_old_and_odd import api_versions
+
+LIMIT = 2.0  # seconds
+OVERHEAD = 0.9  # of a busy machine; far below a second limit
+AGAIN = 1.0
+CATALOGUE = load()
+OFFERED = {Api.API_VERSIONS: (0, 4), Api.DESCRIBE_CLUSTER: (0, 1), Api.UPDATE_FEATURES: (0, 1)}
+Lines = dict[tuple[str, int], dict[str, Any]]
+
+
+@contextmanager
+def silent() -> Iterator[socket.socket]:
+    """A listener whose process has stopped: connections are made, and nothing is ever said."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def at(server: socket.socket) -> str:
+    return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def listing(*addresses: str) -> Answering:
+    """DescribeCluster with brokers 1, 2, … at these addresses."""
+    broker = DescribeClusterResponse.DescribeClusterBroker
+    brokers = [
+        broker(broker_id=node, host=host, port=int(port), rack=None)
+        for node, (host, port) in enumerate((a.split(":") for a in addresses), start=1)
+    ]
+    return lambda version: DescribeClusterResponse(
+        error_code=0, error_message=None, cluster_id="c", controller_id=1, brokers=brokers
+    )
+
+
+def looked(backend: Backend, say: Say = lambda text: None) -> tuple[float, Lines]:
+    """Seconds that a look took, and its ApiVersions lines by role and node."""
+    began = time.monotonic()
+    lines = backend.describe(say)
+    took = time.monotonic() - began
+    found = [line for line in map(msgspec.json.decode, lines) if line["kind"] == "api_versions"]
+    return took, {(line["role"], line["node_id"]): line for line in found}
+
+
+def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    with speaking(answers) as live, ExitStack() as stack:
+        first, second, broker, one, two = (at(stack.enter_context(silent())) for _ in range(5))
+        answers[Api.DESCRIBE_CLUSTER] = listing(live.address, broker)
+        entry = Cluster(
+            id="c",
+            bootstrap=(first, second, live.address),
+            controller_bootstrap=(one, two, f"9@{two}"),
+        )
+        backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
+        told: list[str] = []
+        took, lines = looked(backend, told.append)
+        again, lines_again = looked(backend)
+    # Two of the brokers that were given are silent: the third is asked after two pauses.
+    assert LIMIT <= took < LIMIT + 2 * PAUSE_SECONDS + OVERHEAD
+    assert AGAIN <= again < AGAIN + 2 * PAUSE_SECONDS + OVERHEAD
+    for found, limit in ((lines, LIMIT), (lines_again, AGAIN)):
+        assert set(found) == {("broker", 1), ("broker", 2), ("controller", 9)}
+        assert "error" not in found["broker", 1]
+        for key in (("broker", 2), ("controller", 9)):
+            assert found[key]["error"].endswith(f"no answer within {limit:g} s")
+    for address in (first, second, one, two):
+        assert f"{address}: no answer within {LIMIT:g} s" in told
+
+
+def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    with speaking(answers) as live, silent() as server:
+        answers[Api.DESCRIBE_CLUSTER] = listing(live.address, at(server))
+        entry = Cluster(id="c", bootstrap=(live.address,))
+        backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
+        assert "error" in looked(backend)[1]["broker", 2]
+        took, lines = looked(backend)
+        assert took >= AGAIN  # it was asked, not skipped
+        assert "error" in lines["broker", 2]
+        back = Listener(answers, at(server))
+        thread = threading.Thread(target=back.serve, args=(server,), daemon=True)
+        thread.start()
+        took, lines = looked(backend)
+        assert took < AGAIN
+        assert "error" not in lines["broker", 2]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+        server.close()
+        with socket.create_server(("127.0.0.1", int(back.address.split(":")[1]))):
+            took, lines = looked(backend)
+    assert took >= LIMIT  # it had answered since, so it is given the whole limit
+    assert "error" in lines["broker", 2]
+
+
+def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    with speaking(answers) as live:
+        answers[Api.DESCRIBE_CLUSTER] = listing(live.address)
+        entry = Cluster(id="c", bootstrap=(live.address,), controller_bootstrap=("7@[::1]:1",))
+        _, lines = looked(open_kafka(entry, CATALOGUE, timeout=LIMIT))
+    assert lines["controller", 7]["endpoint"] == "[::1]:1"
+    assert lines["controller", 7]["error"].startswith("[::1]:1: ")
+
+
+def test_brokers_of_two_clusters_are_refused_whoever_is_faster() -> None:
+    mine: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    other: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    with speaking(mine) as live, speaking(other) as stranger:
+        mine[Api.DESCRIBE_CLUSTER] = listing(live.address, stranger.address)
+        other[Api.DESCRIBE_CLUSTER] = lambda version: DescribeClusterResponse(
+            error_code=0, error_message=None, cluster_id="d", controller_id=1, brokers=[]
+        )
+        backend = open_kafka(Cluster(id="", bootstrap=(live.address,)), CATALOGUE, timeout=LIMIT)
+        with pytest.raises(Exception, match="nodes of one cluster, found some of c and some of d"):
+            looked(backend)
+
+
+def test_silent_controllers_of_a_real_quorum_cost_one_limit_together(
+    cluster_without_a_controller: RunningCluster,
+) -> None:
+    cluster = cluster_without_a_controller
+    with silent() as first, silent() as second, silent() as third:
+        entry = Cluster(
+            id=cluster.cluster_id,
+            bootstrap=(at(first), *cluster.bootstrap.split(",")),
+            controller_bootstrap=(at(second), at(third), *cluster.controller_bootstrap.split(",")),
+        )
+        backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
+        took, lines = looked(backend)
+        again, _ = looked(backend)
+    assert LIMIT <= took < LIMIT + PAUSE_SECONDS + OVERHEAD
+    assert AGAIN <= again < AGAIN + PAUSE_SECONDS + OVERHEAD
+    answered = {key for key, line in lines.items() if "error" not in line}
+    assert answered == {("controller", 1), ("controller", 2), ("broker", 1)}
+    assert "connection refused" in lines["controller", 3]["error"]

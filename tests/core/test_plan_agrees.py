@@ -1,0 +1,221 @@
+"""A plan and the nightly audit never disagree about what is READY, BLOCKED or UNKNOWN.
+
+The audit judges snapshot rows, many at once; a plan judges plain values of one cluster. Whatever
+landed, both must say the same of every feature.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.findings import wordings
+from featurelib.core.intents import Command, Intent
+from featurelib.core.steps import GOAL
+from featurelib.core.unlock import ladder
+from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.planning.planner import Planned, make_plan
+from featurelib.planning.reasons import EVIDENCE, Reason
+from featurelib.questions.why_not import why_not
+from featurelib.sight import Sight, see, see_row
+from featurelib.snapshot import Rows, fold_lines
+from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
+from tests.core.oracle import Cluster, Node
+from tests.core.random_clusters import RELEASES, kraft, zookeeper
+from tests.core.scale import some
+from tests.core.test_samples import HOUR, read_samples
+from tests.report.samples import CATALOGUE
+
+CASES = some(300)  # a fifth of a second each
+UNSURE = {
+    code for code, said in wordings(load(STRICT)).items() if said.severity is Severity.UNKNOWN
+}
+CLUSTERS = st.one_of(kraft(), kraft(), zookeeper())
+
+
+def is_unknown(reason: Reason) -> bool:
+    return reason.judge == EVIDENCE or reason.code in UNSURE
+
+
+def outcome(planned: Planned) -> Verdict | None:
+    """What came of asking for a level above the finalized one; None: it was asked for wrongly."""
+    if planned.meaning is not None:
+        return Verdict.READY
+    assert planned.refusals
+    if {reason.judge for reason in planned.refusals} == {GOAL}:
+        return None
+    known = [reason for reason in planned.refusals if not is_unknown(reason)]
+    return Verdict.BLOCKED if known else Verdict.UNKNOWN
+
+
+def asked(one: Sight, feature: str, level: int) -> Verdict | None:
+    """The best that a plan says of one level, asked for alone, and with all that it depends on."""
+    moves = dict(why_not(one, feature, level, CATALOGUE).moves)
+    found = set()
+    for levels in ({feature: level}, moves):
+        intent = Intent(
+            command=Command.UPGRADE, up={name: str(level) for name, level in levels.items()}
+        )
+        found.add(outcome(make_plan(one, intent, CATALOGUE)))
+    best = (v for v in (Verdict.READY, Verdict.UNKNOWN, Verdict.BLOCKED) if v in found)
+    return next(best, None)
+
+
+def expect_agreement(one: Sight) -> Counter[str]:
+    """By feature: a READY target is planned, and all above it is refused by somebody known, as is
+    all that is BLOCKED; of what is UNKNOWN some level is refused only for what is missing."""
+    seen = Counter[str]()
+    for row in one.judged.readiness.to_pylist():
+        verdict, feature, ceiling = row["verdict"], row["feature"], row["ceiling"]
+        current, target = row["finalized_level"], row["target"]
+        rungs = {*ladder(one.cluster, feature, CATALOGUE), ceiling, target} - {None}
+        levels = [level for level in rungs if (current or 0) < level <= ceiling]
+        said = {level: asked(one, feature, level) for level in levels}
+        where = row, said
+        if verdict == Verdict.READY:
+            assert said[target] == Verdict.READY, where
+            assert all(v in (Verdict.BLOCKED, None) for n, v in said.items() if n > target), where
+        elif verdict == Verdict.BLOCKED:
+            assert set(said.values()) <= {Verdict.BLOCKED, None}, where
+        elif verdict == Verdict.UNKNOWN:
+            assert Verdict.READY not in said.values(), where
+            if current is not None and said:
+                assert Verdict.UNKNOWN in said.values(), where
+        seen[verdict] += 1
+    return seen
+
+
+def see_lines(cluster: Cluster) -> Sight:
+    return see(lines_of(cluster), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+
+
+def test_a_random_cluster_s_plans_are_as_the_audit_says() -> None:
+    seen = Counter[str]()
+
+    @settings(
+        max_examples=CASES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cluster=CLUSTERS)
+    def check(cluster: Cluster) -> None:
+        assume(lines_of(cluster))
+        seen.update(expect_agreement(see_lines(cluster)))
+
+    check()
+    assert all(seen[verdict] > CASES / 20 for verdict in Verdict), seen
+
+
+def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
+    @settings(max_examples=CASES // 3, deadline=None, database=None, derandomize=True)
+    @given(cluster=CLUSTERS)
+    def check(cluster: Cluster) -> None:
+        assume(lines_of(cluster))
+        rows = Rows()
+        rows.add(cluster.name, fold_lines(landings(lines_of(cluster)), CATALOGUE))
+        stored = see_row(
+            rows.take(), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE
+        )
+        live = see_lines(cluster)
+        for row in live.judged.readiness.to_pylist():
+            level = row["target"] or row["ceiling"]
+            intent = Intent(command=Command.UPGRADE, up={row["feature"]: str(level)})
+            now, then = (make_plan(one, intent, CATALOGUE) for one in (live, stored))
+            assert (now.meaning, now.refusals) == (then.meaning, then.refusals)
+
+    check()
+
+
+@pytest.mark.parametrize("row", range(read_samples().num_rows))
+def test_a_sample_s_plans_are_as_the_audit_says(row: int) -> None:
+    one: pa.RecordBatch = read_samples().slice(row, 1)
+    expect_agreement(see_row(one, catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR))
+
+
+def led_by(voters: tuple[int, ...], *controllers: Node) -> Sight:
+    """A cluster of one broker, led by node 1 (as tests.core.lines writes DescribeQuorum)."""
+    broker = node(2, "broker")
+    levels = {METADATA_VERSION: 25}
+    return see_lines(
+        Cluster(
+            name="k",
+            registry="fenced",
+            nodes=(broker, *controllers),
+            voters=voters,
+            stored=levels,
+            controllers_listed=True,
+        )
+    )
+
+
+def node(node_id: int, role: str, **more: object) -> Node:
+    said: dict[str, object] = {
+        "ranges": RELEASES["4.2"],
+        "listed": True,
+        "answered": 0,
+        "levels": {METADATA_VERSION: 25},
+        "epoch": 1000,
+    }
+    return Node(node_id=node_id, role=role, **(said | more))  # type: ignore[arg-type]
+
+
+def test_a_leader_that_never_registered_blocks_a_plan_as_it_blocks_the_audit() -> None:
+    one = led_by((1,), node(1, "controller", listed=False))
+    (row,) = [r for r in one.judged.readiness.to_pylist() if r["feature"] == METADATA_VERSION]
+    assert row["verdict"] == Verdict.BLOCKED
+    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "29"})
+    planned = make_plan(one, intent, CATALOGUE)
+    assert ("strict", "voter_not_registered") in {(r.judge, r.code) for r in planned.refusals}
+    assert outcome(planned) == Verdict.BLOCKED
+
+
+def test_a_known_refusal_is_told_beside_what_is_missing() -> None:
+    old = node(3, "broker", ranges=RELEASES["4.0"])
+    silent = node(4, "broker", answered=None)
+    one = led_by((1,), node(1, "controller"), old, silent)
+    planned = make_plan(
+        one, Intent(command=Command.UPGRADE, up={METADATA_VERSION: "29"}), CATALOGUE
+    )
+    told = {(r.judge, r.code, r.node) for r in planned.refusals}
+    assert ("strict", "unsupported_by_node", "broker 3") in told
+    assert ("evidence", "node_not_asked", "broker 4") in told
+    assert "broker 4" not in {r.node for r in planned.refusals if r.judge == "strict"}
+    assert expect_agreement(one)[Verdict.BLOCKED] > 0
+
+
+def test_controllers_register_by_themselves_once_a_step_lets_them() -> None:
+    """Below metadata.version 15 no controller registers, so none is missing afterwards."""
+    ranges = {METADATA_VERSION: (1, 21), "kraft.version": (0, 1), "f": (1, 5)}
+    levels = {METADATA_VERSION: 1}
+    nodes = [node(i, "controller", ranges=ranges, listed=False, levels=levels) for i in (11, 12)]
+    one = see_lines(
+        Cluster(name="k", registry="log", nodes=tuple(nodes), voters=(11, 12), stored={})
+    )
+    ready = {r["feature"]: r["target"] for r in one.judged.readiness.to_pylist() if r["target"]}
+    assert ready == {METADATA_VERSION: 21, "f": 5}
+    planned = make_plan(one, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
+    assert planned.meaning is not None
+    sent = [[u.feature for u in step.updates] for step in planned.meaning.steps]
+    assert sent == [[METADATA_VERSION], ["f"]]
+
+
+def test_without_a_release_the_policy_s_refusal_is_told_all_the_same() -> None:
+    """No node lists metadata.version, so nothing tells which release its controllers run."""
+    nodes = [
+        node(i, "broker", ranges={"kraft.version": (0, 1)} | more, levels={METADATA_VERSION: 1})
+        for i, more in ((1, {"f": (1, 5)}), (2, {"g": (4, 9)}))
+    ]
+    one = see_lines(Cluster(name="k", voters=(), nodes=tuple(nodes), stored={}))
+    planned = make_plan(one, Intent(command=Command.UPGRADE, up={"f": "5"}), CATALOGUE)
+    assert [reason.code for reason in planned.refusals] == [
+        "unsupported_by_node",
+        "release_unknown",
+    ]
+    assert expect_agreement(one)[Verdict.BLOCKED] == 2

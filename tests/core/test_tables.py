@@ -1,0 +1,33 @@
+"""Every table says where it lies, what a row is and which columns are never empty, of its own."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from featurelib.tables import ALL, Table, gold
+from featurelib.tables.table import with_run
+
+LAYERS = {"bronze", "silver", "gold"}
+
+
+def test_no_two_tables_have_one_name_or_lie_in_one_place() -> None:
+    assert {table.layer for table in ALL} == LAYERS
+    assert len({table.full_name for table in ALL}) == len({table.path for table in ALL}) == len(ALL)
+    assert gold.FINDINGS.full_name == "gold.finding"
+    assert gold.FINDINGS.path == "gold/finding"
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.full_name)
+def test_what_a_table_says_of_its_columns_are_columns_it_has(table: Table) -> None:
+    named = set(table.grain) | table.required | set(table.skip_by or ()) | set(table.sort_by)
+    assert named <= set(table.schema.names)
+    assert table.grain
+    assert table.comment.endswith(".")
+    assert len(set(table.schema.names)) == len(table.schema.names)
+
+
+def test_a_run_is_the_first_column() -> None:
+    schema = with_run(pa.schema([("a", pa.string())]))
+    assert schema.names == ["run", "a"]
+    assert schema.field("run").type == pa.int64()
