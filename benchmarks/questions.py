@@ -49,7 +49,10 @@ def write_fleet(tables: Path, shape: Shape, nights: int, folder: Path) -> None:
         store = Store(session, str(tables))
         for night in range(store.newest_run(AUDIT_RUN) or 0, nights):
             spent = spend(store, folder / "landing", shape, night)
-            print(f"night {night + 1}: {spent.whole:.1f} s", flush=True)
+            print(
+                f"night {night + 1}: {spent.whole:.1f} s, {spent.used:.1f} s of processors",
+                flush=True,
+            )
     finally:
         session.stop()
 

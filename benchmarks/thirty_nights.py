@@ -5,12 +5,14 @@
 Every node is asked every night, so a night's lines are new; one cluster in a hundred changed. Two
 nights of a small fleet warm the session up. What counts is the median of the last five nights
 against the first; the second is shown too, because the first also makes the tables. Writing the
-lines is not counted.
+lines is not counted. Seconds of the processors are shown as well: on a machine that others use
+only they tell one night from another.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +22,16 @@ from pyspark.sql import SparkSession
 
 from benchmarks.facts import Facts, Shape, draw
 from benchmarks.fleet import add_shape, read_shape, write_night
-from benchmarks.measure import Memory, Ratio, apart, clock, scratch, show_ratios, show_table
+from benchmarks.measure import (
+    Memory,
+    Ratio,
+    apart,
+    clock,
+    processor,
+    scratch,
+    show_ratios,
+    show_table,
+)
 from featurelib.configuration.fleet import Fleet
 from featurelib.configuration.settings import Settings
 from featurelib.spark.audit import audit
@@ -37,11 +48,12 @@ BAR, BAR_NIGHTS, BAR_CLUSTERS = 1.3, 30, 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """Seconds of one night's steps."""
+    """Seconds of one night's steps, and of the processors for all of them."""
 
     ingest: float
     refine: float
     audit: float
+    used: float
 
     @property
     def whole(self) -> float:
@@ -62,10 +74,11 @@ def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
     apart(land, shape, number, landing)
     run, settings = number + 1, Settings()
     as_of = _as_of(shape, number)
-    return Night(
-        ingest=clock(lambda: ingest(store, str(landing), run, _say_nothing)),
-        refine=clock(lambda: refine(store, _say_nothing)),
-        audit=clock(
+    before = processor(os.getpid())
+    steps = {
+        "ingest": clock(lambda: ingest(store, str(landing), run, _say_nothing)),
+        "refine": clock(lambda: refine(store, _say_nothing)),
+        "audit": clock(
             lambda: audit(
                 store,
                 Fleet(),
@@ -76,7 +89,8 @@ def spend(store: Store, landing: Path, shape: Shape, number: int) -> Night:
                 say=_say_nothing,
             )
         ),
-    )
+    }
+    return Night(**steps, used=processor(os.getpid()) - before)
 
 
 def _as_of(shape: Shape, night: int) -> int:
@@ -95,7 +109,8 @@ def measure(shape: Shape, nights: int, folder: Path, session: SparkSession) -> l
         spent.append(night)
         print(
             f"night {number + 1}: ingest {night.ingest:.1f} s, refine {night.refine:.1f} s, "
-            f"audit {night.audit:.1f} s, {night.whole / spent[0].whole:.2f} of the first",
+            f"audit {night.audit:.1f} s, {night.whole / spent[0].whole:.2f} of the first; "
+            f"{night.used:.1f} s of processors, {night.used / spent[0].used:.2f} of the first",
             flush=True,
         )
     return spent
@@ -116,11 +131,15 @@ def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[
             session.stop()
     last = spent[1:][-LAST:]
     comparable = shape.clusters == BAR_CLUSTERS and nights >= BAR_NIGHTS
-    newest = median(night.whole for night in last)
+    newest, used = (median(getattr(n, name) for n in last) for name in ("whole", "used"))
     bar = BAR if comparable else None
     ratios = [
         Ratio(what=f"night {nights} by the first", of=newest, to=spent[0].whole, bar=bar),
         Ratio(what=f"night {nights} by the second", of=newest, to=spent[1].whole),
+        *(
+            Ratio(what=f"night {nights} by {name}, of processors", of=used, to=first.used)
+            for name, first in (("the first", spent[0]), ("the second", spent[1]))
+        ),
     ]
     steps = [
         (step, f"{getattr(spent[0], step):.2f}", f"{median(getattr(n, step) for n in last):.2f}")

@@ -95,10 +95,10 @@ def what_if(
         what_if("payments-eu", release="4.2")       # every node that runs
         what_if("old-cluster", ibp="2.6").value.election     # ZooKeeper mode: what is lost
 
-    `nodes` and `add` map a node id to a release; `ibp` is the inter.broker.protocol.version of every
-    broker when the next controller is elected. The value has `before` and `after`, what differs,
-    and `election`; a row is one feature that does. Raises ConfigError for a node, release or
-    protocol version that is not there, BackendError.
+    `nodes` and `add` map a node id to a release; `ibp` is the inter.broker.protocol.version of
+    every broker when the next controller is elected. The value has `before` and `after`, what
+    differs, and `election`; a row is one feature that does. Raises ConfigError for a node, release
+    or protocol version that is not there, BackendError.
     """
     if not (nodes or remove or add or release or finalize or ibp is not None):
         raise ConfigError(

@@ -55,8 +55,9 @@ def election_lines(found: Foreseen, width: int) -> Iterator[str]:
 
 def _outcome_lines(found: Foreseen, one: Outcome, width: int) -> Iterator[str]:
     judges = " and ".join(says(name) for name in one.dialects)
-    who = f", {say_nodes('broker', one.leaders)} elected" if one.leaders else ""
-    yield from wrapped(f"{judges}{who}:", width, "  ", "    ")
+    anyone = "any of " if len(one.leaders) > 1 else ""
+    who = f"; elected: {anyone}{say_nodes('broker', one.leaders)}" if one.leaders else ""
+    yield from wrapped(f"{judges}{who}", width, "  ", "    ")
     change = one.election.change
     yield from wrapped(CHANGES[change], width, "    ", "      ")
     for reason in one.election.reasons:
@@ -116,7 +117,8 @@ def _end_lines(found: Foreseen, one: Outcome, width: int) -> Iterator[str]:
     )
     if asked and found.silent:
         who = say_nodes("broker", found.silent)
-        text = f"UNKNOWN whether {who} could live with it: nobody knows what they support"
+        software = "their software supports" if len(found.silent) > 1 else "its software supports"
+        text = f"UNKNOWN whether {who} could live with it: nobody knows what {software}"
         yield from wrapped(text, width, "    ", "      ")
     elif content is not None and not one.ends:
         yield "    no broker would end over it"

@@ -62,7 +62,10 @@ def what_if_lines(
         count = found.unchanged + len(same)
     else:
         count = found.unchanged
-    yield f"{counted(count, 'feature')} unchanged" if count else "every feature changes"
+    if count or found.turns:
+        yield f"{counted(count, 'feature')} unchanged" if count else "every feature changes"
+    else:
+        yield "no node supports a feature"
     for title, rows in (("new", found.new), ("gone", found.gone)):
         if rows:
             yield ""

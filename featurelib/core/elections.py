@@ -51,7 +51,7 @@ class Elections:
     dialect: tuple[str, ...]  # [K]
     elected: Ints  # [K] the answering profile of who is elected; ANYBODY, UNKNOWN_RANGE
     found: tuple[Election, ...]  # [K]
-    version: Ints  # [K] of the node afterwards: the epoch; -1 = there is no node
+    version: Ints  # [K] of the node afterwards: the epoch
     doubtful: Flags  # [K] a range that is not known could change it, or who stops over it
     misfit: Ints  # outcome
     misfit_profile: Ints  # row of Answering
@@ -170,13 +170,15 @@ class _Fleet:
         for k in self._nobody_fits(cluster, elected, misfit, profile, doubtful):
             text: str = self._texts[int(cluster[k])].as_py()
             found[k] = unfit_for(found[k], text, tuple(sorted(unfit[k])))
+        epoch = self._evidence.levels.epoch[cluster].tolist()
+        version = [one.version(before) for one, before in zip(found, epoch, strict=True)]
         return Elections(
             doubts=tuple(doubts),
             cluster=cluster,
             dialect=tuple(one.dialect.name for one in outcomes),
             elected=elected,
             found=tuple(found),
-            version=self._versions(cluster, found),
+            version=np.array(version, dtype=np.int64),
             doubtful=doubtful,
             misfit=misfit,
             misfit_profile=profile,
@@ -191,12 +193,10 @@ class _Fleet:
             if one.found.content is not None and one.found.content.status == ENABLED
             for demand in demands(one.found.content.levels, one.dialect)
         ]
-        columns = [
-            (k, outcomes[k].cluster, low, level, outcomes[k].elected) for k, _, low, level in rows
-        ]
-        of, cluster, lowest, level, spared = np.array(columns, dtype=np.int64).reshape(-1, 5).T
+        columns = [(k, outcomes[k].cluster, low, level) for k, _, low, level in rows]
+        of, cluster, lowest, level = np.array(columns, dtype=np.int64).reshape(-1, 4).T
         names = [name for _, name, _, _ in rows]
-        return of, Wanted(cluster=cluster, names=names, lowest=lowest, level=level, spared=spared)
+        return of, Wanted(cluster=cluster, names=names, lowest=lowest, level=level)
 
     def _nobody_fits(
         self, cluster: Ints, elected: Ints, misfit: Ints, profile: Ints, doubtful: Flags
@@ -208,11 +208,3 @@ class _Fleet:
         count = np.bincount(of_cluster, minlength=len(self._evidence.clusters))
         none = (elected == ANYBODY) & ~doubtful & (unfit > 0) & (unfit == count[cluster])
         return [int(k) for k in np.flatnonzero(none)]
-
-    def _versions(self, cluster: Ints, found: list[Election]) -> Ints:
-        absent, epoch = set(self._evidence.levels.absent), self._evidence.levels.epoch
-        after = (
-            one.version(None if where in absent else int(epoch[where]))
-            for where, one in zip(cluster.tolist(), found, strict=True)
-        )
-        return np.array([-1 if one is None else one for one in after], dtype=np.int64)

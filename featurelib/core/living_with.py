@@ -28,13 +28,12 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """E levels that would stand there; `spared` is a profile not asked, -1 = all are."""
+    """E levels that would stand there."""
 
     cluster: Ints
     names: list[str]
     lowest: Ints
     level: Ints
-    spared: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,7 @@ def misfits(evidence: Evidence, brokers: Brokers, wanted: Wanted) -> Misfits:
     at = np.repeat(np.arange(len(count)), count)
     within = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
     profile = answering.first[wanted.cluster][at] + within
-    counts = brokers.counts[profile] & (profile != wanted.spared[at])
+    counts = brokers.counts[profile]
     at, profile, within = at[counts], profile[counts], within[counts]
     width = max(len(asked.names), 1)
     code = {name: i for i, name in enumerate(asked.names)}

@@ -130,10 +130,7 @@ class Draft:
             self._said["features_node"] = self._written(levels)
 
     def elect(self, text: str, version: int, content: Content) -> None:
-        """A new controller left the features node so, and every broker has seen it.
-
-        Below protocol version 2.7 no broker registers features, from there on each one does.
-        """
+        """A new controller left the features node so, and every broker has seen it."""
         self._said |= {"features_node": text, "features_node_version": version}
         self._said |= {"features_node_at": self._at, "features_node_line": 0}
         on = content.status == ENABLED
@@ -143,17 +140,18 @@ class Draft:
             seen |= {"levels": self._map(rows), "epoch": version, "levels_at": self._at}
         for one in self._said["listeners"]:
             one.update(seen)
+        self.register_features(on=on)
+
+    def register_features(self, *, on: bool) -> None:
+        """Every broker of ZooKeeper mode registers what its software supports, or nothing of it:
+        by the protocol version it runs with."""
         for one in self._said["registrations"]:
             software = self._software(one)
-            one.update(profile=software if on else NOTHING, at=self._at)
+            one["profile"] = software if on else NOTHING
 
     def depose(self) -> None:
         """Nobody is the controller."""
         self._said["controller"] = NOTHING
-
-    def forget_levels(self) -> None:
-        """Nobody knows any more what is finalized."""
-        self._said |= {"features_node": None, "features_node_at": 0, "witnesses": []}
 
     def _software(self, registered: dict[str, Any]) -> int:
         """The profile of a broker's software, by its registration or else by its answer."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from featurelib.core.dialect import generation_of, load
 from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.core.dialect import GENERATIONS, generation_of, load
 from featurelib.core.election import Change, Content, Election
 from featurelib.core.elections import (
     ANYBODY,
@@ -26,6 +26,7 @@ from featurelib.core.features_node import Generation, decode
 from featurelib.core.living_with import brokers_of, mute
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.protocol_versions import STEPS, is_protocol_version, release_knows
+from featurelib.core.sections import is_before
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.planning.planner import mode_of
@@ -40,12 +41,12 @@ OPTION = "--ibp"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What one election comes to, in the dialects named; `leaders` are the brokers that may win it
-    and leave just this. `version` is the node's afterwards, the epoch; None = there is no node."""
+    and leave just this. `version` is the node's afterwards, the epoch."""
 
     dialects: tuple[str, ...]
     leaders: tuple[int, ...]
     election: Election
-    version: int | None
+    version: int
     ends: Mapping[int, tuple[str, ...]]  # broker → the features it could not live with
     certain: bool  # False: a broker of unknown range may be elected, and leave something else
 
@@ -55,7 +56,7 @@ class Foreseen:
     """The next election under a protocol version; no outcome where there is a `doubt`."""
 
     protocol_version: str
-    version: int | None  # of the node now; None = it does not exist, or was not read
+    version: int | None  # of the node now; None = there is none, or it was not read
     before: Content | None  # as the first of the dialects reads it; None = not readable, or none
     outcomes: tuple[Outcome, ...]
     doubt: Doubt | None
@@ -63,12 +64,14 @@ class Foreseen:
 
     @property
     def settled(self) -> Outcome | None:
-        """What stands in the node whoever wins, with everybody who may end over it."""
-        left = {(one.election.change, one.election.text, one.version) for one in self.outcomes}
+        """What stands in the node whoever wins, with everybody who may end over it; None = that
+        depends on who wins. Where nobody may be elected, nobody is."""
+        left = {(one.election.text, one.version) for one in self.outcomes}
         if len(left) != 1 or not all(one.certain for one in self.outcomes):
             return None
         ends = {node: names for one in self.outcomes for node, names in one.ends.items()}
-        return replace(self.outcomes[0], ends=ends)
+        worst = min(self.outcomes, key=lambda one: one.election.content is not None)
+        return replace(worst, ends=ends)
 
 
 def expect_protocol_version(
@@ -110,10 +113,14 @@ def told_release(sight: Sight, terms: Terms) -> str:
 
 def elect(sight: Sight, version: str, terms: Terms) -> tuple[Foreseen, Sight]:
     """The next election of what `sight` shows, and what it leaves, judged by the same terms."""
-    found = foresee_election(sight, version, terms)
     draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
+    then = _keep_dialect(sight, terms)
+    if not is_before(version, load(GENERATIONS[0]).election.system_from):
+        draft.register_features(on=True)  # they start with that protocol version, and then elect
+        sight = then.see(draft.row())
+    found = foresee_election(sight, version, then)
     _write_down(draft, found)
-    return found, _keep_dialect(sight, terms).see(draft.row())
+    return found, then.see(draft.row())
 
 
 def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
@@ -137,7 +144,7 @@ def foresee_election(sight: Sight, version: str, terms: Terms) -> Foreseen:
     text: str | None = sight.rows.column("features_node")[0].as_py()
     return Foreseen(
         protocol_version=version,
-        version=int(evidence.levels.epoch[0]) if text is not None else None,
+        version=None if text is None else int(evidence.levels.epoch[0]),
         before=_read(text, found.dialect[0]) if found.dialect else None,
         outcomes=_outcomes(found, evidence),
         doubt=dict(found.doubts).get(0),
@@ -161,7 +168,7 @@ def _outcomes(found: Elections, evidence: Evidence) -> tuple[Outcome, ...]:
             dialects=(found.dialect[k],),
             leaders=_leaders(found, evidence, k, ends),
             election=election,
-            version=None if found.version[k] < 0 else int(found.version[k]),
+            version=int(found.version[k]),
             ends=ends,
             certain=bool(found.elected[k] != UNKNOWN_RANGE),
         )
@@ -219,18 +226,15 @@ def _silent(evidence: Evidence) -> tuple[int, ...]:
 
 
 def _write_down(draft: Draft, foreseen: Foreseen) -> None:
-    """The cluster's row as it would be afterwards. Where elections end differently, nobody knows
-    what is finalized then."""
-    if foreseen.doubt is not None:
-        return
+    """The cluster's row as it would be afterwards. What depends on who wins stays as it is: that is
+    a node that is not there, or not read alike by all, and its levels are not known before it."""
     one = foreseen.settled
     if one is None:
-        draft.forget_levels()
         return
     for node_id in one.ends:
         draft.stop(node_id, Role.BROKER)
     content, text = one.election.content, one.election.text
-    if content is None or text is None or one.version is None:
+    if content is None or text is None:
         draft.depose()
     else:
         draft.elect(text, one.version, content)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 VOID = {"meta", "wbr", "input", "path", "line", "br", "rect"}
+ENDS = {"tr": ("td", "th", "tr"), "td": ("td", "th"), "th": ("td", "th")}  # what a tag ends unsaid
 
 
 @dataclass
@@ -31,6 +32,8 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        while self._in and self._in[-1][0] in ENDS.get(tag, ()):
+            self._in.pop()
         self.page.tags.append((tag, given))
         if given.get("id"):
             self.page.ids.append(given["id"] or "")

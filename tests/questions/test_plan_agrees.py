@@ -27,7 +27,7 @@ from featurelib.snapshot import Rows, fold_lines
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
-from tests.core.scale import some
+from tests.core.scale import WHOLE, some
 from tests.core.test_samples import HOUR, read_samples
 from tests.report.samples import CATALOGUE
 
@@ -84,7 +84,7 @@ def expect_agreement(one: Sight) -> Counter[str]:
             assert set(said.values()) <= {Verdict.BLOCKED, None}, where
         elif verdict == Verdict.UNKNOWN:
             assert Verdict.READY not in said.values(), where
-            if current is not None and said:
+            if current is not None and set(said.values()) - {None}:
                 assert Verdict.UNKNOWN in said.values(), where
         seen[verdict] += 1
     return seen
@@ -110,7 +110,7 @@ def test_a_random_cluster_s_plans_are_as_the_audit_says() -> None:
         seen.update(expect_agreement(see_lines(cluster)))
 
     check()
-    assert all(seen[verdict] > CASES / 20 for verdict in Verdict), seen
+    assert not WHOLE or all(seen[verdict] > CASES / 20 for verdict in Verdict), seen
 
 
 def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:

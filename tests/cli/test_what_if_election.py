@@ -1,0 +1,150 @@
+"""`featurelib what-if --ibp`: whole outputs, JSON, refusals; and the same from Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import featurelib
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.catalogue import load as load_catalogue
+from featurelib.cli.election_text import CHANGES, DOUBTS, REASONS
+from featurelib.core.election import Change, Reason
+from featurelib.core.elections import Doubt
+from featurelib.errors import ConfigError
+from tests.cli.commands import run
+from tests.report.samples import SAMPLES
+
+FLEET = str(SAMPLES / "fleet.toml")
+LOST = """\
+zk-282-min-above-one, if a controller is elected at inter.broker.protocol.version 2.6
+landing files in {capture}
+
+the next controller election
+  ZooKeeper mode, 2.7 to 3.2 and ZooKeeper mode, 3.3 to 3.9; elected: any of brokers 1-2
+    the features node is rewritten
+      because it is Enabled, and below protocol version 2.7 the system is off
+    of the node        before   after
+    status             Enabled  Disabled
+    schema             1        1
+    version and epoch  1        2
+    quiet              6        LOST
+    ranked             5        LOST
+    2 finalized levels LOST. No later election brings them back: what is wanted again has to be
+      finalized again, once brokers run with 2.7 or above.
+    brokers then show epoch -1 and nothing finalized, and every update is refused
+    no broker would end over it
+
+cluster: BLOCKED (rolling) → BLOCKED (system off)
+
+feature  before                 after
+quiet    BLOCKED at 6, below 8  BLOCKED at 0, below 8
+ranked   BLOCKED at 5, below 6  BLOCKED at 0, below 6
+every feature changes
+
+findings that are new: 2
+  blocker  system off: The feature system is off: the features node says Disabled. (×2)
+"""
+STOCK = """\
+zk-392-stock, if a controller is elected at inter.broker.protocol.version 2.6
+landing files in {capture}
+
+the next controller election
+  ZooKeeper mode, 3.3 to 3.9; elected: broker 0
+    the features node is rewritten
+      because it is Enabled, and below protocol version 2.7 the system is off
+      because below protocol version 3.3 schema 1 is written: each minimum is its level
+    of the node        before   after
+    status             Enabled  Disabled
+    schema             2        1
+    version and epoch  0        1
+    brokers then show epoch -1 and nothing finalized, and every update is refused
+    no broker would end over it
+
+cluster: UP_TO_DATE (finalized) → UP_TO_DATE (system off)
+no node supports a feature
+no finding is new or gone
+"""
+
+
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def capture(name: str) -> str:
+    return str(SAMPLES / name)
+
+
+def ask(name: str, version: str, *more: str) -> tuple[int, str, str]:
+    words = ("--capture", capture(name), "--fleet", FLEET, "--ibp", version, *more)
+    return run("what-if", *words)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("zk-282-min-above-one", LOST), ("zk-392-stock", STOCK)]
+)
+def test_the_whole_answer_is_shown(name: str, expected: str) -> None:
+    code, out, err = ask(name, "2.6")
+    assert (code, err) == (0, "")
+    assert out == expected.format(capture=capture(name))
+
+
+def test_a_program_reads_the_same_and_null_where_no_election_was_asked() -> None:
+    said = json.loads(ask("zk-282-ranges", "2.6", "--json")[1])["election"]
+    assert (said["protocol_version"], said["unknown"], said["version_before"]) == ("2.6", None, 1)
+    assert said["before"]["status"] == 1
+    (one,) = said["outcomes"]
+    assert one == {
+        "dialects": ["zk-2.7", "zk-3.3"],
+        "elected": [1, 2, 3],
+        "change": "rewritten",
+        "reasons": ["disabled"],
+        "fault": None,
+        "version_after": 2,
+        "after": {"schema_version": 1, "status": 0, "features": []},
+        "lost": [
+            {"feature": "search.index", "min_version_level": 1, "max_version_level": 3},
+            {"feature": "tiering", "min_version_level": 1, "max_version_level": 1},
+        ],
+        "would_end": [],
+    }
+    words = ("--capture", capture("zk-282-ranges"), "--remove", "2", "--json")
+    assert json.loads(run("what-if", *words)[1])["election"] is None
+
+
+def test_a_quorum_is_refused_and_told_what_stands_in_its_place() -> None:
+    code, out, err = ask("k40-fresh", "2.6")
+    assert (code, out) == (2, "")
+    assert "--ibp 2.6: expected a cluster in ZooKeeper mode, found k40-fresh with a KRaft" in err
+    assert "--finalize metadata.version=LEVEL" in err
+
+
+@pytest.mark.parametrize("text", ["", "4.0", "2.7-IV9", "latest"])
+def test_a_protocol_version_that_there_is_not_is_a_usage_error(text: str) -> None:
+    code, out, err = ask("zk-282-ranges", text)
+    assert (code, out) == (2, "")
+    assert f"--ibp {text}: expected an inter.broker.protocol.version of ZooKeeper mode" in err
+
+
+def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Path) -> None:
+    file = str(tmp_path / "copy.db")
+    cluster = featurelib.embedded(file, capture=capture("zk-282-ranges"))
+    found = featurelib.what_if(cluster, ibp="2.6")
+    assert found.value.election is not None
+    said = found.value.election.settled
+    assert said is not None
+    assert "2 finalized levels LOST" in found.text
+    with pytest.raises(ConfigError, match=r"--ibp nine: expected an inter\.broker\.protocol"):
+        featurelib.what_if(cluster, ibp="nine")
+    with EmbeddedCluster(file, load_catalogue().tables) as copy:
+        done = copy.elect(2, protocol_version="2.6").election
+    assert done is not None
+    assert (done.change, done.lost) == (said.election.change, said.election.lost)
+    assert (done.content, done.reasons) == (said.election.content, said.election.reasons)
+
+
+def test_every_change_reason_and_doubt_has_its_words() -> None:
+    assert (set(CHANGES), set(REASONS), set(DOUBTS)) == (set(Change), set(Reason), set(Doubt))

@@ -1,0 +1,276 @@
+"""What the next election would make of a cluster's features node, and the verdicts after it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
+from featurelib.core.election import Change, Reason
+from featurelib.core.elections import Doubt
+from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
+from featurelib.questions.election import Foreseen
+from featurelib.questions.terms import Terms
+from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.sight import Sight, see
+from featurelib.snapshot.unpacked import unpack
+from tests.core.lines import AS_OF, MAX_AGE, microseconds
+from tests.core.lines import lines_of as lines_of_cluster
+from tests.core.oracle import Cluster, Node
+from tests.questions.nights import CATALOGUE, TERMS, lines_of, sight
+
+ZOOKEEPER = (
+    "zk-282-disabled", "zk-282-ignored-broker", "zk-282-min-above-one", "zk-282-ranges",
+    "zk-282-stock", "zk-332-ranges", "zk-392-many", "zk-392-stock", "zk-roll-282-332",
+)  # fmt: skip
+THEN = Terms(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+WIDE, NARROW = {"f": (1, 5), "g": (1, 2)}, {"f": (1, 3)}
+
+
+def ask(name: str, version: str, terms: Terms = TERMS, **changes: Any) -> WhatIf:
+    return what_if(sight(name), Changes(protocol_version=version, **changes), terms)
+
+
+def election(found: WhatIf) -> Foreseen:
+    assert found.election is not None
+    return found.election
+
+
+def told(name: str, release: str) -> Terms:
+    entry = Entry(id=sight(name).cluster_id, release=release)
+    return Terms(
+        catalogue=CATALOGUE, as_of=None, max_age=TERMS.max_age, fleet=Fleet(cluster=(entry,))
+    )
+
+
+def verdicts(one: Sight) -> list[tuple[object, ...]]:
+    rows = one.judged.readiness.to_pylist()
+    keys = ("feature", "verdict", "finalized_level", "target", "ceiling")
+    said = [tuple(row[key] for key in keys) for row in rows]
+    phase = one.judged.plans.to_pylist()[0]
+    return [(phase["verdict"], phase["phase"]), *said]
+
+
+@pytest.mark.parametrize("name", ZOOKEEPER)
+def test_at_2_6_all_is_lost_and_the_verdicts_are_those_of_what_would_land_then(name: str) -> None:
+    """Against lines as they would land: no features registered, the node Disabled, epoch -1."""
+    found = ask(name, "2.6")
+    one = election(found).settled
+    assert one is not None
+    assert one.election.content is not None
+    assert (one.election.content.status, one.election.content.levels, one.ends) == (0, (), {})
+    before = election(found).before
+    assert before is not None
+    assert [n for n, _, _ in one.election.lost] == [n for n, _, _ in before.levels]
+    lines = [*lines_of(name), *landed_at_2_6(name, one.election.text or "", one.version or 0)]
+    after = see(
+        lines, catalogue=CATALOGUE, as_of=None, max_age=TERMS.max_age, fleet=same_dialect(name)
+    )
+    assert verdicts(found.after) == verdicts(after)
+
+
+def same_dialect(name: str) -> Fleet:
+    """Who knows the release now knows it then."""
+    only = len(sight(name).dialects) == 1
+    release = "3.9" if only else ""
+    return Fleet(cluster=(Entry(id=sight(name).cluster_id, release=release),))
+
+
+def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
+    """The last word of each broker that is registered, again and later."""
+    lines = [json.loads(line) for line in lines_of(name)]
+    now = "2026-11-21T06:30:00.000Z"
+    later = []
+    last = {}
+    for line in lines:
+        if line["kind"] == "znode" and line["path"].startswith("/brokers/ids/"):
+            last[line["path"]] = line
+        if line["kind"] == "api_versions" and line.get("error_code") == 0:
+            last["answer", line["node_id"], line["asked_version"]] = line
+    here = {n.node_id for n in sight(name).cluster.nodes if n.registered}
+    for line in last.values():
+        node_id = int(line["path"].split("/")[-1]) if "path" in line else line["node_id"]
+        if node_id not in here:
+            continue
+        if "path" in line:
+            said = json.loads(line["data"])
+            said.pop("features", None)
+            line = line | {"data": json.dumps(said | {"version": 4})}
+        else:
+            line = line | {"finalized_features": [], "finalized_features_epoch": -1}
+        later.append(json.dumps(line | {"observed_at": now}).encode())
+    (node, *_) = [x for x in reversed(lines) if x.get("path") == "/feature"]
+    node |= {"data": text, "version": version, "observed_at": now}
+    return [*later, json.dumps(node).encode()]
+
+
+def test_the_ranges_sample_loses_its_levels_and_moves_its_epoch() -> None:
+    asked = ask("zk-282-ranges", "2.6")
+    found = election(asked)
+    (one,) = found.outcomes
+    row = unpack(asked.after.rows).to_pylist()[0]
+    assert row["features_node_version"] == 2
+    assert {said["profile"] for said in row["registrations"]} == {-1}
+    assert {(said["levels"], said["epoch"]) for said in row["listeners"]} == {(-1, -1)}
+    assert one.dialects == ("zk-2.7", "zk-3.3")
+    assert one.leaders == (1, 2, 3)
+    assert (found.version, one.version) == (1, 2)
+    assert one.election.lost == (("search.index", 1, 3), ("tiering", 1, 1))
+    assert one.election.reasons == (Reason.DISABLED,)
+
+
+def test_what_is_off_stays_off_or_comes_back_empty() -> None:
+    (stays,) = election(ask("zk-282-disabled", "2.6")).outcomes
+    assert (stays.election.change, stays.version) == (Change.UNCHANGED, 0)
+    found = ask("zk-282-disabled", "2.8")
+    (comes,) = election(found).outcomes
+    assert (comes.election.reasons, comes.version) == ((Reason.ENABLED,), 1)
+    assert verdicts(found.before)[0] == ("BLOCKED", "system off")
+    assert verdicts(found.after)[0] == ("READY", "rolling")
+
+
+def test_a_stock_cluster_has_nothing_to_lose() -> None:
+    found = ask("zk-392-stock", "2.6")
+    (one,) = election(found).outcomes
+    assert (one.dialects, one.election.lost, one.version) == (("zk-3.3",), (), 1)
+    assert (found.turns, found.new, found.gone) == ((), (), ())
+
+
+def test_only_the_schema_moves_and_the_software_stays_known() -> None:
+    """Schema 1 shows no release; what schema 2 showed of it is true all the same."""
+    found = ask("zk-332-ranges", "3.2")
+    one = election(found).settled
+    assert one is not None
+    assert (one.election.reasons, one.election.lost) == ((Reason.SCHEMA_DOWN,), ())
+    assert (found.turns, found.new, found.gone) == ((), (), ())
+
+
+def test_a_release_that_is_told_is_the_only_one_asked() -> None:
+    found = election(ask("zk-282-ranges", "2.6", told("zk-282-ranges", "2.8.2")))
+    assert [one.dialects for one in found.outcomes] == [("zk-2.7",)]
+    found = election(ask("zk-282-ranges", "3.3", told("zk-282-ranges", "3.9")))
+    assert [one.election.reasons for one in found.outcomes] == [(Reason.SCHEMA_UP,)]
+
+
+def test_a_broker_ignored_for_its_protocol_version_counts_by_what_it_answered() -> None:
+    (one,) = election(ask("zk-282-ignored-broker", "2.8")).outcomes
+    assert (one.leaders, one.ends) == ((1, 2), {})
+
+
+def test_the_election_comes_after_the_other_changes() -> None:
+    found = election(ask("zk-282-ranges", "2.6", finalized={"geo": 3}, removed=(3,)))
+    (one,) = found.outcomes
+    assert one.leaders == (1, 2)
+    assert [(n, level) for n, _, level in one.election.lost] == [
+        ("geo", 3), ("search.index", 3), ("tiering", 1),
+    ]  # fmt: skip
+
+
+def made(*nodes: Node, told: str = "", **changes: Any) -> WhatIf:
+    version = changes.pop("version", "2.8")
+    described = Cluster(name="z", zookeeper=True, nodes=nodes, **changes)
+    terms = Terms(
+        catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE,
+        fleet=Fleet(cluster=(Entry(id="z", release=told),)),
+    )  # fmt: skip
+    one = see(
+        lines_of_cluster(described), catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE,
+        fleet=terms.fleet,
+    )  # fmt: skip
+    return what_if(one, Changes(protocol_version=version), terms)
+
+
+def broker(node_id: int, ranges: dict[str, tuple[int, int]], **changes: Any) -> Node:
+    return Node(node_id=node_id, ranges=ranges, **changes)
+
+
+def test_without_a_node_the_elected_broker_s_software_is_finalized_and_others_end() -> None:
+    found = made(broker(1, WIDE), broker(2, NARROW), features_node=False, told="2.8")
+    left = {one.leaders: (one.election.content, one.ends) for one in election(found).outcomes}
+    first, second = left[(1,)], left[(2,)]
+    assert first[0] is not None
+    assert second[0] is not None
+    assert (first[0].levels, first[1]) == ((("f", 1, 5), ("g", 1, 2)), {2: ("f", "g")})
+    assert (second[0].levels, second[1]) == ((("f", 1, 3),), {})
+    assert election(found).version is None
+    assert {one.version for one in election(found).outcomes} == {0}
+    assert verdicts(found.after)[0][0] == "UNKNOWN"  # nobody knows who wins
+
+
+def test_a_broker_that_would_end_does_not_run_afterwards() -> None:
+    found = made(broker(1, WIDE), broker(2, NARROW), stored={"f": 4}, told="3.9", schema=1)
+    (one,) = election(found).outcomes
+    assert (one.leaders, one.ends) == ((1,), {2: ("f",)})
+    assert [n.node_id for n in found.after.cluster.nodes if n.registered] == [1]
+
+
+def test_where_no_broker_supports_what_is_finalized_nobody_leads() -> None:
+    found = made(broker(2, NARROW), stored={"f": 4}, told="3.9", controller=2)
+    (one,) = election(found).outcomes
+    assert (one.election.reasons, one.leaders) == ((Reason.INCOMPATIBLE,), ())
+    evidence = found.after.judged.evidence
+    assert evidence is not None
+    assert evidence.controller.tolist() == [-1]
+    assert "READY" not in {v[1] for v in verdicts(found.after)}
+
+
+def test_a_broker_whose_software_nobody_knows_leaves_the_levels_unknown() -> None:
+    silent = broker(2, NARROW, says_nothing=True, answered=None)
+    found = made(broker(1, WIDE), silent, features_node=False, told="2.8")
+    assert election(found).silent == (2,)
+    assert [one.certain for one in election(found).outcomes] == [True, False]
+    assert {v[1] for v in verdicts(found.after)[1:]} == {"UNKNOWN"}
+    off = made(broker(1, WIDE), silent, features_node=False, told="2.8", version="2.6")
+    assert election(off).settled is not None  # Disabled and empty, whoever wins
+
+
+def test_what_a_silent_broker_would_finalize_is_not_known_even_if_others_finalize_nothing() -> None:
+    silent = broker(2, NARROW, says_nothing=True, answered=None)
+    found = election(made(broker(1, {}), silent, features_node=False, told="2.8"))
+    assert [one.certain for one in found.outcomes] == [True, False]
+    assert found.settled is None
+
+
+def test_where_one_of_two_generations_elects_nobody_nobody_leads() -> None:
+    """2.7 to 3.2 ask for the finalized minimum 1 as well; the node stays in both."""
+    found = made(broker(1, {"f": (2, 5)}), stored={"f": 4}, schema=1, controller=1)
+    left = [(one.dialects, one.election.change) for one in election(found).outcomes]
+    assert left == [(("zk-2.7",), Change.NOBODY), (("zk-3.3",), Change.UNCHANGED)]
+    one = election(found).settled
+    assert one is not None
+    assert (one.election.change, one.ends) == (Change.NOBODY, {1: ("f",)})
+    evidence = found.after.judged.evidence
+    assert evidence is not None
+    assert evidence.controller.tolist() == [-1]
+
+
+def test_a_features_node_that_was_not_read_makes_it_unknown() -> None:
+    described = Cluster(name="z", zookeeper=True, nodes=(broker(1, WIDE),), stored={"f": 2})
+    lines = [x for x in lines_of_cluster(described) if b'"/feature"' not in x]
+    one = see(lines, catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE)
+    found = what_if(one, Changes(protocol_version="2.6"), THEN)
+    assert (election(found).doubt, election(found).outcomes) == (Doubt.NOT_READ, ())
+    assert verdicts(found.after) == verdicts(found.before)
+
+
+@pytest.mark.parametrize("name", ["k40-fresh", "k33-fresh", "ghost-broker"])
+def test_a_quorum_has_no_protocol_version(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)expected a cluster in ZooKeeper mode.*KRaft"):
+        ask(name, "2.6")
+    assert METADATA_VERSION in sight(name).cluster.finalized
+
+
+def test_a_version_that_there_is_not_or_the_release_does_not_know_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--ibp 4\.0: expected an inter\.broker\.protocol"):
+        ask("zk-282-ranges", "4.0")
+    with pytest.raises(ConfigError, match=r"expected one that Kafka 2\.8\.2 knows \(the invent"):
+        ask("zk-282-ranges", "3.0", told("zk-282-ranges", "2.8.2"))
+    with pytest.raises(ConfigError, match=r"expected one that Kafka 3\.2 knows \(node 1\)"):
+        ask("zk-282-ranges", "3.3", nodes={1: "3.2"})
+    with pytest.raises(ConfigError, match=r"\(--release\)"):
+        ask("zk-282-ranges", "3.3", told("zk-282-ranges", "3.9"), release="3.2")
+    assert election(ask("zk-282-ranges", "2.8", told("zk-282-ranges", "4.1"))).outcomes
