@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from featurelib.api import what_if as what_if
     from featurelib.api import why_not as why_not
 
+    __version__: str
+
 __all__ = [
     "Answer",
     "Carried",
@@ -62,6 +64,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version(__name__)
     if name not in __all__:
         raise AttributeError(f"module 'featurelib' has no attribute {name!r}")
     found: object = getattr(import_module("featurelib.api"), name)
@@ -70,4 +74,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

@@ -17,7 +17,7 @@ from pathlib import Path
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import look
 from featurelib.configuration.fleet import Cluster
-from featurelib.errors import FeatureLibError, LandingError, UnreachableError
+from featurelib.errors import CredentialsError, FeatureLibError, LandingError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
 from featurelib.landing.writing import write_line
@@ -109,7 +109,7 @@ def collect_one(
             lines = look(backend, entry, say)
             if probing is not None:
                 probed = probing(backend, entry, lines, say)
-    except UnreachableError as error:
+    except (UnreachableError, CredentialsError) as error:  # nobody could be asked
         return _unreached(entry, out, str(error))
     except FeatureLibError as error:  # it is not the nodes that are at fault
         return Collected(entry=entry, cluster_id=entry.id, error=str(error))

@@ -92,6 +92,7 @@ class _Describer:
         releases = {(n.role, n.node_id): n.release for n in self.sight.cluster.nodes}
         epochs = self.evidence.listeners.field("epoch")
         listed = bool(self.evidence.membership.controllers_known[0])
+        quorum = bool(self.evidence.membership.quorum_known[0])
         leads = Role.CONTROLLER if bool(self.evidence.membership.kraft[0]) else Role.BROKER
         for i, (number, node_id) in enumerate(
             zip(who.role.tolist(), who.node_id.tolist(), strict=True)
@@ -105,7 +106,7 @@ class _Describer:
                 node_id=node_id,
                 state=called.get((role.text, node_id), _state(self.evidence, i)),
                 is_active=role is leads and node_id == leader,
-                is_voter=bool(who.voter[i]),
+                is_voter=bool(who.voter[i]) if quorum else None,
                 is_fenced=None if fenced < 0 else bool(fenced),
                 is_unregistered_voter=bool(who.voter[i] and not who.registered[i] and listed),
                 release=releases.get((role, node_id), ""),

@@ -11,13 +11,14 @@ Ranges = dict[str, tuple[int, int]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
     """One half of a process. `profile` is a position in the description's profiles; None = its
-    ranges are not known. `epoch` is what it says its finalized features are of."""
+    ranges are not known. `is_voter` None = no quorum was seen. `epoch` is what it says its
+    finalized features are of."""
 
     role: str
     node_id: int
     state: str
     is_active: bool
-    is_voter: bool
+    is_voter: bool | None
     is_fenced: bool | None
     is_unregistered_voter: bool
     release: str

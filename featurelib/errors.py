@@ -1,7 +1,8 @@
 """Every error featurelib raises for a caller, as one tree.
 
     FeatureLibError
-    ├── InputError           LandingError · PlanError · ConfigError · TableError
+    ├── InputError           LandingError · PlanError · TableError
+    │                        ConfigError (CredentialsError)
     ├── RefusedError         StalePlanError · ApprovalError · RejectedError · BusyError
     │                        JournalError
     ├── OutcomeUnknownError
@@ -36,6 +37,10 @@ class PlanError(InputError):
 
 class ConfigError(InputError):
     """A configuration file or command line argument that cannot be used."""
+
+
+class CredentialsError(ConfigError):
+    """A secret or a file that a cluster is spoken to by, which is not there or cannot be used."""
 
 
 class TableError(InputError):

@@ -130,11 +130,13 @@ class Lake:
         if self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"]).num_rows:
             return
         known = self.clusters(run)
-        near = get_close_matches(cluster, [*names, *known], n=_SHOWN, cutoff=0.4)
-        near = near or [*names, *known][:_SHOWN]
+        folded = {one.casefold(): one for one in (*known, *names)}
+        near = get_close_matches(cluster.casefold(), folded, n=_SHOWN, cutoff=0.6)
+        nearest = f"; the nearest are {', '.join(folded[one] for one in near)}" if near else ""
         raise ConfigError(
             f"cluster {cluster}: expected one of the {len(known)} clusters of run {self.run(run)} "
-            f"below {self.root}, found none of that name; the nearest are {', '.join(near)}."
+            f"below {self.root}, found none of that name{nearest}. Names come from an inventory: "
+            "add --fleet FILE (fleet= in Python); that of the samples is data/samples/fleet.toml."
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> pa.RecordBatch:

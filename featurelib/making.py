@@ -84,7 +84,10 @@ def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
 
 def _captured(path: str, catalogue: Catalogue) -> Made:
     lines = landing_lines("--capture", path)
-    sight = see(lines, catalogue=catalogue, as_of=None, max_age=ANY_AGE)
+    one = "Keep the lines of one of them in a file of their own."
+    if Path(path).is_dir():
+        one = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
+    sight = see(lines, catalogue=catalogue, as_of=None, max_age=ANY_AGE, choosing=one)
     mode = sight.dialects[0].partition("-")[0] if sight.dialects else ""
     if not mode or not sight.releases:
         raise ConfigError(

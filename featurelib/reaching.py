@@ -14,7 +14,7 @@ import msgspec
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Cluster, Fleet, faults, parse_fleet
+from featurelib.configuration.fleet import ADDRESSES, Cluster, Fleet, faults, parse_fleet
 from featurelib.errors import ConfigError
 
 FLEET = Path("conf") / "fleet.toml"
@@ -78,16 +78,22 @@ def reach(
     zookeeper: str | None = None,
     file: str | None = None,
     timeout: float = TIMEOUT_SECONDS,
+    others: str | None = None,
 ) -> Reached:
-    """The one cluster these options choose. Raises ConfigError for none, and for contradictions."""
+    """The one cluster these options choose. Raises ConfigError for none, and for contradictions.
+
+    `others`: what may be done in place of a name the inventory does not have; None = addresses.
+    """
     where, inventory = open_fleet(fleet, catalogue)
     ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
-    entry = choose(cluster, inventory, where, ways)
+    entry = choose(cluster, inventory, where, ways, others or ADDRESSES)
     name = entry.title or file or zookeeper or bootstrap or controllers or ""
     return Reached(name=name, entry=entry, fleet=inventory, catalogue=catalogue, timeout=timeout)
 
 
-def choose(cluster: str | None, fleet: Fleet, where: str, ways: Ways) -> Cluster:
+def choose(
+    cluster: str | None, fleet: Fleet, where: str, ways: Ways, others: str = ADDRESSES
+) -> Cluster:
     """The entry of the cluster that is named, its ways replaced by those given; without a name an
     entry of its own. `where` names the inventory. Raises ConfigError."""
     given = ways.given
@@ -96,7 +102,7 @@ def choose(cluster: str | None, fleet: Fleet, where: str, ways: Ways) -> Cluster
             "expected a cluster, found none named. Give its id or name in the inventory, or "
             "--bootstrap HOST:PORT, or --file PATH."
         )
-    entry = Cluster(id="") if cluster is None else fleet.find(cluster, where)
+    entry = Cluster(id="") if cluster is None else fleet.find(cluster, where, others=others)
     if given:
         nothing = {"bootstrap": (), "controller_bootstrap": (), "zookeeper": "", "file": ""}
         entry = msgspec.structs.replace(entry, **(nothing | given))

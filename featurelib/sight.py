@@ -58,11 +58,12 @@ def see(
     fleet: Fleet = NO_FLEET,
     cluster_id: str | None = None,
     severities: dict[str, Severity] | None = None,
+    choosing: str = "Choose one by its id.",
 ) -> Sight:
     """The cluster that `lines` speak of, judged as of `as_of` (None: its newest line).
 
     Times in microseconds. Raises NoEvidenceError where no line of it is accepted, and InputError
-    where they are of several clusters and `cluster_id` chooses none.
+    where they are of several clusters and `cluster_id` chooses none: `choosing` says what to do.
     """
     rejected: list[tuple[int, str]] = []
     accepted: dict[str, list[tuple[Landing, int]]] = {}
@@ -74,7 +75,7 @@ def see(
         else:
             line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
             accepted.setdefault(line.cluster, []).append((line, line_id))
-    chosen = _choose(accepted, rejected, cluster_id)
+    chosen = _choose(accepted, rejected, cluster_id, choosing)
     rows = Rows()
     rows.add(chosen, fold_lines(accepted[chosen], catalogue))
     terms = _Terms(
@@ -147,12 +148,13 @@ def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str],
     )
 
 
-def _choose(found: Collection[str], rejected: Sequence[tuple[int, str]], wanted: str | None) -> str:
+def _choose(
+    found: Collection[str], rejected: Sequence[tuple[int, str]], wanted: str | None, choosing: str
+) -> str:
     """The one cluster to look at, among those with accepted lines."""
     if wanted is None and len(found) > 1:
         raise InputError(
-            f"expected lines of one cluster, found {len(found)}: {_some(sorted(found))}. "
-            "Choose one by its id."
+            f"expected lines of one cluster, found {len(found)}: {_some(sorted(found))}. {choosing}"
         )
     if wanted is None and found:
         return next(iter(found))

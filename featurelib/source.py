@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.configuration.fleet import ADDRESSES, Cluster, Fleet
 from featurelib.configuration.muting import mutes_of
 from featurelib.configuration.settings import Settings
 from featurelib.core.mutes import InForce, Mute
@@ -25,6 +25,7 @@ from featurelib.sight import Sight, see, see_row
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
 _SHOWN = 3  # quarantined lines that are said
+_OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +174,7 @@ def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple
         zookeeper=wanted.zookeeper,
         file=wanted.file,
         timeout=wanted.timeout,
+        others=_OTHERS,
     )
     with closing(reached.open()) as backend:
         lines, where = reached.look(backend, say), backend.where

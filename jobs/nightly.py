@@ -42,7 +42,8 @@ def main(
     """
     places = choose_places(landing, tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
-    say(f"nightly: run {number}, landing {places.landing}; starting Spark …")
+    whose = f"landing {landing}" if landing else "no --landing, so the samples, not your clusters"
+    say(f"nightly: run {number}, {whose}; starting Spark …")
     from featurelib.spark.ingest import ingest
     from featurelib.spark.refine import refine
     from featurelib.spark.session import open_session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import threading
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from featurelib.backends.base import Abilities, Backend, Say
@@ -18,7 +20,7 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
 from featurelib.collect import Collected, Half, collect, collect_one, known_nodes
-from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.configuration.fleet import Cluster, Fleet, Security
 from featurelib.core.cluster import Cluster as Plain
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
@@ -119,6 +121,39 @@ def test_nodes_of_a_cluster_that_cannot_be_reached_are_said_not_to_answer(tmp_pa
         ("broker", 7), ("broker", 8), ("controller", 9),
     ]  # fmt: skip
     assert all(a.error and "found none of 4 running" in a.error for a in said)
+
+
+PASSWORD = {"protocol": "SASL_PLAINTEXT", "username": "u", "password": "env:NOT_SET"}
+
+
+@pytest.mark.parametrize(
+    ("key", "settings", "reason"),
+    [
+        ("security", {**PASSWORD, "mechanism": "PLAIN"}, "environment variable NOT_SET"),
+        ("security", {"protocol": "SSL", "ca_file": "none.pem"}, "security.ca_file: expected a"),
+        ("controller_security", {"protocol": "SSL", "ca_file": "none.pem"}, "none.pem"),
+        ("zookeeper_security", {**PASSWORD, "mechanism": "DIGEST-MD5"}, "variable NOT_SET"),
+        (
+            "security",
+            {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "oauth_token": "file:none"},
+            "security.oauth_token: expected a file to read at none",
+        ),
+    ],
+)
+def test_where_a_secret_or_a_file_is_missing_the_nodes_are_said_not_to_answer_and_nobody_is_asked(
+    tmp_path: Path, key: str, settings: dict[str, str], reason: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        entry = Cluster(id="locked", bootstrap=(address,), zookeeper=address, brokers=(7, 8))
+        security = Security(**settings)  # type: ignore[arg-type]
+        result = taken(tmp_path, msgspec.structs.replace(entry, **{key: security}))["locked"]
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert reason in result.error
+    said = [(answer.node_id, answer.error) for answer in answers(result.file)]
+    assert said == [(7, result.error), (8, result.error)]
 
 
 def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path) -> None:

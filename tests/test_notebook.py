@@ -104,7 +104,7 @@ def test_why_not_names_the_ghost_and_what_if_shows_the_way(executed: Any) -> Non
     assert "ghost-broker: metadata.version 27 (4.1-IV1): BLOCKED" in why
     assert "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2" in why
     assert "broker 2" in text(executed, "proof.frame")
-    assert "BLOCKED at 25 (4.0-IV3), below 27" in text(executed, "what_if")
+    assert "BLOCKED at 25 (4.0-IV3), ceiling 27" in text(executed, "what_if")
 
 
 def test_a_plan_is_refused_then_made_and_applied_to_the_embedded_cluster(executed: Any) -> None:

@@ -57,7 +57,7 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     all_of_them, mutes = (*found.proofs, *found.unknown), asked.source.muted
     places = asked.places((proof.line_id, proof.seen_at) for proof in all_of_them)
     lines = why_not_lines(
-        found, asked.name, asked.way, asked.source.made_from, places, catalogue, WIDEST, mutes
+        found, asked.name, asked.ways, asked.source.made_from, places, catalogue, WIDEST, mutes
     )
     rows: list[dict[str, object]] = [
         {

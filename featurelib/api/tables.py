@@ -83,7 +83,7 @@ class Tables:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""
         _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
         entry = entry_named(cluster, fleet.cluster)
-        self.lake.expect_cluster(entry.id, self.run)
+        self.lake.expect_cluster(entry.id, self.run, list(self.names.values()))
         wanted = replace(self._wanted, cluster=entry.id, run=self.run)
         return Stored(wanted=wanted, catalogue=self.catalogue)
 

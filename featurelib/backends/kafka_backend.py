@@ -27,6 +27,7 @@ from featurelib.backends.kafka_wire import Wire
 from featurelib.backends.security import Credentials
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.security import ZOOKEEPER
 from featurelib.core.planned import Step
 from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.core.reply import Reply
@@ -54,16 +55,20 @@ _MIGRATING = (
 def open_kafka(entry: Entry, catalogue: Catalogue, *, timeout: float) -> Backend:
     """The backend of a real cluster; nothing is connected yet. `timeout` in seconds, a node.
 
-    Raises ConfigError where ZooKeeper is named and its client is not installed.
+    Raises CredentialsError for secrets and files that are not there, ConfigError where ZooKeeper is
+    named and its client is not installed.
     """
     brokers = Credentials(entry.security)
     controllers = brokers
     if entry.controller_security is not None:
         controllers = Credentials(entry.controller_security, "controller_security")
+    for credentials in (brokers, controllers):
+        credentials.check()
     znodes = None
     if entry.zookeeper:
         from featurelib.backends.znodes import read_znodes
 
+        Credentials(entry.zookeeper_security, ZOOKEEPER).check()
         znodes = partial(read_znodes, entry.zookeeper, timeout, entry.zookeeper_security)
     given = (*entry.bootstrap, *entry.controller_bootstrap) or (entry.zookeeper,)
     reach = Reach(

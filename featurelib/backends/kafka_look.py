@@ -10,6 +10,7 @@ from featurelib.backends.base import Say
 from featurelib.backends.kafka_asking import NOT_OFFERED, Asked
 from featurelib.backends.kafka_map import Map
 from featurelib.backends.kafka_search import Reach, Search
+from featurelib.configuration.addresses import split_id
 from featurelib.errors import UnreachableError
 
 if TYPE_CHECKING:  # its client is an extra of its own
@@ -34,14 +35,25 @@ def look(reach: Reach, say: Say) -> Seen:
     for text in silent:
         say(text)
     if search.znodes is None and len(silent) == len(asked):
-        raise UnreachableError(
-            f"{reach.where}: expected at least one node to answer, found none. "
-            + " · ".join(dict.fromkeys((*search.failures, *silent)))
-        )
+        raise UnreachableError(_nobody(reach, (*search.failures, *silent)))
     say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
     for text in (*_refusals(asked), *voters_not_asked(search.known)):
         say(text)
     return Seen(map=search.known, asked=tuple(asked), znodes=search.znodes)
+
+
+def _nobody(reach: Reach, reasons: Iterable[str]) -> str:
+    """That nobody answered, and each reason once. An address that a reason names is not repeated,
+    and a reason that stands alone and says what was expected is enough."""
+    found = [reason.rstrip(".") for reason in dict.fromkeys(reasons)]
+    if len(found) == 1 and "expected" in found[0]:
+        return f"{found[0]}."
+    alone = f"{reach.where}: " if len(found) == 1 else ""
+    said = " · ".join(found).removeprefix(alone)
+    given = (*reach.bootstrap, *reach.controllers)
+    is_named = all(split_id(address)[1] in said for address in given) and bool(given)
+    where = "" if is_named else f"{reach.where}: "
+    return f"{where}expected at least one node to answer, found: {said}."
 
 
 def explore(reach: Reach, known: Map) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from featurelib.backends.tokens import TokenEndpoint
 from featurelib.configuration.security import DIGEST, Security
-from featurelib.errors import ConfigError, install_line
+from featurelib.errors import ConfigError, CredentialsError, install_line
 
 HIDDEN = "***"
 _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -134,6 +134,17 @@ class Credentials:
             return token
         return self._fetch("oauth_token") if self._security.oauth_token else None
 
+    def check(self) -> None:
+        """That secrets and files are there, before anybody is spoken to. Raises ConfigError."""
+        self.tls()
+        if self._security.mechanism == DIGEST:
+            self.sasl_options()
+        else:
+            self.settings()
+        for name in ("oauth_token", "oauth_client_secret"):
+            if getattr(self._security, name):
+                self._fetch(name)
+
     def hide(self, text: str) -> str:
         """`text` without any secret that was fetched."""
         for secret in sorted(self._fetched, key=len, reverse=True):
@@ -161,14 +172,16 @@ class Credentials:
         if scheme == "env":
             secret = self._environment.get(place, "")
             if not secret:
-                raise ConfigError(
+                raise CredentialsError(
                     f"{where}: expected a secret in the environment variable {place}, found "
                     "none. Set it and start again."
                 )
         else:
             secret = self._read(where, place).rstrip("\r\n")
             if not secret:
-                raise ConfigError(f"{where}: expected a secret in {place}, found an empty file.")
+                raise CredentialsError(
+                    f"{where}: expected a secret in {place}, found an empty file."
+                )
         self._fetched.add(secret)
         return secret
 
@@ -177,9 +190,11 @@ class Credentials:
             return Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
             # The error's own words would show bytes of the secret.
-            raise ConfigError(f"{where}: expected text in UTF-8 in {path}, found none.") from None
+            raise CredentialsError(
+                f"{where}: expected text in UTF-8 in {path}, found none."
+            ) from None
         except OSError as error:
-            raise ConfigError(
+            raise CredentialsError(
                 f"{where}: expected a file to read at {path}, found: {error.strerror}."
             ) from error
 
@@ -189,7 +204,7 @@ class Credentials:
         def password() -> str:
             # Without this, OpenSSL would ask the terminal.
             if not known.key_password:
-                raise ConfigError(
+                raise CredentialsError(
                     f"{self._key}.key_password: expected one beside a key that is encrypted, "
                     "found none. Add 'env:NAME' or 'file:PATH'."
                 )
@@ -204,14 +219,14 @@ class Credentials:
             paths = [path for path in (known.certificate_file, known.key_file) if path]
         for path in paths:
             if not os.access(path, os.R_OK):
-                raise ConfigError(
+                raise CredentialsError(
                     f"{self._key}.{name}: expected a file to read at {path}, found none."
                 )
         try:
             load()
         except ssl.SSLError as error:
             found = error.reason or "no PEM at all"
-            raise ConfigError(
+            raise CredentialsError(
                 f"{self._key}.{name}: expected PEM that fits together in {' and '.join(paths)}, "
                 f"found: {found}. A wrong key_password reads the same."
             ) from error

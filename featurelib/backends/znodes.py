@@ -112,10 +112,10 @@ def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Z
             )
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:
-        why = door.why(error).rstrip(".")
+        why = door.why(error).rstrip(".").removeprefix(f"{hosts}: ")
+        limit = f" within {timeout:g} s" if why == "none" or "no answer" in why else ""
         raise UnreachableError(
-            f"zookeeper {where}: expected an answer within {timeout:g} s, found: {why}. "
-            "Nothing was read."
+            f"zookeeper {where}: expected an answer{limit}, found: {why}. Nothing was read."
         ) from error
     finally:
         client.stop()

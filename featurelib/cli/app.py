@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.abc import MetaPathFinder
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+import featurelib
 from featurelib.cli.entrance import guard
 from featurelib.cli.usage import Group
 
@@ -52,7 +53,7 @@ def make_app(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(lambda: None)  # one command alone would lose its name
+    app.callback()(_entrance)  # one command alone would lose its name
     chosen = {only} & {*COMMANDS, *GROUPS} or {*COMMANDS, *GROUPS}
     for name in [name for name in COMMANDS if name in chosen]:
         command = load(COMMANDS[name])
@@ -60,6 +61,23 @@ def make_app(only: str | None = None) -> typer.Typer:
     for name in [name for name in GROUPS if name in chosen]:
         app.add_typer(load(GROUPS[name]), name=name)
     return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"featurelib {featurelib.__version__}")
+        raise typer.Exit
+
+
+def _entrance(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Say which release this is."
+        ),
+    ] = False,
+) -> None:
+    """What stands before a command."""
 
 
 def load(place: str) -> Any:

@@ -91,7 +91,8 @@ def apply_command(
 
     The cluster is the plan's, as the inventory reaches it, unless addresses are given. It is looked
     at again first: if anything is not as the plan saw it, nothing is sent. Then one request a step
-    goes to the controller, and each is looked after until every node reports it.
+    goes to the controller, and each is looked after until every node reports it. --dry-run and
+    --validate-only write nothing and need no approval.
 
     \b
         featurelib apply payments.json --approval payments.approval.json
@@ -118,6 +119,8 @@ def apply_command(
     shown = Shown(made=made, reached=reached, as_json=as_json)
     if mode is Mode.SEND:
         shown.ask(yes=yes)
+    else:
+        shown.warn()
     try:
         ending = _carry_out(order, reached, settings, journal_path(journal))
     except FeatureLibError as error:

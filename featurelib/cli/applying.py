@@ -58,10 +58,17 @@ class Shown:
             lines.append(f"step {position} of {len(plan.steps)}:")
             for update in step.updates:
                 lines += wrapped(move_text(update, self.reached.catalogue), width, "  ", "    ")
-        for warning in warnings(plan, self.reached.catalogue):
-            lines += wrapped(warning, width, "! ")
-        show("\n".join(lines))
+        show("\n".join([*lines, *self._warning_lines()]))
         confirm(f"Apply this plan to cluster {self.name}?", yes=yes)
+
+    def warn(self) -> None:
+        """What cannot be taken back, where nothing is asked because nothing is written."""
+        if lines := self._warning_lines():
+            (say if self.as_json else print)("\n".join(lines))
+
+    def _warning_lines(self) -> list[str]:
+        said = warnings(self.made.meaning, self.reached.catalogue)
+        return [line for warning in said for line in wrapped(warning, terminal_width(), "! ")]
 
     def refused(self, error: FeatureLibError) -> None:
         """What ended it before anything was sent, for a program; people are told on stderr."""

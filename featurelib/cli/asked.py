@@ -42,21 +42,13 @@ class Asked:
         return self.source.entry.title or self.source.sight.cluster_id
 
     @property
-    def way(self) -> str:
-        """The options, after a blank each, with which another command asks the same evidence."""
-        wanted = self.wanted
-        options = [
-            ("--capture", wanted.capture),
-            ("--tables", wanted.tables),
-            ("--as-of", wanted.as_of),
-            ("--fleet", wanted.fleet),
-            ("--config", wanted.config),
-            ("--bootstrap", wanted.bootstrap),
-            ("--controllers", wanted.controllers),
-            ("--zookeeper", wanted.zookeeper),
-            ("--file", wanted.file),
-        ]
-        return "".join(f" {name} {shlex.quote(value)}" for name, value in options if value)
+    def ways(self) -> tuple[str, str]:
+        """The options, after a blank each, with which another command asks the same evidence, and
+        the same when something has changed: without what is stored, which stays as it is."""
+        later = replace(self.wanted, capture=None, tables=None)
+        if later != self.wanted:
+            later = replace(later, as_of=None)
+        return _options(self.wanted), _options(later)
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
         """Where lines stand, as `file:line`, from their ids and when they were observed
@@ -68,6 +60,21 @@ class Asked:
             except (NoEvidenceError, TableError):  # whoever keeps no bronze has the answer still
                 return {}
         return {} if self.wanted.capture is None else _in_files(self.wanted.capture, known)
+
+
+def _options(wanted: Wanted) -> str:
+    options = [
+        ("--capture", wanted.capture),
+        ("--tables", wanted.tables),
+        ("--as-of", wanted.as_of),
+        ("--fleet", wanted.fleet),
+        ("--config", wanted.config),
+        ("--bootstrap", wanted.bootstrap),
+        ("--controllers", wanted.controllers),
+        ("--zookeeper", wanted.zookeeper),
+        ("--file", wanted.file),
+    ]
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in options if value)
 
 
 def ask(wanted: Wanted, catalogue: Catalogue) -> Asked:

@@ -183,7 +183,7 @@ def _line(result: Collected) -> str:
         recorded = (
             f" Recorded: {_halves(len(result.silent))} did not answer." if result.file else ""
         )
-        return f"{result.title}: NOT LOOKED AT: {result.error}{recorded}"
+        return f"{result.title}: NOT LOOKED AT: {result.error.rstrip('.')}.{recorded}"
     silent = ""
     if result.silent:
         named = [f"{half}: {why}" for half, why in result.silent.items()][:SHOWN]

@@ -51,8 +51,8 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="TIME",
-        help="With --capture or --tables: judge ages as of then (ISO-8601, UTC), or 'newest' for "
-        "the newest line. Default: now.",
+        help="With --capture or --tables: judge ages as of then (ISO-8601, UTC), 'newest' for "
+        "the newest line, or with --tables 'run' for when that night was judged. Default: now.",
     ),
 ]
 AsOfThen = Annotated[
@@ -60,8 +60,8 @@ AsOfThen = Annotated[
     typer.Option(
         "--as-of",
         metavar="TIME",
-        help="Judge ages as of then (ISO-8601, UTC). Default: when the night was judged; of "
-        "--capture the newest line.",
+        help="Judge ages as of then (ISO-8601, UTC), or 'run' or 'newest'. Default: 'run', when "
+        "the night was judged; of --capture 'newest', the newest line.",
     ),
 ]
 

@@ -45,6 +45,10 @@ def describe_command(
     catalogue = open_catalogue(overlay)
     stored = wanted.capture is not None or wanted.tables is not None
     as_of = NEWEST if stored else None  # ages are for the audit
+    if wanted.tables is not None:
+        from featurelib.cli.asked import usual_tables
+
+        wanted = replace(wanted, fleet=usual_tables(wanted.tables, wanted.fleet)[1])
     source = find_source(replace(wanted, cluster=cluster, as_of=as_of), catalogue)
     described = describe(source.sight, catalogue)
     if as_json:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns
 from featurelib.configuration.fleet import Cluster
+from featurelib.core.dialect import generation_of, load
 from featurelib.description import Description, LevelShown, NodeShown, Ranges, WitnessShown
 from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
@@ -16,6 +17,7 @@ from featurelib.report.words import show_time
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown
 NOTHING = "-"
+ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.description.Description.mode
 OFFENDS = " !"
 
 
@@ -44,7 +46,7 @@ def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[st
     name = f"{clean(entry.name)} · " if entry.name else ""
     yield from _parts(f"{name}{clean(described.cluster_id)} · {described.mode}")
     leader = "not known" if described.controller is None else str(described.controller)
-    release = " or ".join(described.releases[:3]) or "not known"
+    release = _releases(described, entry.release) or "not known"
     yield from _parts(f"active controller: {leader} · its release: {release}")
     yield from _parts(f"seen {show_time(described.seen_at)} · {clean(made_from)}")
     if entry.owner or entry.contact:
@@ -52,6 +54,17 @@ def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[st
         yield from _parts(f"owner: {clean(entry.owner or 'not said')}{contact}")
     if entry.managed_by:
         yield from _parts(f"managed by {clean(entry.managed_by)}: levels are finalized through it")
+
+
+def _releases(described: Description, told: str) -> str:
+    """What the controllers may run. Evidence of ZooKeeper mode shows a generation, never a release:
+    `2.7 to 3.2, or 3.3 to 3.9`; one that the inventory names is said itself, where it may be it."""
+    if described.mode != ZOOKEEPER_MODE:
+        return " or ".join(described.releases[:3])
+    runs = [load(generation_of(release, "zk")).releases for release in described.releases]
+    if any(told.startswith(release) for run in runs if told for release in run):
+        return clean(told)
+    return ", or ".join(f"{run[0]} to {run[-1]}" for run in runs)
 
 
 _NODE_HEADS = ("nodes", "state", "release", "profile", "epoch")
@@ -92,7 +105,7 @@ def _state(node: NodeShown) -> str:
     elif node.is_unregistered_voter:
         parts.append("unregistered voter")
     elif node.role == "controller" and not node.is_voter:
-        parts.append("not a voter")
+        parts.append("voter: not known" if node.is_voter is None else "not a voter")
     return ", ".join(parts)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from featurelib.cli.judge_words import says
 from featurelib.cli.layout import table, wrapped
 from featurelib.cli.text import counted
-from featurelib.cli.why_not_text import says
 from featurelib.core.election import ENABLED, Change, Content, Reason
 from featurelib.core.elections import Doubt
 from featurelib.questions.election import Foreseen, Outcome

@@ -7,10 +7,11 @@ from typing import Any
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.election_text import election_lines
+from featurelib.cli.judge_words import says
 from featurelib.cli.layout import table, wrapped
 from featurelib.cli.muted_text import muted_lines
 from featurelib.cli.text import counted
-from featurelib.cli.why_not_text import NO_MUTES, says
+from featurelib.cli.why_not_text import NO_MUTES
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.mutes import InForce
 from featurelib.feature import Severity
@@ -25,7 +26,7 @@ from featurelib.sight import Sight
 Row = dict[str, Any]
 FATES = {
     "refused": "would be refused{over}, and ask again for ever",
-    "stops": "would end at its start{over}",
+    "stops": "would refuse to start{over}",
     "ignored": "would be registered, and left out by the controller{over}",
 }
 
@@ -114,18 +115,18 @@ def _states(turn: Turn, words: Words) -> tuple[str, str]:
 
 
 def _state(feature: str, row: Row | None, words: Words) -> str:
-    """`READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 0, below 27`."""
+    """`READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 0, ceiling 27`."""
     if row is None:
         return "not listed"
     here = "?" if row["finalized_level"] is None else _level(words, feature, row["finalized_level"])
     if row["target"] is not None:
         there = _level(words, feature, row["target"])
         short = row["ceiling"] - row["target"]
-        more = f", below {_level(words, feature, row['ceiling'])}" if short else ""
+        more = f", ceiling {_level(words, feature, row['ceiling'])}" if short else ""
         return f"{row['verdict']} {here} → {there}{more}"
     if row["ceiling"] == row["finalized_level"]:
         return f"{row['verdict']} at {here}"
-    return f"{row['verdict']} at {here}, below {_level(words, feature, row['ceiling'])}"
+    return f"{row['verdict']} at {here}, ceiling {_level(words, feature, row['ceiling'])}"
 
 
 def _level(words: Words, feature: str, level: int) -> str:

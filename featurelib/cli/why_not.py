@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from featurelib.catalogue import Catalogue
+from featurelib.catalogue.releases import ANY
 from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import LEVELS, Json, OverlayFile, open_catalogue
 from featurelib.cli.common import ASKED, with_options
@@ -17,7 +18,9 @@ from featurelib.cli.layout import iso_moment, terminal_width
 from featurelib.cli.plan_source import Wanted
 from featurelib.cli.why_not_text import Places, why_not_lines
 from featurelib.core.intents import read_level
+from featurelib.core.moves import software_of
 from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
 from featurelib.questions.muted import as_json, over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import WhyNot, why_not
@@ -70,7 +73,7 @@ def why_not_command(
     else:
         made_from, width = asked.source.made_from, terminal_width()
         for line in why_not_lines(
-            found, asked.name, asked.way, made_from, places, catalogue, width, asked.source.muted
+            found, asked.name, asked.ways, made_from, places, catalogue, width, asked.source.muted
         ):
             print(line)
     return 0
@@ -90,6 +93,15 @@ def level_asked(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> 
         )
     level = read_level(feature, text, cluster, catalogue)
     if level is None or level not in LEVELS:
+        if feature == METADATA_VERSION and (newer := catalogue.of(ANY).level_of(text)) is not None:
+            runs = f"the controller runs {cluster.release} and does not know {text}"
+            if software_of(cluster, catalogue) is None:
+                runs = "which release the controller runs is not known"
+            name = catalogue.level_name(feature, newer)
+            raise ConfigError(
+                f"{feature}={text}: expected a release that the controller knows, found another: "
+                f"{runs}. Write {name} or {newer}."
+            )
         raise ConfigError(
             f"{feature}={text}: expected a level as a number up to {LEVELS[-1]} or, of "
             "metadata.version, a name or release, as 3.9-IV0 or 4.1; found neither. "

@@ -6,13 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.judge_words import judges, says
 from featurelib.cli.layout import show_moment, table, wrapped
 from featurelib.cli.muted_text import muted_lines
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.mutes import InForce
-from featurelib.core.steps import GOAL
 from featurelib.core.unlock import Action, Fix, Unlock
-from featurelib.planning.reasons import PROBE
 from featurelib.questions.muted import over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import Answer, WhyNot
@@ -34,14 +33,15 @@ _HEADS = {
 def why_not_lines(
     found: WhyNot,
     name: str,
-    way: str,
+    ways: tuple[str, str],
     made_from: str,
     places: Places,
     catalogue: Catalogue,
     width: int,
     mutes: InForce = NO_MUTES,
 ) -> Iterator[str]:
-    """The lines of an answer, without line ends. `way`: the options that chose the evidence."""
+    """The lines of an answer, without line ends. `ways`: the options that chose the evidence, and
+    those for when something has changed."""
     words = Words(catalogue, load(STRICT))
     there = _level(words, found.feature, found.level)
     yield from wrapped(
@@ -65,24 +65,7 @@ def why_not_lines(
         yield from wrapped(f"{clean(found.agreed.message, 1000)} [{when}]", width)
     all_of_them = (*found.proofs, *found.unknown)
     yield from muted_lines((over_proof(mutes, proof) for proof in all_of_them), width)
-    yield from _way_out(found, name, way, words, width)
-
-
-def judges(dialects: Sequence[str]) -> str:
-    """Who was asked, in words."""
-    own = [load(one).title for one in dialects if one in GENERATIONS]
-    return f"the policy{'; and as these controllers answer: ' + '; '.join(own) if own else ''}"
-
-
-def says(judge: str) -> str:
-    """Who says something, in a word or two."""
-    if judge == STRICT:
-        return "policy"
-    if judge == GOAL:
-        return "the release's catalogue"
-    if judge == PROBE:
-        return "the controller itself"
-    return load(judge).title if judge in GENERATIONS else judge
+    yield from _way_out(found, name, ways, words, width)
 
 
 def _level(words: Words, feature: str, level: int) -> str:
@@ -160,14 +143,17 @@ def _unknown_lines(unknown: Sequence[Proof], places: Places, width: int) -> Iter
                 yield f"      {clean(proof.command, 400)}"
 
 
-def _way_out(found: WhyNot, name: str, way: str, words: Words, width: int) -> Iterator[str]:
-    command = f"featurelib plan {shlex.quote(name)} {found.words}{way}"
+def _way_out(
+    found: WhyNot, name: str, ways: tuple[str, str], words: Words, width: int
+) -> Iterator[str]:
+    now, later = ways
+    asks = f"featurelib plan {shlex.quote(name)} {found.words}"
     if found.answer is Answer.FINALIZED:
         return
     yield ""
     if found.answer is Answer.NOTHING:
         yield "this plans it"
-        yield f"  {command}"
+        yield f"  {asks}{now}"
         return
     if found.answer is Answer.UNKNOWN:
         text = "nothing that is known stands in the way: find out what is not, and ask again"
@@ -179,7 +165,9 @@ def _way_out(found: WhyNot, name: str, way: str, words: Words, width: int) -> It
         yield from _remedy_lines(found.proofs, width)
     if found.unknown:
         yield "  and find out what nobody knows"
-    yield f"  then: {command}"
+    if now != later:
+        yield from wrapped(LOOK_AGAIN, width, "  ", "    ")
+    yield f"  then: {asks}{later}"
 
 
 def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Iterator[str]:
@@ -194,17 +182,38 @@ def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Itera
                 for fix in mine:
                     yield f"    {UNREGISTER} {fix.node_id}"
     for role, node_id in found.also_refused_over:
-        text = (
-            f"{role.text} {node_id}: only the controllers' own rule is against it; run software "
-            "there that this rule accepts, or name the controllers' release in conf/fleet.toml"
-        )
-        yield from wrapped(text, width, "  ", "    ")
+        one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
+        yield from wrapped(_own_text(one), width, "  ", "    ")
+    if found.also_refused_over and len([d for d in found.dialects if d in GENERATIONS]) > 1:
+        yield from wrapped(NAME_RELEASE, width, "  ", "    ")
     rules = [proof for proof in found.proofs if not proof.node]
     yield from _remedy_lines(rules, width, heading=False)
     if not (way.fixes or found.also_refused_over or rules):
         yield "  none that is known"
 
 
+def _own_text(proof: Proof) -> str:
+    """What to do about a node that only the controllers' own rule is against."""
+    text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
+    if proof.needed is None:
+        return text + "this rule accepts"
+    low, high = proof.needed
+    now = (
+        "it does not list it"
+        if proof.supported is None
+        else "it supports {}-{}".format(*proof.supported)
+    )
+    return f"{text}supports {clean(proof.feature)} {low}-{high}; {now}"
+
+
+NAME_RELEASE = (
+    "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
+    "gives a wrong answer"
+)
+LOOK_AGAIN = (
+    "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
+    "cluster itself"
+)
 UNREGISTER = "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Annotated
@@ -31,7 +32,15 @@ from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
 
 _SHOWN = 5  # names that an error proposes
+ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of how somebody is spoken to
+_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]")  # in errors: which entry
+_MISSING_ID = "Object missing required field `id`"
+_NO_ID = (
+    'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
+    "--bootstrap-server HOST:PORT prints it, and so does featurelib describe --fleet /dev/null "
+    "--bootstrap HOST:PORT"
+)
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
@@ -93,8 +102,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             for entry in self.cluster
         }
 
-    def find(self, text: str, where: str) -> Cluster:
-        """The cluster of that id or else name; ConfigError for none, or a name of several."""
+    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> Cluster:
+        """The cluster of that id or else name; ConfigError for none, or a name of several.
+
+        `others`: what else whoever asks may do.
+        """
         found = [entry for entry in self.cluster if entry.id == text]
         found = found or [entry for entry in self.cluster if entry.name == text]
         if len(found) == 1:
@@ -109,8 +121,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         known = f"{len(titles)} others, as {', '.join(near)}" if near else "none"
         raise ConfigError(
             f"{where}: expected a cluster with the id or name {text!r}, found {known}. Name one of "
-            "them, add it, say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, "
-            "--file PATH), or name what was read of it (--tables FOLDER, --capture PATH)."
+            f"them, add it, or {others}."
         )
 
 
@@ -124,7 +135,7 @@ def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fl
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
         raise ConfigError(
-            f"{where}: {error}. Its keys are explained in conf/fleet.toml."
+            f"{where}: {_unread(str(error), text)}. Its keys are explained in conf/fleet.toml."
         ) from error
     for entry in fleet.cluster:
         if not entry.id:
@@ -137,6 +148,17 @@ def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fl
         raise ConfigError(f"{where}: cluster {twice!r} stands there twice; keep one.")
     folder = posixpath.dirname(where)
     return Fleet(cluster=tuple(_anchored(entry, folder) for entry in fleet.cluster))
+
+
+def _unread(error: str, text: str) -> str:
+    """Why the inventory in `text` cannot be read, with the name of the cluster it is about."""
+    found = _PLACE.search(error)
+    if found is None:
+        return error
+    entry = tomllib.loads(text)["cluster"][int(found[1])]  # it could be read as TOML
+    title = entry.get("name") or entry.get("id") if isinstance(entry, dict) else None
+    which = f"cluster {title!r}" if title else f"[[cluster]] number {int(found[1]) + 1}"
+    return f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
 
 
 def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:

@@ -53,8 +53,9 @@ def parse_settings(text: str, where: str) -> Settings:
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
+        date = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
         raise ConfigError(
-            f"{where}: {error}. Its keys are explained in conf/audit.toml."
+            f"{where}: {error}.{date} Its keys are explained in conf/audit.toml."
         ) from error
     if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
         raise ConfigError(

@@ -51,15 +51,16 @@ def agree(
     own = own_dialects()
     while found := list(own.refusals(target)):
         for refusal in found:
-            for question, profile in zip(
-                refusal.questions.tolist(), refusal.profiles.tolist(), strict=True
-            ):
+            columns = refusal.questions, refusal.profiles, refusal.lowest
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            for question, profile, lowest in rows:
                 if (question, refusal.row.code) not in refused:
                     refused.add((question, refusal.row.code))
                     count[question] += 1
                     why = f"{refusal.row.code} of {refusal.dialect.title}"
-                    why += _who(asking, question, profile)
-                    _say(why, question, int(target[question]), asking, said)
+                    level = int(target[question])
+                    why += _who(asking, question, profile, lowest, level)
+                    _say(why, question, level, asking, said)
         hit = np.unique(np.concatenate([refusal.questions for refusal in found]))
         target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
         target = search(asking, target)
@@ -105,17 +106,24 @@ def _sees_no_levels(asking: Judge, own: OwnDialects, target: Int, said: Findings
     return np.bincount(hit, minlength=len(target))
 
 
-def _who(asking: Judge, question: int, profile: int) -> str:
-    """The nodes behind an answering profile and their range, as the end of a sentence."""
+def _who(asking: Judge, question: int, profile: int, lowest: int, level: int) -> str:
+    """The nodes behind an answering profile, their range, and the one the rule asks for where it
+    asks for more than the level, as the end of a sentence."""
     evidence, asked = asking.evidence, asking.asked
     if not 0 <= profile < len(evidence.answering.cluster):
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     who = evidence.answering.subject_order[begin:end]
-    ids = ", ".join(map(str, sorted(set(evidence.subjects.node_id[who].tolist()))))
+    ids = sorted(set(evidence.subjects.node_id[who].tolist()))
+    nodes = f"node {ids[0]} supports" if len(ids) == 1 else f"nodes {_listed(ids)} support"
     cluster = int(asked.cluster[question])
     pair = int(asked.pair_first[question]) + profile - int(evidence.answering.first[cluster])
-    return f": node {ids} supports {asked.pair_min[pair]}-{asked.pair_max[pair]}"
+    needed = f", and must support {lowest}-{level}" if lowest else ""
+    return f": {nodes} {asked.pair_min[pair]}-{asked.pair_max[pair]}{needed}"
+
+
+def _listed(ids: list[int]) -> str:
+    return ", ".join(map(str, ids))
 
 
 def _say(why: str, question: int, level: int, asking: Judge, said: Findings) -> None:

@@ -169,10 +169,17 @@ def release_version(
         if level in irreversible(catalogue, name) and level > level_of(cluster, name):
             there = f"{name} {asking.name(name, level)}"
             told = f"{there} is never taken back, so it moves only when asked for by name."
+            if direction is Direction.DOWN:
+                told = f"{name} is {_at(asking, name)}, and a downgrade raises nothing."
             asking.stay("irreversible", name, level, told)
         else:
             asking.want(name, level)
     return asking.goal()
+
+
+def _at(asking: Asking, name: str) -> str:
+    current = level_of(asking.cluster, name)
+    return f"at {asking.name(name, current)}" if current else "not finalized"
 
 
 def explicit(

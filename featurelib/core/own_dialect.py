@@ -34,6 +34,7 @@ class Refusal:
     row: RuleRow
     questions: Int
     profiles: Int  # of each question the first answering profile that offends; -1 = no node does
+    lowest: Int  # the lower end of what the rule asks for; 0 = it asks for the level alone
 
 
 class OwnDialects:
@@ -70,8 +71,15 @@ class OwnDialects:
                     found = pair[hit]
                     if row.asks is not None:
                         found = np.where(found >= 0, batch.groups[row.asks].profile[found], -1)
+                    lowest = np.zeros(len(found), dtype=np.int64)
+                    if "lowest" in row.rule.columns:
+                        lowest += judged.columns.local_min[hit]
                     yield Refusal(
-                        dialect=dialect, row=row, questions=questions[hit], profiles=found
+                        dialect=dialect,
+                        row=row,
+                        questions=questions[hit],
+                        profiles=found,
+                        lowest=lowest,
                     )
 
     def _spoken(self, told: list[str]) -> dict[tuple[str, str], Bool]:

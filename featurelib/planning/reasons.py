@@ -16,7 +16,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
-from featurelib.core.moves import Fault, level_of
+from featurelib.core.moves import Fault, level_of, software_of
 from featurelib.core.probes import PROBE_REFUSED
 from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal
@@ -168,8 +168,22 @@ class Reasons:
             remedy=said.remedy,
             command=said.command,
         )
+        if refusal.code == "lossy_safe_downgrade":
+            return self._of_loss(reason)
         # The audit has tried what a level depends on; here nobody may have asked for it.
         return self._of_dependency(reason) if refusal.code == "dependency_unmet" else reason
+
+    def _of_loss(self, reason: Reason) -> Reason:
+        """How far down nothing is lost, by the catalogue of the controller's release."""
+        cluster = self._sight.cluster
+        current, known = level_of(cluster, reason.feature), software_of(cluster, self._catalogue)
+        changed = (known or self._catalogue).loses_metadata_below
+        lowest = max((level for level in changed if level <= current), default=None)
+        if lowest is None:
+            return reason
+        there = self._text(reason.feature, lowest)
+        remedy = f"{there} is the lowest level that loses nothing: ask for it or a higher one."
+        return replace(reason, remedy=remedy)
 
     def _of_dependency(self, reason: Reason) -> Reason:
         asked, cluster = (reason.feature, reason.level), self._sight.cluster

@@ -27,7 +27,9 @@ class Proof:
     asked is wrong by itself) or a dialect; the message is the policy's, or the controller's own.
 
     `node` is as `broker 2`, empty for the whole cluster; its range `supported` is None where it
-    does not list the feature. `line` is where it stands, `seen_at` microseconds, 0 = not seen.
+    does not list the feature; `needed` is the range it must support, None where the level is all
+    that is asked, or nobody knows from where on. `line` is where it stands, `seen_at` microseconds,
+    0 = not seen.
     """
 
     judge: str
@@ -40,6 +42,7 @@ class Proof:
     role: str | None = None
     node_id: int | None = None
     supported: Range | None = None
+    needed: Range | None = None
     seen_at: int = 0
     line_id: int = 0
     remedy: str = ""
@@ -94,7 +97,8 @@ def own_proofs(
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
                 if key not in told:
                     told.add(key)
-                    yield _own(refusal, own, half, None if half is None else nodes[half].supported)
+                    made = _own(refusal, own, half, None if half is None else nodes[half].supported)
+                    yield replace(made, needed=_needed(refusal, own, cluster))
 
 
 def _own(
@@ -114,6 +118,17 @@ def _own(
         node_id=node_id,
         supported=None if supported is None else supported.get(refusal.feature),
     )
+
+
+def _needed(refusal: Refusal, own: Dialect, cluster: Cluster) -> Range | None:
+    """What the nodes must support by a rule that asks for more than the level: from the lowest
+    level of the active controller on, where it is known who that is."""
+    rules = {row.code: row.rule for row in own.rules}
+    if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
+        return None
+    leads = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
+    own_range = leads[0].get(refusal.feature) if leads and leads[0] is not None else None
+    return None if own_range is None else (own_range[0], refusal.level)
 
 
 def _asked(

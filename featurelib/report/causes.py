@@ -2,7 +2,8 @@
 
 Nodes of one old release are one cause, whatever features they hold back: they are known by their
 range of metadata.version or, where that is not in the way, by the range that is. First what unlocks
-most: of a cluster with n causes each one counts for an n-th. Of equals, what needs fewer nodes.
+most: of a cluster with n causes each one counts for an n-th. Of equals, nodes that do not answer,
+since other evidence may be missing for that alone; then what needs fewer nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from featurelib.feature import METADATA_VERSION, Severity
-from featurelib.report.landed import worth_saying
+from featurelib.report.landed import NOT_ANSWERING, worth_saying
 from featurelib.report.model import Cause, Cluster, Finding, Range
 from featurelib.report.words import metadata_first, say_code
 
@@ -53,8 +54,9 @@ def _share(clusters: Counter[int]) -> Fraction:
     return sum((Fraction(count, causes) for causes, count in clusters.items()), Fraction())
 
 
-def _rank(cause: Cause, share: Fraction) -> tuple[Fraction, int, int, str, str]:
-    return -share, -cause.clusters, cause.nodes, cause.title, cause.severity
+def _rank(cause: Cause, share: Fraction) -> tuple[Fraction, int, bool, int, str, str]:
+    answers = cause.code != NOT_ANSWERING
+    return -share, -cause.clusters, answers, cause.nodes, cause.title, cause.severity
 
 
 def _causes_of(cluster: Cluster) -> Iterator[tuple[_Key, Finding]]:

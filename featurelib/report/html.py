@@ -21,7 +21,7 @@ from featurelib.report import phrases
 from featurelib.report.ahead import say_ahead
 from featurelib.report.grid import lay_out
 from featurelib.report.groups import Group, group_findings
-from featurelib.report.lead import hint, lead
+from featurelib.report.lead import counted, hint, lead
 from featurelib.report.model import Cluster, Report, Step
 from featurelib.report.muted import heard, say_mute, say_muted
 from featurelib.report.plot import LEFT, RIGHT, WIDTH, Plot, draw
@@ -80,6 +80,7 @@ def render_html(
         title=f"Feature levels of {fleet}",
         run=report.run,
         lead=lead(report),
+        counted=counted(report),
         next_step=hint(report),
         tiles=tuple(_tiles(report, before)),
         causes=report.causes[:CAUSES],

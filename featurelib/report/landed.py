@@ -1,4 +1,4 @@
-"""Clusters from which nothing landed: their missing nodes follow from that, and are said with it.
+"""Clusters from which nothing landed, or where nobody answered: what follows from that comes after.
 
 The findings themselves stay complete; this is about what is worth a sentence of its own.
 """
@@ -13,11 +13,19 @@ from featurelib.report.model import SEVERITY_RANK, Finding
 
 NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
+NOT_ANSWERING = "node_not_answering"
 
 
 def has_landed(findings: Sequence[Finding]) -> bool:
     """Whether anything landed from the cluster that has these findings."""
     return all(finding.code != NOT_LANDED for finding in findings)
+
+
+def is_silent(findings: Sequence[Finding], nodes: int) -> bool:
+    """Whether none of the `nodes` of the cluster answered: what else is unknown follows from it."""
+    codes = {NOT_ANSWERING, NODE_MISSING}
+    silent = {finding.node_id for finding in findings if finding.code in codes}
+    return len(silent) == nodes and any(finding.code == NOT_ANSWERING for finding in findings)
 
 
 def worth_saying(findings: Sequence[Finding]) -> list[Finding]:

@@ -35,6 +35,15 @@ def lead(report: Report) -> str:
     return said + _say_muted(fleet)
 
 
+def counted(report: Report) -> str:
+    """What `need a person` in the lead counts; empty where the lead does not say it."""
+    fleet = report.fleet
+    if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
+        return ""
+    about = "Need a person: clusters that are BLOCKED or UNKNOWN, or have a finding above info"
+    return f"{about}{'; muted findings do not count' if fleet.muted else ''}."
+
+
 def _say_muted(fleet: Fleet) -> str:
     said = count_muted(fleet.muted, fleet.muted_until)
     return f" {said}." if said else ""

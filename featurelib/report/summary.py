@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from featurelib.feature import Severity, Verdict
 from featurelib.report import phrases
 from featurelib.report.causes import BY_NODE, CONSEQUENCE
-from featurelib.report.landed import worth_saying
+from featurelib.report.landed import NOT_ANSWERING, worth_saying
 from featurelib.report.model import Finding, Step
 from featurelib.report.muted import count_muted, heard
 from featurelib.report.words import metadata_first, say_code
@@ -44,9 +44,16 @@ def _problem(findings: Sequence[Finding], severity: Severity) -> str:
     if not codes:
         return ""
     first = [finding for finding in found if finding.code == codes[0]]
-    who = _who(first)
+    who = _who(first) + _why(first)
     label = f"{severity.value}: " if severity is not Severity.UNKNOWN else ""
     return label + phrases.some([say_code(codes[0]) + who, *codes[1:]], 1)
+
+
+def _why(findings: Sequence[Finding]) -> str:
+    """Why nodes did not answer, where all of them failed alike."""
+    reasons = {finding.detail for finding in findings if finding.code == NOT_ANSWERING}
+    reason = reasons.pop() if len(reasons) == 1 else None
+    return f": {reason.rstrip('.')}" if reason else ""
 
 
 def _in_the_way(findings: Sequence[Finding]) -> str:

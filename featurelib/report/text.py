@@ -26,7 +26,7 @@ from featurelib.report.clusters_text import (
     show_findings,
     show_moves,
 )
-from featurelib.report.lead import hint, lead
+from featurelib.report.lead import counted, hint, lead
 from featurelib.report.model import Cause, Fleet, Ingest, Mute, Quarantine, Report
 from featurelib.report.muted import count_muted, say_mute
 from featurelib.report.words import show_time
@@ -89,6 +89,8 @@ def _terminal_width(stream: TextIO) -> int | None:
 def _parts(report: Report, limit: int, width: int) -> Iterator[RenderableType]:
     yield _head(report)
     yield Text(lead(report), style="bold")
+    if about := counted(report):
+        yield Text(about, style="dim")
     if report.fleet.clusters:
         yield ""
         yield _counts(report.fleet)

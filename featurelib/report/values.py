@@ -23,6 +23,7 @@ from featurelib.report.causes import rank_causes
 from featurelib.report.clean import LENGTH, LONGEST_PATH, clean, clean_place
 from featurelib.report.commands import commands_of
 from featurelib.report.counts import count_fleet
+from featurelib.report.landed import NOT_ANSWERING, is_silent
 from featurelib.report.model import (
     SEVERITY_RANK,
     VERDICT_RANK,
@@ -153,6 +154,10 @@ def _cluster(
 ) -> Cluster:
     verdict = Verdict(row["verdict"])
     findings.sort(key=_finding_order)
+    if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
+        findings.sort(
+            key=lambda found: (SEVERITY_RANK[found.severity], found.code != NOT_ANSWERING)
+        )
     return Cluster(
         key=row["cluster"],
         id=clean(row["cluster"]),

@@ -436,7 +436,6 @@ def test_scram_is_spoken_too(secured_node: RunningCluster, secrets: list[str]) -
         ({"mechanism": "SCRAM-SHA-512"}, "authentication failed"),
         ({"ca_file": ""}, "CERTIFICATE_VERIFY_FAILED"),
         ({"protocol": "SASL_PLAINTEXT", "ca_file": ""}, r"Look at \[cluster\.security\]"),
-        ({"password": "env:NOT_SET"}, "environment variable NOT_SET"),
     ],
 )
 def test_wrong_settings_are_told_with_where_to_look_and_without_secrets(

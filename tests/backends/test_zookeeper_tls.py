@@ -144,7 +144,8 @@ def test_what_zookeeper_refuses_is_said_at_once_and_without_a_secret(
         read_znodes(strict.address, 20.0, security(strict, **files))
     assert time.monotonic() - began < 15
     said = str(caught.value)
-    assert said.startswith(f"zookeeper {strict.address}: expected an answer within 20 s, found: ")
+    limit = " within 20 s" * ("no answer" in words[0])  # the others answer at once
+    assert said.startswith(f"zookeeper {strict.address}: expected an answer{limit}, found: ")
     assert [word for word in (*words, ADVICE, "Nothing was read.") if word not in said] == []
     told = f"{said} {caught.value.__cause__!r} {caplog.text}"
     assert [one for one in (PASSWORD, WRONG, KEY_PASSWORD) if one in told] == []
@@ -214,7 +215,7 @@ def test_a_connection_that_is_lost_later_is_no_matter_of_the_password(
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("127.0.0.1:1", "127.0.0.1:1: connection refused"),
+        ("127.0.0.1:1", "127.0.0.1:1: expected an answer, found: connection refused. Nothing"),
         ("no-such-host.invalid:2181", "the host name is not known"),
         ("127.0.0.1:1,127.0.0.1:2", "127.0.0.1:2: connection refused"),
     ],
@@ -326,7 +327,7 @@ def test_a_cluster_whose_zookeeper_refuses_lands_without_its_znodes_and_the_reas
     }
     at = guarded.desk(tmp_path, **files)
     said = at.run("collect", "payments", "--out", "landing")
-    assert f"zookeeper {guarded.guard.address}/kafka: expected an answer within" in said
+    assert f"zookeeper {guarded.guard.address}/kafka: expected an answer, found: " in said
     assert words in said
     assert {line["kind"] for line in landed(at)} == {"api_versions", "describe_cluster"}
     fleet = at.folder / "conf" / "fleet.toml"

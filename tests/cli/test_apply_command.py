@@ -154,6 +154,9 @@ def test_apply_validate_only_asks_a_kraft_controller_and_no_other() -> None:
         f"Validated: cluster {name}: the controller would accept the next step; nothing was "
         "written."
     )
+    assert "POINT OF NO RETURN" in out
+    code, out, _ = run("apply", "plan.json", "--dry-run", "--file", "cluster.db")
+    assert (code, "POINT OF NO RETURN" in out) == (0, True)
     Path("cluster.db").unlink()
     in_zookeeper_mode()
     plan()
@@ -586,10 +589,12 @@ def test_an_embedded_cluster_is_made_of_a_capture() -> None:
 
 
 def test_embedded_make_says_what_cannot_be() -> None:
+    samples = Path(__file__).parents[2] / "data" / "samples"
     Path("there").write_text("")
     for args, says in (
         (("drop", "x"), "expected make or unregister, found 'drop'"),
         (("make", "there"), "expected no file there, found one"),
+        (("make", "x", "--capture", str(samples)), f"of one of them: --capture {samples}/NAME."),
         (("make", "x", "--metadata", "9.9"), "--metadata 9.9: kafka-storage.sh of 4.4 says: "),
         (("make", "x", "--capture", "nowhere"), "--capture nowhere: expected a file or folder"),
     ):

@@ -72,6 +72,38 @@ def test_all_clusters_are_read_and_the_one_that_failed_is_named(tmp_path: Path, 
     assert {line["cluster_id"] for line in lines_in(out)} == {"id-dead", "id-kraft", "id-zoo"}
 
 
+def test_a_cluster_nobody_lists_is_told_with_the_options_that_collect_has(
+    tmp_path: Path, fleet: str
+) -> None:
+    code, _, said = run("collect", "kraff", "--fleet", fleet, "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "found 4 others, as kraft" in said
+    assert "--bootstrap HOST:PORT" in said
+    assert "--tables" not in said
+    assert "--capture" not in said
+    _, _, said = run("describe", "kraff", "--fleet", fleet)
+    assert "(--tables FOLDER, --capture PATH)" in said
+
+
+def test_where_nobody_answers_the_address_is_named_once(tmp_path: Path) -> None:
+    one = ("collect", "--bootstrap", "127.0.0.1:1", "--out", str(tmp_path / "out"))
+    _, _, said = run(*one)
+    assert said.splitlines()[-1] == (
+        "127.0.0.1:1: NOT LOOKED AT: 127.0.0.1:1: expected at least one node to answer, found: "
+        "connection refused."
+    )
+    _, _, said = run("describe", "--bootstrap", "127.0.0.1:1,127.0.0.1:2")
+    assert said.splitlines()[-1] == (
+        "error: expected at least one node to answer, found: 127.0.0.1:1: connection refused · "
+        "127.0.0.1:2: connection refused."
+    )
+    _, _, said = run("describe", "--zookeeper", "127.0.0.1:1")
+    assert said.splitlines()[-1] == (
+        "error: zookeeper 127.0.0.1:1: expected an answer, found: connection refused. Nothing "
+        "was read."
+    )
+
+
 def test_one_cluster_by_name_with_its_steps_and_a_silent_node(tmp_path: Path, fleet: str) -> None:
     made = EmbeddedCluster(str(tmp_path / "kraft.db"), TABLES)
     made.stop(4)

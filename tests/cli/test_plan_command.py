@@ -106,6 +106,15 @@ def test_a_refusal_names_every_rule_node_and_range_and_writes_nothing() -> None:
     )
 
 
+def test_a_downgrade_says_how_far_down_nothing_is_lost_and_what_is_not_finalized() -> None:
+    code, out, _ = sample("k40-fresh", "downgrade", "--release-version", "3.9")
+    assert code == 3
+    assert "→ 23 (4.0-IV1) is the lowest level that loses nothing: ask for it or a higher" in out
+    assert "  kraft.version is not finalized, and a downgrade raises nothing.\n" in out
+    code, out, _ = sample("k40-fresh", "downgrade", "--feature", "metadata.version=23")
+    assert (code, "metadata.version 25 (4.0-IV3) → 23 (4.0-IV1)" in out) == (0, True)
+
+
 def test_every_wrong_direction_is_printed() -> None:
     code, out, _ = sample("k42-dynamic", "upgrade", "--release-version", "4.0")
     assert code == 3
@@ -124,8 +133,9 @@ def test_missing_evidence_is_said_with_its_remedy() -> None:
         "    missing evidence, node_not_answering: Controller 1 did not answer "
         "(ConnectionRefusedError:\n"
         "      Connection refused).\n"
-        "      → Start it, with software that supports what is finalized, or mend the connection.\n"
-        "        Unregister it only if it is gone for good and others answer.\n"
+        "      → Check its address, the network and the credentials first. If it is down, start it, with\n"
+        "        software that supports what is finalized. Unregister it only if it is gone for good and\n"
+        "        others answer.\n"
     )
 
 

@@ -33,7 +33,9 @@ the smallest set of changes that unlocks it
   broker 2: unregister or upgrade; it is registered and does not run. Start it with Kafka 4.1 or
     later, or, if it is gone for good:
     kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2
-  then: featurelib plan ghost-broker upgrade --feature metadata.version=27{way}
+  what was read stays as it is: collect and run the nightly again, or let the plan look at the
+    cluster itself
+  then: featurelib plan ghost-broker upgrade --feature metadata.version=27 --fleet {fleet}
 """
 REMOVED = """\
 ghost-broker, if node 2 is gone
@@ -41,8 +43,8 @@ landing files in {capture}
 
 cluster: BLOCKED (rolled, not finalized) → READY (rolled, not finalized)
 
-feature           before                                       after
-metadata.version  BLOCKED at 25 (4.0-IV3), below 27 (4.1-IV1)  READY 25 (4.0-IV3) → 27 (4.1-IV1)
+feature           before                                         after
+metadata.version  BLOCKED at 25 (4.0-IV3), ceiling 27 (4.1-IV1)  READY 25 (4.0-IV3) → 27 (4.1-IV1)
 5 features unchanged
 
 findings that are gone: 2
@@ -67,7 +69,7 @@ what would become of its nodes
     KRaft 4.2 to 4.4 and KRaft 4.1: "Unable to register because the broker does not support
       finalized version 29 of metadata.version. The broker wants a version between 7 and 27,
       inclusive."
-  controller 1 would end at its start over metadata.version, streams.version
+  controller 1 would refuse to start over metadata.version, streams.version
     KRaft 4.2 to 4.4 and KRaft 4.1: "Tried to apply FeatureLevelRecord
       FeatureLevelRecord(name='metadata.version', featureLevel=29), but this controller only
       supports versions 7-27; Tried to apply FeatureLevelRecord
@@ -134,8 +136,7 @@ def test_the_whole_answer_is_shown(
 ) -> None:
     code, out, err = of_capture(command, name, *words)
     assert (code, err) == (0, "")
-    way = f" --capture {capture(name)} --as-of newest --fleet {FLEET}"
-    assert out == expected.format(capture=capture(name), way=way)
+    assert out == expected.format(capture=capture(name), fleet=FLEET)
 
 
 def usual_fleet() -> str:
@@ -180,9 +181,10 @@ def test_the_samples_tables_are_read_where_nothing_is_named(
     assert code == 0
     assert err == f"reading the samples' tables, {tables}; others with --tables FOLDER\n"
     told = GHOST.replace("landing files in {capture}", f"tables in {tables}, run {RUN}")
-    assert out == told.format(way=f" --tables {tables} --as-of run --fleet {usual_fleet()}")
+    assert out == told.format(fleet=usual_fleet())
     *_, last = out.splitlines()
-    code, out, err = run(*last.partition("featurelib ")[2].split(), "--out", str(tmp_path / "x"))
+    again = ("--tables", str(tables), "--as-of", "run", "--out", str(tmp_path / "x"))
+    code, out, err = run(*last.partition("featurelib ")[2].split(), *again)
     assert (code, "Broker 2 does not support" in out + err) == (3, True)
     monkeypatch.setattr(asked, "SAMPLE_TABLES", tmp_path / "none")
     code, _, err = run("timeline", "ghost-broker")
@@ -281,6 +283,7 @@ def test_help_teaches_with_an_example(command: str) -> None:
         (("why-not", "a", "b", "f=1"), "expected [CLUSTER] FEATURE=LEVEL"),
         (("why-not", "nonsense=1", "--capture", "X"), "the nearest are"),
         (("why-not", "metadata.version=5.9", "--capture", "X"), "expected a level as a number"),
+        (("why-not", "metadata.version=4.2", "--capture", "X"), "Write 4.2-IV1 or 29."),
         (("what-if", "--capture", "X"), "expected a change, found none"),
         (("what-if", "--capture", "X", "--node", "7"), "expected ID=RELEASE"),
         (("what-if", "--capture", "X", "--node", "1=4.1", "--node", "1=4.2"), "found it twice"),

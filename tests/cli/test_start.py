@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
+
+import featurelib
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "k41-forgotten"
 HEAVY = ("pandas", "pyspark", "kafka", "kazoo", "deltalake", "rich")
@@ -33,6 +36,14 @@ def test_a_plan_of_a_capture_needs_no_client_no_spark_and_no_pandas(tmp_path: Pa
 
 def test_help_of_all_commands_needs_none_of_them_either() -> None:
     assert heavy("--help") == [0, []]
+
+
+def test_the_version_is_the_one_that_is_installed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "featurelib", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"featurelib {version('featurelib')}\n")
+    assert featurelib.__version__ == version("featurelib")
 
 
 def test_an_unknown_command_is_told_with_the_known_ones() -> None:

@@ -39,9 +39,9 @@ the next controller election
 
 cluster: BLOCKED (rolling) → BLOCKED (system off)
 
-feature  before                 after
-quiet    BLOCKED at 6, below 8  BLOCKED at 0, below 8
-ranked   BLOCKED at 5, below 6  BLOCKED at 0, below 6
+feature  before                   after
+quiet    BLOCKED at 6, ceiling 8  BLOCKED at 0, ceiling 8
+ranked   BLOCKED at 5, ceiling 6  BLOCKED at 0, ceiling 6
 every feature changes
 
 findings that are new: 2

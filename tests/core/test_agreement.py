@@ -255,7 +255,8 @@ def test_the_finding_names_the_rule_and_the_nodes_behind_it() -> None:
     judged = audit(zookeeper(uneven, controller=1), "2.8")
     [row] = [r for r in judged.findings.to_pylist() if r["code"] == "refused_by_own_controller"][:1]
     title = load_dialect("zk-2.7").title
-    assert row["detail"] == f"range_unsupported_by_node of {title}: node 2, 3 supports 2-5"
+    who = "nodes 2, 3 support 2-5, and must support 1-5"
+    assert row["detail"] == f"range_unsupported_by_node of {title}: {who}"
 
 
 NEWER = """

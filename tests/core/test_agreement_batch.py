@@ -115,7 +115,7 @@ def test_the_node_behind_a_refusal_is_named_wherever_it_stands(
     brokers = {i: {"a": (1, 1), "f": f} for i, f in enumerate((first, second, third), start=1)}
     _, _, said = agreed({"z": "2.8"}, z=zookeeper("z", brokers, 0))
     why = f"range_unsupported_by_node of {load_dialect('zk-2.7').title}"
-    assert {f["detail"] for f in said} == {f"{why}: {found}"}
+    assert {f["detail"] for f in said} == {f"{why}: {found}, and must support 1-5"}
 
 
 def test_no_own_dialect_is_made_where_nothing_can_go_up() -> None:

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from featurelib.cli.timeline import read_timeline
-from featurelib.errors import ConfigError
+from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake
 from featurelib.questions.timeline import Timeline, timeline
@@ -104,3 +105,13 @@ def test_a_sample_s_timeline_ends_where_its_snapshot_is(tables: Path, name: str)
 def test_a_cluster_that_is_not_there_is_refused(tables: Path) -> None:
     with pytest.raises(ConfigError, match="cluster nobody: expected one of the 26 clusters"):
         read_timeline(Lake(str(tables)), "nobody")
+
+
+def test_a_cluster_of_which_nothing_answered_is_told(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tables))
+    some = lake.clusters()[0]
+    monkeypatch.setattr(lake, "history", lambda *_: pa.table({}))
+    with pytest.raises(NoEvidenceError, match="nothing that answered landed from it up to run"):
+        read_timeline(lake, some)

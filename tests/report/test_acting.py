@@ -247,6 +247,7 @@ def test_a_share_that_is_too_old_is_said_after_the_counts() -> None:
     rows = [finding(name, "levels_too_old", "unknown") for name in "ab"]
     assert top(report(judged(plans, rows))) == (
         "3 of 3 clusters need a person. The evidence of 2 is too old to judge by: collect it again."
+        " Need a person: clusters that are BLOCKED or UNKNOWN, or have a finding above info."
     )
 
 
