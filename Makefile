@@ -22,7 +22,7 @@ test: setup lint ## everything; what CI runs
 	FEATURELIB_CASES=20000 $(BIN)/pytest --cov=featurelib --cov-branch --cov-report=
 	$(BIN)/coverage report --include='$(FLOORS_0_TO_2)' --skip-covered --show-missing --fail-under=$(COVERAGE)
 
-quick: lint ## lint and the tests that need no Java, in about a minute
+quick: lint ## lint and the tests that need no Java, in a minute or two
 	FEATURELIB_CASES=1000 $(BIN)/pytest -q -n 2 --dist loadfile $(QUICK_TESTS)
 
 exhaustive: lint ## the core against the plain oracle on a million random cases

@@ -133,8 +133,10 @@ def test_missing_evidence_is_said_with_its_remedy() -> None:
         "    missing evidence, node_not_answering: Controller 1 did not answer "
         "(ConnectionRefusedError:\n"
         "      Connection refused).\n"
-        "      → Check its address, the network and the credentials first. If it is down, start it, with\n"
-        "        software that supports what is finalized. Unregister it only if it is gone for good and\n"
+        "      → Check its address, the network and the credentials first. If it is down, "
+        "start it, with\n"
+        "        software that supports what is finalized. Unregister it only if it is gone "
+        "for good and\n"
         "        others answer.\n"
     )
 
