@@ -32,6 +32,7 @@ ALWAYS = ("version-mapping", "feature-dependencies", "initial-levels", "rules", 
 REASONS = ("needs a cluster of yours", "needs Kafka's tools", "needs a Spark cluster")
 # What a developer may have set, and a reader has not.
 FOREIGN = (
+    "COLUMNS",
     "FEATURELIB_CASES",
     "FEATURELIB_REWRITE",
     "COVERAGE",
