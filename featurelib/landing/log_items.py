@@ -76,6 +76,12 @@ class UnregisterBroker(Struct, frozen=True, gc=False):
     id: int
 
 
+class UnregisterController(Struct, frozen=True, gc=False):
+    """A controller's registration was removed (KIP-1312, Kafka 4.4)."""
+
+    id: int
+
+
 class RegistrationChange(Struct, frozen=True, gc=False):
     """A registration changed; `fenced` 1 fenced, -1 unfenced, 0 as before."""
 
@@ -156,6 +162,7 @@ Body = (
     FeatureLevel
     | RegisterBroker
     | UnregisterBroker
+    | UnregisterController
     | RegistrationChange
     | FenceBroker
     | UnfenceBroker

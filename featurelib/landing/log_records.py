@@ -30,6 +30,7 @@ from featurelib.landing.log_items import (
     SnapshotHeader,
     UnfenceBroker,
     UnregisterBroker,
+    UnregisterController,
     ZkMigrationState,
 )
 from featurelib.landing.ranges import Ranges, ordered
@@ -75,8 +76,11 @@ class _Change(_Data, frozen=True, gc=False):
     fenced: Annotated[int, Meta(ge=-1, le=1, description="-1, 0 or 1")] = 0
 
 
-class _RegisterController(_Data, frozen=True, gc=False):
+class _Controller(_Data, frozen=True, gc=False):
     controller_id: NodeId
+
+
+class _RegisterController(_Controller, frozen=True, gc=False):
     features: _FeatureList
 
 
@@ -136,6 +140,9 @@ _RECORDS: dict[str, _Reader] = {
     "REGISTER_CONTROLLER_RECORD": _reader(
         _RegisterController,
         lambda data: RegisterController(data.controller_id, _ranges(data.features)),
+    ),
+    "UNREGISTER_CONTROLLER_RECORD": _reader(
+        _Controller, lambda data: UnregisterController(data.controller_id)
     ),
     "BEGIN_TRANSACTION_RECORD": _reader(_Data, lambda data: BeginTransaction()),
     "END_TRANSACTION_RECORD": _reader(_Data, lambda data: EndTransaction()),

@@ -153,6 +153,8 @@ def _event(body: log.Body, position: Callable[[Map], int]) -> Event | None:
             return Event(0, "controller", node, profile=position(features))
         case log.UnregisterBroker(id=node):
             return Event(0, "unregister", node)
+        case log.UnregisterController(id=node):
+            return Event(0, "unregister controller", node)
         case log.RegistrationChange(id=node, fenced=change) if change != NO_CHANGE:
             return Event(0, "fenced", node, fenced=int(change == FENCE))
         case log.FenceBroker(id=node):

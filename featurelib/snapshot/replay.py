@@ -17,6 +17,7 @@ from featurelib.snapshot.state import Event, Log, Map, Node, Segment, State
 
 # A log that begins at 0 and never set metadata.version is read as 3.0-IV1 (QuorumController).
 UNSET_METADATA_VERSION = 1
+_UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
 UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
 
 
@@ -171,8 +172,8 @@ def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> 
         _credit(image, earlier)
         image.nodes.sort(key=lambda entry: (entry.role, entry.node_id))
         node = (int(role), event.number)
-    elif event.kind == "unregister":
-        _remove(image, int(Role.BROKER), event.number)
+    elif event.kind in _UNREGISTERED:
+        _remove(image, int(_UNREGISTERED[event.kind]), event.number)
     elif event.kind == "fenced":
         for entry in image.nodes:
             if (entry.role, entry.node_id) == (int(Role.BROKER), event.number):

@@ -28,6 +28,7 @@ SHAPES = {
     "B": ("REGISTER_BROKER_RECORD", '{{"brokerId":{},"features":RANGES,"fenced":true}}'),
     "C": ("REGISTER_CONTROLLER_RECORD", '{{"controllerId":{},"features":RANGES}}'),
     "UNREGISTER": ("UNREGISTER_BROKER_RECORD", '{{"brokerId":{},"brokerEpoch":9}}'),
+    "GONE": ("UNREGISTER_CONTROLLER_RECORD", '{{"controllerId":{}}}'),
     "FENCE": ("BROKER_REGISTRATION_CHANGE_RECORD", '{{"brokerId":{},"fenced":1}}'),
     "UNFENCE": ("BROKER_REGISTRATION_CHANGE_RECORD", '{{"brokerId":{},"fenced":-1}}'),
     "SHUTDOWN": ("BROKER_REGISTRATION_CHANGE_RECORD", '{{"brokerId":{}}}'),
@@ -123,6 +124,13 @@ def test_level_0_removes_a_feature() -> None:
 
 def test_an_unregistered_broker_is_gone() -> None:
     assert nodes(fold(dump(1, log(0, "B1", "B2", "UNREGISTER1")))) == [(0, 2, 1)]
+
+
+def test_an_unregistered_controller_is_gone_and_the_broker_of_that_id_is_not() -> None:
+    """As Kafka 4.4.0 writes it at metadata.version 33 (KIP-1312)."""
+    state = fold(dump(1, log(0, "B2", "C1", "C2", "GONE2", "UNREGISTER1")))
+    assert nodes(state) == [(0, 2, 1), (1, 1, -1)]
+    assert nodes(fold(dump(1, log(0, "C2", "GONE2", "C2")))) == [(1, 2, -1)]
 
 
 @pytest.mark.parametrize(

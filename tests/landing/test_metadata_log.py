@@ -33,6 +33,7 @@ from featurelib.landing.log_items import (
     Undecodable,
     UnfenceBroker,
     UnregisterBroker,
+    UnregisterController,
     ZkMigrationState,
 )
 from featurelib.landing.metadata_log import parse_line
@@ -74,6 +75,7 @@ RECORDS: list[tuple[str, str, Body]] = [
         '{"controllerId":3,' + FEATURES + "}",
         RegisterController(3, RANGES),
     ),
+    ("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":3}', UnregisterController(3)),
     ("BEGIN_TRANSACTION_RECORD", '{"name":"Bootstrap records"}', BeginTransaction()),
     ("END_TRANSACTION_RECORD", "{}", EndTransaction()),
     ("ABORT_TRANSACTION_RECORD", '{"reason":"x"}', AbortTransaction()),
@@ -146,6 +148,11 @@ def test_line_without_evidence_is_nothing(line: str) -> None:
         (PREFIX + payload("FEATURE_LEVEL_RECORD", "[]"), "expected an object"),
         (PREFIX + payload("FENCE_BROKER_RECORD", '{"id":-1}'), "id: expected a whole number"),
         (PREFIX + payload("ZK_MIGRATION_STATE_RECORD", "null"), "found null"),
+        (PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", "{}"), "controllerId is missing"),
+        (PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"brokerId":2}'), "controllerId"),
+        (PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":"2"}'), "found"),
+        (PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":-2}'), "found -2"),
+        (PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":2}')[:-2], "JSON of"),
         (PREFIX + ' payload: {"version":0,"data":{}}', "type is missing"),
         (PREFIX + payload("NO_OP_RECORD", "{}")[:-1], "JSON of a record"),
         (PREFIX + payload("X", '"\ud800"')[:-1], "JSON of a record"),
