@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import NamedTuple
 
-from featurelib.backends.kafka_answers import BROKERS, CONTROLLERS, Answer, Api
+from featurelib.backends.kafka_answers import BROKERS, CONTROLLERS, Answer, Api, quorum
 from featurelib.backends.kafka_wire import Talk, Wire
 from featurelib.errors import ProtocolError, UnreachableError
 from featurelib.feature import Role
@@ -71,21 +71,26 @@ class Asked:
 
 
 class Share:
-    """Who is asked for lists of the whole cluster: the first few of each version, by count."""
+    """Which brokers are asked for lists of the whole cluster: of each version, until enough of them
+    gave one. What a controller lists is not what a broker does, and a refusal is no list."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
         self._lock = Lock()
 
     def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
-        """Whether others have said it already; every controller is asked."""
+        """Whether enough brokers have given this list; every controller is asked."""
         with self._lock:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
-    def note(self, api: Api, version: int) -> None:
-        """One more has said it."""
-        with self._lock:
-            self._answered[api, version] += 1
+    def note(self, target: Target, answer: Answer) -> None:
+        """Count a list that a broker gave."""
+        is_list = answer.fault is None
+        if answer.api is Api.DESCRIBE_QUORUM:
+            is_list = is_list and quorum(answer) is not None
+        if is_list and target.role is Role.BROKER:
+            with self._lock:
+                self._answered[answer.api, answer.version] += 1
 
 
 def ask(target: Target, wire: Wire, share: Share) -> Asked:
@@ -124,7 +129,7 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
         except (UnreachableError, ProtocolError) as error:
             silent.append(Silence(api, datetime.now(UTC), str(error)))
             continue
-        share.note(api, version)
+        share.note(target, answer)
         if (fault := answer.fault) is None:
             answers.append(answer)
         else:

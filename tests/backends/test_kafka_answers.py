@@ -209,9 +209,16 @@ def test_a_right_that_is_missing_is_recorded_with_who_asked(principal: str, said
 
 def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller() -> None:
     share = Share()
+    said, refused = (
+        Answer(api=Api.DESCRIBE_CLUSTER, version=2, at=AT, body={"error_code": code})
+        for code in (0, 31)
+    )
+    for _ in range(WITNESSES):
+        share.note(target(Role.CONTROLLER), said)  # it lists controllers
+        share.note(target(), refused)
     for _ in range(WITNESSES):
         assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
-        share.note(Api.DESCRIBE_CLUSTER, 2)
+        share.note(target(), said)
     assert share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
     assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 1)
     assert not share.is_enough(target(Role.CONTROLLER), Api.DESCRIBE_CLUSTER, 2)

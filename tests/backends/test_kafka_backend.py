@@ -211,6 +211,18 @@ def test_a_controller_that_is_down_is_recorded_as_not_answering(
     assert {("controller", 1), ("controller", 2), ("broker", 1)} < set(found)
 
 
+def test_brokers_list_the_brokers_in_every_look_however_many_controllers_answered_first(
+    cluster_without_a_controller: RunningCluster,
+) -> None:
+    nodes = cluster_without_a_controller.nodes
+    first = tuple(f"{node}@{nodes[node].controller}" for node in (1, 2, 3))
+    for _ in range(8):
+        lines = described(opened(cluster_without_a_controller, controller_bootstrap=first))
+        lists = [(line["listener"], "answer" in line) for line in lines if "endpoint_type" in line]
+        assert lists.count(("controller", True)) == 2
+        assert lists.count(("broker", True)) == 1
+
+
 def test_where_the_controller_has_moved_it_is_found_again(
     cluster_without_a_controller: RunningCluster,
 ) -> None:
