@@ -77,6 +77,11 @@ class Java:
         archive = cache_folder() / f"classes-{release}-{digest}.jsa"
         return cls(release=release, program=program, jars=jars, archive=archive)
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether kafka-features and its like are among its jars."""
+        return any(jar.name.startswith("kafka-tools-") for jar in self.jars)
+
     def command(self, main: str, *words: str, more: Sequence[str] = ()) -> list[str]:
         """The command line of one main class; `more` are options of Java."""
         shared = [f"-XX:SharedArchiveFile={self.archive}"] if self.archive.is_file() else []

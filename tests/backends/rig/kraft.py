@@ -22,6 +22,7 @@ from tests.backends.rig.properties import SMALL, write_properties
 from tests.backends.rig.security import Security
 
 NEWEST = "4.2.1"
+NEWEST_TOOLS = "4.3.1"
 READY = "Kafka Server started"
 
 
@@ -86,7 +87,7 @@ def start_kraft(
         controller_bootstrap=",".join(shape.controllers.values()),
         cluster_id=shape.cluster_id,
         nodes=running,
-        java=javas[max(javas)],
+        java=_tools(javas),
         security=security,
     )
     try:
@@ -95,6 +96,12 @@ def start_kraft(
         cluster.stop()
         raise
     return cluster
+
+
+def _tools(javas: Mapping[str, Java]) -> Java:
+    """The newest of these releases that has kafka-features; else the newest that has."""
+    found = [one for one in javas.values() if one.has_tools]
+    return max(found, key=lambda one: one.release) if found else Java.of(NEWEST_TOOLS)
 
 
 def _cluster_id() -> str:
