@@ -78,7 +78,7 @@ def start_kraft(
         security=security,
     )
     javas = {node.release: Java.of(node.release, *node.jars) for node in nodes}
-    running = {node.id: _node(home, node, shape, javas[node.release]) for node in nodes}
+    running = {node.id: prepare_node(home, node, shape, javas[node.release]) for node in nodes}
     levels = [f"--release-version={release_version}"] if release_version else []
     levels += [f"--feature={name}={level}" for name, level in (features or {}).items()]
     _format(home, nodes, shape, javas, levels)
@@ -111,7 +111,8 @@ def _cluster_id() -> str:
             return text
 
 
-def _node(home: Path, node: Node, shape: Shape, java: Java) -> RunningNode:
+def prepare_node(home: Path, node: Node, shape: Shape, java: Java) -> RunningNode:
+    """Writes the node's properties, so that it can be launched; its data is left as it is."""
     folder = home / f"node-{node.id}"
     conf = write_properties(folder / "server.properties", _properties(folder, node, shape))
     process = Process(name=f"kafka-{node.id}", home=folder, ready=lambda text: READY in text)

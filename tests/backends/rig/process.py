@@ -56,6 +56,11 @@ class Process:
     def running(self) -> bool:
         return self._child is not None and self._child.poll() is None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has served since this start."""
+        return self.ready(self.text()[self._read_from :])
+
     def launch(self, command: Sequence[str], then: Callable[[int], None] | None = None) -> None:
         """Starts it without waiting; `then` is called with the exit code after it was stopped."""
         self.home.mkdir(parents=True, exist_ok=True)
@@ -70,7 +75,7 @@ class Process:
 
     def wait(self) -> None:
         """Waits until it serves; raises NotReadyError, and then it is ended."""
-        while not self.ready(self.text()[self._read_from :]):
+        while not self.is_ready:
             if not self.running:
                 code = self._child.returncode if self._child else None
                 raise NotReadyError(
