@@ -1,17 +1,14 @@
 """One recorded answer beside ours: every difference, by kind, and what a recording cannot decide.
 
-Which offender Java's hash order picked, and whether kraft.version of a refused request moved, is no
-difference; it is excused, by reason.
+Which of the nodes that offend alike is named, where the order in which they registered decides, and
+whether kraft.version of a refused request moved, is no difference; it is excused, by reason.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from featurelib.catalogue.tables import Tables
-from featurelib.core.ask import Answered, answer
-from featurelib.core.cluster import Cluster
-from featurelib.core.dialect import Dialect
+from featurelib.core.ask import Answered
 from featurelib.core.reply import Reply
 from featurelib.exchanges import Exchange, Levels
 from featurelib.feature import KRAFT_VERSION
@@ -39,10 +36,8 @@ class Compared:
     excused: list[str]
 
 
-def compare(
-    exchange: Exchange, cluster: Cluster, answered: Answered, dialect: Dialect, tables: Tables
-) -> Compared:
-    """The recorded answer and the levels afterwards beside `answered`; `cluster` is as it began."""
+def compare(exchange: Exchange, answered: Answered) -> Compared:
+    """The recorded answer and the levels afterwards beside `answered`."""
     theirs, ours = exchange.reply, answered.reply
     found: list[Difference] = []
     excused: list[str] = []
@@ -53,7 +48,7 @@ def compare(
     if theirs.code != ours.code:
         differ("code", theirs.code, ours.code)
     same_words = (theirs.message, _results(theirs)) == (ours.message, _results(ours))
-    if not same_words and _equally_good(exchange, cluster, dialect, tables):
+    if not same_words and _names_another(theirs, answered):
         excused.append("another offender is named")
     elif not same_words:
         if theirs.message != ours.message:
@@ -101,29 +96,20 @@ def _levels_text(levels: Levels) -> str:
     return ", ".join(said) or "nothing finalized"
 
 
-def _equally_good(exchange: Exchange, cluster: Cluster, dialect: Dialect, tables: Tables) -> bool:
-    """Whether the recorded words are ours when one other node, or one other update, offends alone.
+def _names_another(theirs: Reply, answered: Answered) -> bool:
+    """Whether both refuse the same update by the same rule, and name different nodes of the group
+    it asks, each of which offends: nodes whose order hangs on when they registered."""
 
-    With several offenders Kafka names the one its hash maps come to first.
-    """
-    theirs = exchange.reply
-    others = [n for n in cluster.nodes if n.node_id != cluster.active]
-    clusters = [
-        replace(cluster, nodes=tuple(n for n in cluster.nodes if n not in others or n == kept))
-        for kept in others
-        if len(others) > 1
-    ]
-    requests = [exchange.request]
-    if dialect.can.atomic:
-        requests += [
-            replace(exchange.request, updates=(update,)) for update in exchange.request.updates
-        ]
-    for some in (cluster, *clusters):
-        for request in requests:
-            reply = answer(some, request, dialect, tables).reply
-            if (theirs.message, _results(theirs)) == (reply.message, _results(reply)):
-                return True
-    return False
+    def same(one: str | None, other: str | None) -> bool:
+        return one == other or any({one, other} <= words for words in answered.alike)
+
+    results, mine = _results(theirs) or [], _results(answered.reply) or []
+    if not same(theirs.message, answered.reply.message) or len(results) != len(mine):
+        return False
+    return all(
+        one[:2] == other[:2] and same(one[2], other[2])
+        for one, other in zip(results, mine, strict=True)
+    )
 
 
 def _but_kraft(levels: Levels) -> Levels:

@@ -72,7 +72,7 @@ class _Walk:
         for record in self._possible(exchange, dialect):
             cluster = replace(exchange.cluster, kraft_record=record)
             answered = _put(exchange, cluster, dialect, tables)
-            compared.append(compare(exchange, cluster, answered, dialect, tables))
+            compared.append(compare(exchange, answered))
         fitting = [one for one in compared if not one.differences]
         best = (fitting or compared)[0]
         report.differences += best.differences

@@ -64,10 +64,12 @@ GROUPS = {
 
 ORDERS = {
     "none": "The answer names no node, or only one is asked",
-    "id": "Kafka walks the voters by id",
-    "hash": "Buckets of a table of 16, doubled over three quarters; ties as inserted",
+    "hash": "Buckets of a table of 16, doubled over three quarters; ties as inserted. "
+    "Voters are inserted as controller.quorum.voters lists them",
+    "sized_hash": "From 3.8 on the voters' table begins as small as they fit in",
     "table": "Slots of a table of 2 that doubles, by the top bits of id × −7046029254386353131; "
-    "later insertions first within a slot",
+    "later insertions first within a slot. Whoever walks it passes over itself on the way",
+    "table_hash": "Up to 3.6 the brokers of the table are put into such a HashMap, in its order",
 }
 
 PLACEHOLDERS = """

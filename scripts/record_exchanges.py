@@ -52,9 +52,9 @@ class Recorder:
         raises, and TimeoutError where the cluster does not settle.
         """
         active = self._settle()
-        before = {"nodes": self._nodes(active), **self._state()}
+        before = {"nodes": self._nodes(active), **self.state()}
         response = self._send(self.controllers[active], request)
-        self._settle()
+        after = self.state()
         self.number += 1
         return {
             "id": f"{self.release}-{self.scenario}-{self.number:03d}",
@@ -63,7 +63,7 @@ class Recorder:
             "cluster": before,
             "request": request,
             "response": response,
-            "after": self._state(),
+            "after": after,
         }
 
     def ranges(self) -> dict[str, list[int]]:
@@ -86,7 +86,7 @@ class Recorder:
         """Wait until every broker has applied the whole log; the id of the active controller."""
         end = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < end:
-            leader, last = _quorum(self._running(self.controllers)[0])
+            leader, last = _quorum(self._running(self.brokers)[0])  # it knows the leader
             applied = [_epoch(_look(address)) for address in self._running(self.brokers)]
             if leader in self.controllers and min(applied) >= last:
                 return leader
@@ -96,7 +96,9 @@ class Recorder:
             "Set metadata.max.idle.interval.ms=0, or name the nodes that are down."
         )
 
-    def _state(self) -> Json:
+    def state(self) -> Json:
+        """The finalized levels and the epoch, once every broker has applied the log."""
+        self._settle()
         said = _look(self._running(self.brokers)[0])
         levels = {each["name"]: each["max_version_level"] for each in said["finalized_features"]}
         return {"finalized": levels, "epoch": _epoch(said)}

@@ -82,6 +82,14 @@ def _first_pair(nodes: NodeColumns, hit: Mask, updates: int) -> tuple[Mask, Ints
     return first >= 0, first
 
 
+def offending_pairs(judged: Judged, batch: Batch, row: RuleRow, update: int) -> list[int]:
+    """Every pair of the group `row` asks that could be named for `update`, which violates it."""
+    nodes = NodeColumns(judged.columns, batch, row)
+    hit = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
+    found: list[int] = nodes.pair[hit & (nodes.update == update)].tolist()
+    return found
+
+
 def _scoped(row: RuleRow, columns: UpdateColumns) -> Mask:
     asked = np.ones(len(columns.level), dtype=bool)
     for scope in row.where:

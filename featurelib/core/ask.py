@@ -35,6 +35,7 @@ class Answered:
     writes: bool  # the epoch moves
     unsure: bool  # kraft.version moves or not by the order of a hash map
     violations: tuple[Violation, ...]  # all of them; the reply names the first
+    alike: tuple[frozenset[str], ...]  # messages that differ in nothing but which offender is named
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
@@ -81,4 +82,5 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
         writes=wrote,
         unsure=bool(outcome.unsure[0]),
         violations=tuple(violations),
+        alike=speaker.alike(),
     )

@@ -55,9 +55,10 @@ class Order(StrEnum):
     """In which order nodes are asked, so that the first offender is the one Kafka names."""
 
     NONE = "none"
-    ID = "id"  # ascending
     HASH = "hash"  # java.util.HashMap
-    TABLE = "table"  # the registration table, a PersistentHashMap of timelines
+    SIZED_HASH = "sized_hash"  # the same, made for as many as there are
+    TABLE = "table"  # the registration table, TimelineHashMap
+    TABLE_HASH = "table_hash"  # a HashMap that was filled from the registration table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

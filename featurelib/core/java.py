@@ -22,10 +22,13 @@ def string_hash(text: str) -> int:
     return value
 
 
-def hash_order(hashes: Iterable[int]) -> list[int]:
-    """Positions of distinct keys with these hashes, as java.util.HashMap walks them."""
+def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
+    """Positions of distinct keys with these hashes, as java.util.HashMap walks them.
+
+    `least` is its first size: 16, or smaller where it was made for as many as there are.
+    """
     keys = list(hashes)
-    size = 16
+    size = least
     while len(keys) > 0.75 * size:
         size *= 2
     return sorted(range(len(keys)), key=lambda i: ((keys[i] ^ keys[i] >> 16) & (size - 1), i))

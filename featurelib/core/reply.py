@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from featurelib.catalogue.tables import Tables
-from featurelib.core.answer import Judged, Outcome
+from featurelib.core.answer import Judged, Outcome, offending_pairs
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Request
 from featurelib.core.dialect import Absence, Dialect, RuleRow
@@ -81,10 +81,23 @@ class Speaker:
         return Result(feature=name, code=NO_ERROR, message=text.good_result)
 
     def message(self, i: int) -> str:
-        """The words about update `i`, which violates a rule; every offender is as good to name."""
+        """The words about update `i`, which violates a rule."""
         rule = int(self._first[i])
         row, pair = self._dialect.rules[rule], int(self._judged.named[rule, i])
         return self.words(row, i, pair)
+
+    def alike(self) -> tuple[frozenset[str], ...]:
+        """For each update whose refusal names a node: the words with any other node of the group
+        that offends as it does. Which is the first hangs on the order of registration too."""
+        found = []
+        for i, rule in enumerate(self._first.tolist()):
+            row = self._dialect.rules[rule]
+            if rule != NOT_HERE and row.asks is not None:
+                pairs = offending_pairs(self._judged, self._batch, row, i)
+                words = {self.words(row, i, pair) for pair in pairs}
+                prefix = self._dialect.text.atomic_prefix
+                found.append(frozenset(words | {prefix + said for said in words}))
+        return tuple(found)
 
     def words(self, row: RuleRow, i: int, pair: int) -> str:
         """The words of `row` about update `i`, naming the first node of `pair` (-1: nobody)."""

@@ -75,63 +75,65 @@ def _asked_groups(dialect: Dialect) -> dict[Asks, Order]:
     return groups | {row.asks: row.order for row in dialect.rules if row.asks is not None}
 
 
-def _members(cluster: Cluster, asks: Asks) -> Iterable[Node]:
-    """Whom one cluster's controller asks."""
+_OTHERS = {Asks.REACHABLE_CONTROLLERS, Asks.REGISTERED_CONTROLLERS, Asks.VOTERS}
+
+
+def _members(cluster: Cluster, asks: Asks, order: Order) -> list[Node]:
+    """Whom one cluster's controller asks, in its order.
+
+    It walks a whole table and passes over itself and whom it does not ask on the way: how large the
+    table is, and so the order, hangs on all of them.
+    """
     local = (Role.CONTROLLER, cluster.active)
     controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
     if not controllers:  # ZooKeeper mode: a broker is the controller
         local = (Role.BROKER, cluster.active)
-    others = [node for node in controllers if (node.role, node.node_id) != local]
+    voters = [node for node in controllers if node.voter]
     brokers = [node for node in cluster.nodes if node.role is Role.BROKER and node.registered]
-    chosen: dict[Asks, Callable[[], Iterable[Node]]] = {
-        Asks.EVERYONE: lambda: cluster.nodes,
-        Asks.LOCAL_CONTROLLER: lambda: [n for n in cluster.nodes if (n.role, n.node_id) == local],
-        Asks.REACHABLE_CONTROLLERS: lambda: [
-            n for n in others if n.voter and n.running and n.registered
-        ],
-        Asks.REGISTERED_CONTROLLERS: lambda: [n for n in others if n.registered],
-        Asks.BROKERS: lambda: brokers,
-        Asks.LIVE_BROKERS: lambda: [
-            n for n in brokers if n.running and not n.fenced and not n.ignored
-        ],
-        Asks.VOTERS: lambda: [node for node in others if node.voter],
-        Asks.QUORUM: lambda: [node for node in controllers if node.voter],
+    tables: dict[Asks, Iterable[Node]] = {
+        Asks.REACHABLE_CONTROLLERS: voters,
+        Asks.REGISTERED_CONTROLLERS: [node for node in controllers if node.registered],
+        Asks.BROKERS: brokers,
+        Asks.LIVE_BROKERS: brokers,
+        Asks.VOTERS: voters,
+        Asks.QUORUM: voters,
     }
-    return chosen[asks]()
+    walked = _ordered(tables.get(asks, cluster.nodes), order)
+    if asks is Asks.LOCAL_CONTROLLER:
+        return [node for node in walked if (node.role, node.node_id) == local]
+    if asks in _OTHERS:
+        walked = [node for node in walked if (node.role, node.node_id) != local]
+    if asks is Asks.REACHABLE_CONTROLLERS:
+        return [node for node in walked if node.running and node.registered]
+    if asks is Asks.LIVE_BROKERS:
+        return [node for node in walked if node.running and not node.fenced and not node.ignored]
+    return walked
 
 
 def _ordered(nodes: Iterable[Node], order: Order) -> list[Node]:
-    by_id = sorted(nodes, key=lambda node: (node.node_id, node.role))
-    ids = [node.node_id for node in by_id]
-    if order is Order.HASH:
-        return [by_id[i] for i in hash_order(ids)]
-    if order is Order.TABLE:
-        return [by_id[i] for i in table_order(ids)]
-    return by_id
+    """Nodes as a controller walks them; `nodes` are in the order in which they registered."""
+    found = list(nodes)
+    if order in (Order.TABLE, Order.TABLE_HASH):
+        found = [found[i] for i in table_order(node.node_id for node in found)]
+    if order in (Order.HASH, Order.TABLE_HASH):
+        return [found[i] for i in hash_order(node.node_id for node in found)]
+    if order is Order.SIZED_HASH:
+        return [found[i] for i in hash_order((node.node_id for node in found), least=1)]
+    return found if order is Order.TABLE else sorted(found, key=lambda n: (n.node_id, n.role))
 
 
 def _group(cases: Sequence[Case], asks: Asks, order: Order, profiles: _Profiles) -> Group:
-    start, size = [], []
-    pairs: list[tuple[int, bool, int]] = []  # profile, registered, first node
-    count: list[int] = []
-    for cluster, _ in cases:
-        start.append(len(pairs))
-        mine: dict[tuple[int, bool], int] = {}
-        for node in _ordered(_members(cluster, asks), order):
-            key = (profiles.position(node.supported), node.registered)
-            if key not in mine:
-                mine[key] = len(pairs)
-                pairs.append((*key, node.node_id))
-                count.append(0)
-            count[mine[key]] += 1
-        size.append(len(mine))
+    """A pair for each node: whichever offends can be named."""
+    asked = [_members(cluster, asks, order) for cluster, _ in cases]
+    size = np.array([len(nodes) for nodes in asked], dtype=np.int64)
+    every = [node for nodes in asked for node in nodes]
     return Group(
-        start=np.array(start, dtype=np.int64),
-        size=np.array(size, dtype=np.int64),
-        profile=np.array([profile for profile, _, _ in pairs], dtype=np.int64),
-        node=np.array([node for _, _, node in pairs], dtype=np.int64),
-        count=np.array(count, dtype=np.int64),
-        registered=np.array([registered for _, registered, _ in pairs], dtype=bool),
+        start=np.cumsum(size) - size,
+        size=size,
+        profile=np.array([profiles.position(n.supported) for n in every], dtype=np.int64),
+        node=np.array([node.node_id for node in every], dtype=np.int64),
+        count=np.ones(len(every), dtype=np.int64),
+        registered=np.array([node.registered for node in every], dtype=bool),
     )
 
 

@@ -40,6 +40,13 @@ def random() -> tuple[Exchange, ...]:
 
 
 @cache
+def offenders() -> tuple[Exchange, ...]:
+    """Exchanges in which several nodes offend, of random ids in random order of registration."""
+    packed = (FOLDER / "offenders" / "offenders.jsonl.xz").read_bytes()
+    return tuple(read(lzma.decompress(packed).splitlines(), "offenders"))
+
+
+@cache
 def every() -> tuple[Exchange, ...]:
     """All exchanges of all files."""
     return tuple(exchange for name in names() for exchange in exchanges(name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,10 +19,12 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.conformance import Difference, replay
-from featurelib.core.dialect import GENERATIONS
+from featurelib.core.ask import answer
+from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import InputError
 from featurelib.exchanges import Exchange, read
+from featurelib.feature import Role
 from featurelib.rulebook import UNRECORDED, questions, reached
 from scripts.choose_pack import choose
 from scripts.pack_claims import SHOWN
@@ -222,12 +225,60 @@ def two_offenders(named: int) -> Exchange:
     return next(read([json.dumps(line).encode()], "mine"))
 
 
-def test_another_offender_of_the_same_fault_is_excused_and_counted() -> None:
+def test_another_node_that_offends_alike_is_excused_and_counted() -> None:
     reports = {named: replay([two_offenders(named)], TABLES) for named in (2, 3, 4)}
     assert [len(report.differences) for report in reports.values()] == [0, 0, 1]
     excused = [dict(report.excused) for report in reports.values()]
     assert sorted(excused, key=len) == [{}, {}, {"another offender is named": 1}]
     assert reports[4].differences[0].kind == "words"
+
+
+def with_words(exchange: Exchange, words: str) -> Exchange:
+    """The exchange, had the controller said this of its only update."""
+    reply = exchange.reply
+    if reply.message:
+        return replace(exchange, reply=replace(reply, message=words))
+    (result,) = reply.results or ()
+    return replace(exchange, reply=replace(reply, results=(replace(result, message=words),)))
+
+
+@pytest.mark.parametrize("release", ["3.5.2", "3.9.2", "4.2.1"])
+def test_only_a_node_of_the_group_that_offends_alike_may_be_named_instead(release: str) -> None:
+    counts = Counter[bool]()
+    for exchange in recordings.offenders():
+        reply, (update,) = exchange.reply, exchange.request.updates
+        said = reply.message or str((reply.results or ())[0].message)
+        if exchange.cluster.release != release or " Broker " not in said:
+            continue
+        before, number, after = re.split(r" Broker (\d+)", said)
+        brokers = {n.node_id: n for n in exchange.cluster.nodes if n.role is Role.BROKER}
+        supports = brokers[int(number)].supported.get(update.feature)
+        for node in {*brokers, 4711} - {int(number)}:
+            twin = node in brokers and brokers[node].supported.get(update.feature) == supports
+            other = with_words(exchange, f"{before} Broker {node}{after}")
+            assert bool(replay([other], TABLES).differences) != twin, (exchange.id, node)
+            counts[twin] += 1
+        other = with_words(exchange, f"{before} Controller {number}{after}")
+        assert replay([other], TABLES).differences
+    assert min(counts[True], counts[False]) > 5
+
+
+def test_another_update_that_fails_first_is_a_difference() -> None:
+    """4.x refuses a request for its first bad update, in the order of a hash map of names."""
+    tried = 0
+    for exchange in recordings.every():
+        dialect = load_dialect(generation_of(exchange.cluster.release, exchange.mode))
+        if not dialect.can.atomic or len(exchange.request.updates) != 2 or not exchange.reply.code:
+            continue
+        answered = answer(exchange.cluster, exchange.request, dialect, TABLES)
+        said = str(exchange.reply.message)
+        for violation in answered.violations:
+            if f"{violation.feature}" not in said:
+                words = dialect.text.atomic_prefix + violation.message
+                (found,) = replay([with_words(exchange, words)], TABLES).differences
+                assert (found.kind, found.recorded) == ("words", words)
+                tried += 1
+    assert tried > 20
 
 
 def test_an_exchange_of_a_release_without_dialect_is_named() -> None:

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.core.controllers.java import ids_in_map_order, ids_in_table_order, range_text
-from tests.core.controllers.words import CONTROLLER, Cluster, Node, Range, Refusal, Update, refuse
+from tests.core.controllers.java import (
+    ids_in_map_order,
+    ids_in_table_order,
+    in_map_order,
+    int_hash,
+    range_text,
+)
+from tests.core.controllers.words import (
+    CONTROLLER,
+    Cluster,
+    Node,
+    Range,
+    Refusal,
+    Update,
+    minor,
+    refuse,
+)
 
 NOTHING: Range = (0, 0)
 
@@ -29,11 +44,10 @@ def words_of(who: str, node: Node, update: Update) -> str:
 
 def not_supported(who: str, nodes: Iterable[Node], update: Update) -> Refusal | None:
     """The first node whose range the level is outside of; an unlisted feature reads [0, 0]."""
-    unfit = [n for n in nodes if outside(update.level, n.supported.get(update.feature, NOTHING))]
-    if not unfit:
-        return None
-    said = [words_of(who, node, update) for node in unfit]
-    return Refusal(said[0], frozenset(said))
+    for node in nodes:
+        if outside(update.level, node.supported.get(update.feature, NOTHING)):
+            return refuse(words_of(who, node, update))
+    return None
 
 
 def not_supported_locally(local: Node, update: Update) -> Refusal | None:
@@ -42,16 +56,15 @@ def not_supported_locally(local: Node, update: Update) -> Refusal | None:
 
 def not_listed_or_supported(brokers: Iterable[Node], update: Update) -> Refusal | None:
     """3.3 to 3.6: a broker must list the feature, whatever the level."""
-    said = []
     for node in brokers:
         span = node.supported.get(update.feature)
         if span is None:
-            said.append(bad(update, f"Broker {node.node_id} does not support this feature."))
-        elif outside(update.level, span):
+            return refuse(bad(update, f"Broker {node.node_id} does not support this feature."))
+        if outside(update.level, span):
             supports = f"It supports {span[0]} to {span[1]}."
             text = f"Broker {node.node_id} does not support the given version. {supports}"
-            said.append(bad(update, text))
-    return Refusal(said[0], frozenset(said)) if said else None
+            return refuse(bad(update, text))
+    return None
 
 
 def ordered(nodes: list[Node], order: Callable[[list[int]], list[int]]) -> list[Node]:
@@ -73,13 +86,19 @@ def other_controllers(cluster: Cluster, local: Node) -> list[Node]:
     return [n for n in ordered(registered, ids_in_table_order) if n.node_id != local.node_id]
 
 
+def voters_in_map_order(cluster: Cluster) -> list[Node]:
+    """As controller.quorum.voters was read: into a HashMap, from 3.8 on one of its size."""
+    sized = minor(cluster.release) >= (3, 8)
+    return in_map_order(cluster.quorum(), lambda n: int_hash(n.node_id), 1 if sized else 16)
+
+
 def reachable_voters(cluster: Cluster, local: Node) -> list[Node]:
-    others = [n for n in cluster.quorum() if n.node_id != local.node_id]
+    others = [n for n in voters_in_map_order(cluster) if n.node_id != local.node_id]
     return [n for n in others if n.running and n.registered]
 
 
 def voter_not_registered(cluster: Cluster, local: Node, update: Update) -> Refusal | None:
-    for node in cluster.quorum():
+    for node in voters_in_map_order(cluster):
         if node.node_id != local.node_id and not node.registered:
             text = "has not registered, and may not support this feature"
             return refuse(bad(update, f"controller {node.node_id} {text}"))

@@ -24,10 +24,9 @@ def int_hash(number: int) -> int:
     return number & WORD
 
 
-def in_map_order(things: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
+def in_map_order(things: Iterable[T], hash_of: Callable[[T], int], size: int = 16) -> list[T]:
     """HashMap: 16 buckets, doubled while more than three quarters full; insertion breaks ties."""
     put = list(things)
-    size = 16
     while len(put) > 0.75 * size:
         size *= 2
     return sorted(put, key=lambda thing: spread(hash_of(thing)) & (size - 1))

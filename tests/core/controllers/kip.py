@@ -153,7 +153,7 @@ def answer(cluster: Cluster, request: Request) -> Answer:
         if broken:
             rules = tuple(rule for rule, _ in broken)
             text = broken[0][1]
-            failed.append(Result(name, INVALID_UPDATE, text, frozenset([text]), rules))
+            failed.append(Result(name, INVALID_UPDATE, text, rules))
         else:
             good.append(Result(name, 0, None))
     write = not failed and not request.validate_only and bool(good)
@@ -167,7 +167,6 @@ def answer(cluster: Cluster, request: Request) -> Answer:
     return Answer(
         code=INVALID_UPDATE if failed else 0,
         message=PREFIX + str(failed[0].message) if failed else None,
-        any_of=frozenset(PREFIX + str(f.message) for f in failed),
         results=failed or good,
         after=after,
         status=cluster.status,

@@ -160,7 +160,7 @@ def each_alone(
             results.append(Result(name, 0, None))
             good.append(last[name])
         else:
-            results.append(Result(name, INVALID_UPDATE, why.message, why.any_of))
+            results.append(Result(name, INVALID_UPDATE, why.message))
     if request.validate_only:
         good = []
     after = dict(cluster.finalized or {})

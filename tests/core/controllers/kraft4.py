@@ -173,7 +173,6 @@ def all_or_nothing(cluster: Cluster, request: Request, judge: Judge, raft_moves:
     return Answer(
         code=0 if refusal is None else INVALID_UPDATE,
         message=text,
-        any_of=frozenset() if refusal is None else frozenset(PREFIX + t for t in refusal.any_of),
         results=listed(request, refusal),
         after=after,
         epoch_moved=None if may_move else records > 0,
@@ -194,7 +193,7 @@ def listed(request: Request, refusal: Refusal | None) -> list[Result] | None:
         return None
     if refusal is not None:
         return []
-    return [Result(u.feature, 0, "NONE", frozenset(["NONE"])) for u in request.updates]
+    return [Result(u.feature, 0, "NONE") for u in request.updates]
 
 
 def answer_40(cluster: Cluster, request: Request) -> Answer:

@@ -72,8 +72,7 @@ class Cluster:
         return next((n for n in self.nodes if n.active), None)
 
     def quorum(self) -> list[Node]:
-        voters = [n for n in self.nodes if n.role == CONTROLLER and n.voter]
-        return sorted(voters, key=lambda n: n.node_id)
+        return [n for n in self.nodes if n.role == CONTROLLER and n.voter]
 
     def levels(self) -> dict[str, int]:
         return {name: level for name, (_, level) in (self.finalized or {}).items()}
@@ -103,21 +102,19 @@ class Request:
 
 
 class Refusal(NamedTuple):
-    """The words of the first broken rule; `any_of`: had another offender been looked at first."""
+    """The words of the first broken rule."""
 
     message: str
-    any_of: frozenset[str]
 
 
 def refuse(message: str) -> Refusal:
-    return Refusal(message, frozenset([message]))
+    return Refusal(message)
 
 
 class Result(NamedTuple):
     feature: str
     code: int
     message: str | None
-    any_of: frozenset[str] = frozenset()
     rules: tuple[str, ...] = ()  # `kip` only: every broken rule
 
 
@@ -125,7 +122,6 @@ class Result(NamedTuple):
 class Answer:
     code: int
     message: str | None
-    any_of: frozenset[str] = frozenset()
     results: list[Result] | None  # None: this wire version has no such field
     after: dict[str, Range] | None
     status: str | None = None  # of the features node afterwards (ZooKeeper mode)
@@ -140,7 +136,6 @@ def turned_away(cluster: Cluster, request: Request, code: int, message: str) -> 
     return Answer(
         code=code,
         message=message,
-        any_of=frozenset([message]),
         results=None if request.version >= 2 else [],
         after=cluster.finalized,
         status=cluster.status,

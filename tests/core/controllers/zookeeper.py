@@ -161,7 +161,7 @@ def write(
     for name in sorted(refused, key=by_name):
         why = refused[name]
         code, text = good if why is None else (INVALID_REQUEST, why)
-        results.append(Result(name, code, text, frozenset([text])))
+        results.append(Result(name, code, text))
     return Answer(
         code=0,
         message=None,
