@@ -1,6 +1,6 @@
 """`python -m featurelib` is the command `featurelib`."""
 
-from featurelib.cli.app import main
+from featurelib.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -14,6 +14,8 @@ code of the process it ends, so that no command decides that for itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 
@@ -21,6 +23,7 @@ class FeatureLibError(Exception):
     """Anything a caller can act on. Programming errors are not of this tree."""
 
     exit_code: ClassVar[int] = 2
+    facts: Mapping[str, object] = MappingProxyType({})  # what a program is told beside the message
 
 
 class InputError(FeatureLibError):

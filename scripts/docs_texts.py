@@ -108,7 +108,9 @@ ENDS = {
     3: "refused, nothing was written",
     4: "the outcome is not known: something may have been written. Run `featurelib resume`",
     5: "could not look: nothing reachable, no evidence, or no network at the first start",
-    70: "a fault in featurelib itself; its stack trace is shown",
+    70: "a fault in featurelib itself: one line; `FEATURELIB_TRACE=1` shows where it comes from",
+    74: "what the command does is done, and not all of its output could be written (a full disk, a "
+    "closed stream)",
     130: "interrupted (Ctrl-C): at once, with one line; run it again",
     141: "whoever read the output went away, as `head` does",
 }

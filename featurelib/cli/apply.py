@@ -18,7 +18,7 @@ from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.cli.applying import Shown
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.interrupt import INTERRUPTED
+from featurelib.cli.interrupt import INTERRUPTED, raising_at_interrupt
 from featurelib.cli.journal import JournalFile, journal_path
 from featurelib.cli.reach import (
     Bootstrap,
@@ -122,7 +122,8 @@ def apply_command(
     else:
         shown.warn()
     try:
-        ending = _carry_out(order, reached, settings, journal_path(journal))
+        with raising_at_interrupt():
+            ending = _carry_out(order, reached, settings, journal_path(journal))
     except FeatureLibError as error:
         shown.refused(error)
         raise

@@ -14,18 +14,12 @@ from featurelib.cli.entrance import say
 from featurelib.cli.journal import results_as_json
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.reach import Reached
+from featurelib.cli.usage import WORDS
 from featurelib.controller.ending_words import move_text, update_line, warnings
-from featurelib.core.ending import Ending, NothingToDo, Unknown
-from featurelib.errors import BackendError, FeatureLibError, InputError, OutcomeUnknownError
+from featurelib.core.ending import Ending, NothingToDo
+from featurelib.errors import FeatureLibError
 from featurelib.plans.planfile import PlanFile
 from featurelib.report.clean import clean
-
-# What an error before anything was sent is called, where it is no refusal.
-_WORDS = {
-    InputError.exit_code: "usage",
-    OutcomeUnknownError.exit_code: Unknown.word,
-    BackendError.exit_code: "could not look",
-}
 
 
 def _wrapped_for_people(sentence: str) -> list[str]:
@@ -72,14 +66,13 @@ class Shown:
 
     def refused(self, error: FeatureLibError) -> None:
         """What ended it before anything was sent, for a program; people are told on stderr."""
-        if self.as_json:
-            word = _WORDS.get(error.exit_code, "refused")
-            self._print_json(word, error.exit_code, str(error))
+        error.facts = self._document(WORDS[error.exit_code], error.exit_code, str(error))
 
     def ended(self, ending: Ending, says: str) -> None:
         """What became of it."""
         if self.as_json:
-            self._print_json(ending.word, ending.exit_code, says, ending)
+            document = self._document(ending.word, ending.exit_code, says, ending)
+            print(json.dumps(document, indent=2, ensure_ascii=False))
             return
         if not isinstance(ending, NothingToDo):
             print("\n".join(self._lines(ending)))
@@ -102,9 +95,11 @@ class Shown:
                 lines.append(line)
         return lines
 
-    def _print_json(self, word: str, code: int, says: str, ending: Ending | None = None) -> None:
+    def _document(
+        self, word: str, code: int, says: str, ending: Ending | None = None
+    ) -> dict[str, object]:
         plan = self.made.meaning
-        document = {
+        return {
             "version": 1,
             "cluster": plan.cluster,
             "name": self.reached.entry_of(plan.cluster).title,
@@ -126,4 +121,3 @@ class Shown:
             ],
             "reasons": list(ending.reasons) if ending else [],
         }
-        print(json.dumps(document, indent=2, ensure_ascii=False))

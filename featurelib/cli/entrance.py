@@ -1,7 +1,8 @@
 """How a job or command is entered and left: options, run number, progress, errors as codes.
 
-What the caller can act on ends as one message on stderr and the exit code of its class. Anything
-else is a programming error: its stack trace is shown, and the code is none of the documented ones.
+What the caller can act on ends as one message on stderr and the exit code of its class; with --json
+a program gets it on stdout too. Anything else is a fault of ours, or of what we rest on: one line,
+and where it happened only for those who ask for it (FEATURELIB_TRACE=1).
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ import sys
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from featurelib.cli.interrupt import say_interrupted
-from featurelib.cli.usage import Command
+from featurelib.cli.streams import leave, take_over
+from featurelib.cli.usage import Command, print_json_error
 from featurelib.errors import ConfigError, FeatureLibError
+from featurelib.report.clean import clean
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
-READER_GONE = 141  # as a shell shows what SIGPIPE ended
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
+TRACE = "FEATURELIB_TRACE"  # set it to see where an unexpected error comes from
+MOST_OF_A_FAULT = 300  # characters
 
 Landing = Annotated[str, typer.Option("--landing", help="Folder or URI of the landing files.")]
 Tables = Annotated[str, typer.Option("--tables", help="Folder or URI of the Delta tables.")]
@@ -36,9 +42,10 @@ Run = Annotated[
 
 def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
+    take_over(has_colours=True)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(help=main.__doc__, cls=Command)(guard(main))
-    app(prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}")  # what a person types
+    leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as it is typed
 
 
 def choose_run(run: int | None) -> int:
@@ -79,12 +86,29 @@ def _end(main: Callable[..., int], options: dict[str, object]) -> int:
         return main(**options)
     except FeatureLibError as error:
         say(f"error: {error}")
+        if options.get("as_json"):
+            print_json_error(str(error), error.exit_code, error.facts)
         return error.exit_code
     except KeyboardInterrupt:
         return say_interrupted()
-    except BrokenPipeError:  # the reader went, as `head` does: what is left has nowhere to go
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
-    except Exception:  # a programming error must not leave with the code of a finding
+    except Exception as error:
+        return _say_unexpected(error, as_json=bool(options.get("as_json")))
+
+
+def _say_unexpected(error: Exception, *, as_json: bool) -> int:
+    """One line about an error that nobody foresaw; its class and place are what a report needs."""
+    if os.environ.get(TRACE):
         traceback.print_exc()
-        return INTERNAL_ERROR
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "featurelib" in frame.filename] or frames
+    first = next(iter(str(error).strip().splitlines()), "")
+    what = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    text = (
+        f"a fault in featurelib {version('featurelib')}: {clean(what, MOST_OF_A_FAULT)} "
+        f"({Path(ours[-1].filename).name}:{ours[-1].lineno}). Run it again with {TRACE}=1 to see "
+        "all of it, and report it."
+    )
+    say(f"error: {text}")
+    if as_json:
+        print_json_error(text, INTERNAL_ERROR)
+    return INTERNAL_ERROR

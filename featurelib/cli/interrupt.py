@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 INTERRUPTED = 130
 MESSAGE = "error: interrupted; run again, nothing is counted twice"
@@ -30,7 +30,7 @@ def ending_at_interrupt() -> Iterator[None]:
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    handler = signal.signal(signal.SIGINT, lambda number, frame: _leave())
+    handler = signal.signal(signal.SIGINT, _at_interrupt)
     outer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(reader,), daemon=True)
     watcher.start()
@@ -44,6 +44,36 @@ def ending_at_interrupt() -> Iterator[None]:
         os.close(reader)
 
 
+def leave_at_interrupt() -> None:
+    """From now on SIGINT ends the process with one line; where the caller ignores it, it does
+    not."""
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _at_interrupt)
+
+
+def ignore_interrupts() -> None:
+    """For the last moments of a process, whose exit code is known."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def raising_at_interrupt() -> Iterator[None]:
+    """While the block runs, SIGINT is KeyboardInterrupt: for what has to say how far it came."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not _at_interrupt:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _at_interrupt(number: int, frame: object) -> None:
+    _leave()
+
+
 def _watch(reader: int) -> None:
     while number := os.read(reader, 1):
         if number[0] == signal.SIGINT:
@@ -53,7 +83,8 @@ def _watch(reader: int) -> None:
 def say_interrupted() -> int:
     """MESSAGE on stderr, once in the life of a process; returns the exit code."""
     if _said.acquire(blocking=False):  # the main thread and the watcher may both come here
-        os.write(2, f"{MESSAGE}\n".encode())
+        with suppress(OSError):  # a full disk behind it
+            os.write(2, f"{MESSAGE}\n".encode())
     return INTERRUPTED
 
 

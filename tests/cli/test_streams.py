@@ -1,0 +1,279 @@
+"""No command ever shows a stack trace, whatever its standard streams are and whenever it is
+interrupted; the exit code says what became of it, and of its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from featurelib.cli.app import COMMANDS, GROUPS
+from featurelib.cli.interrupt import INTERRUPTED
+from featurelib.cli.streams import OUTPUT_LOST, READER_GONE
+from tests.cli.commands import run
+from tests.questions.nights import RUN, write_histories, write_night
+from tests.report.samples import SAMPLES, read_samples
+
+# A command line of each command, in a folder that `folder` makes. {n} differs with each call.
+LINES = {
+    "version-mapping": "",
+    "feature-dependencies": "--feature metadata.version=27",
+    "initial-levels": "--software 4.1",
+    "rules": "",
+    "conformance": "",
+    "collect": "--file c.db --out landing-{n}",
+    "describe": "--file c.db",
+    "why-not": "metadata.version=27 --file c.db",
+    "what-if": "--file c.db --release 4.2",
+    "roll": "--file c.db --to 4.2",
+    "timeline": "ghost-broker --tables tables --fleet {fleet}",
+    "diff": "--last --tables tables",
+    "show": "p.json",
+    "approve": "p.json --expires 24h --yes --out a-{n}.json",
+    "apply": "p.json --approval a.json --yes --file c-{n}.db --journal j-{n}.db",
+    "journal": "--journal j.db",
+    "resume": "--journal j.db",
+    "embedded": "make e-{n}.db --software 4.1",
+    "plan": "upgrade-all --file c.db --out p-{n}.json",
+}
+FLEET = SAMPLES / "fleet.toml"
+START = "from featurelib.cli.start import main; main()"
+# One process imports everything once; each line of it is a command in a process of its own, which
+# ends as Python ends: with a last flush of its streams, and the exit code that follows from it.
+SERVER = """
+import io, json, os, sys
+from featurelib.cli.app import COMMANDS, GROUPS, load
+from featurelib.cli.start import main
+for place in (*COMMANDS.values(), *GROUPS.values()):
+    load(place)
+for line in iter(sys.stdin.readline, ""):
+    case = json.loads(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    sys.argv = ["featurelib", *case["words"]]
+    places = {1: case["stdout"], 2: case["stderr"]}
+    opened = {n: os.open(at, os.O_WRONLY | os.O_CREAT) for n, at in places.items() if at}
+    for number in places:
+        os.dup2(opened[number], number) if number in opened else os.close(number)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        raw = io.FileIO(number, "w", closefd=False) if number in opened else None
+        setattr(sys, name, raw and io.TextIOWrapper(raw, case["encoding"]))
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster, a plan of it and its approval, a journal, and two nights' tables."""
+    home = tmp_path_factory.mktemp("streams")
+    before = Path.cwd()
+    os.chdir(home)
+    try:
+        for line in (
+            "embedded make c.db --software 4.1 --metadata 3.9",
+            "plan upgrade-all --file c.db --out p.json",
+            "approve p.json --expires 24h --yes --out a.json",
+            "apply p.json --approval a.json --yes --file d.db --journal j.db",
+        ):
+            if line.startswith("apply"):
+                (home / "d.db").write_bytes((home / "c.db").read_bytes())
+            code, out, err = run(*line.split())
+            assert code == 0, (line, out, err)
+    finally:
+        os.chdir(before)
+    for number in (RUN - 1_000_000, RUN):
+        write_night(home / "tables", number, read_samples().batch)
+    write_histories(home / "tables", RUN)
+    return home
+
+
+class Server:
+    """Runs command lines in `folder`, each in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.count = folder, 0
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment,
+        )
+
+    def run(
+        self, words: str, *, out: str | None = "", err: str | None = "", encoding: str = "utf-8"
+    ) -> tuple[int, bytes, bytes]:
+        """Exit code, standard output and standard error; `out` and `err` are where they go, ""
+        = to a file that is read, None = nowhere: the stream is closed."""
+        self.count += 1
+        files = [self.folder / f"{self.count}.{name}" for name in ("out", "err")]
+        where = [str(file) if to == "" else to for file, to in zip(files, (out, err), strict=True)]
+        case = {
+            "words": words.format(n=self.count, fleet=FLEET).split(),
+            "stdout": where[0],
+            "stderr": where[1],
+            "encoding": encoding,
+        }
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(case), file=self.process.stdin, flush=True)
+        code = int(self.process.stdout.readline())
+        said = [file.read_bytes() if file.exists() else b"" for file in files]
+        return code, said[0], said[1]
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    made = Server(folder)
+    with made.process:
+        yield made
+        assert made.process.stdin is not None
+        made.process.stdin.close()
+
+
+def lines() -> Iterator[str]:
+    """A command line of every command."""
+    assert set(LINES) == {*COMMANDS, *GROUPS}
+    for command, rest in LINES.items():
+        yield f"{command} {rest}"
+
+
+@pytest.fixture(scope="module")
+def usual(server: Server) -> dict[str, tuple[int, bytes]]:
+    """How each command line ends, and what it says, where nothing is in its way."""
+    copies(server)
+    found = {line: server.run(line) for line in lines()}
+    assert {line: err for line, (code, _, err) in found.items() if code not in (0, 1)} == {}
+    return {line: (code, out) for line, (code, out, _) in found.items()}
+
+
+def copies(server: Server, more: int = 200) -> None:
+    """A cluster for each apply that is to come."""
+    for number in range(server.count + 1, server.count + more):
+        (server.folder / f"c-{number}.db").write_bytes((server.folder / "c.db").read_bytes())
+
+
+ONE_LINE = re.compile(rb"error: standard output: [a-z ]+; not all of it was written\n")
+
+
+@pytest.mark.parametrize("where", ["/dev/full", None], ids=["full", "closed"])
+def test_output_that_cannot_be_written_is_said_in_one_line_and_by_the_exit_code(
+    server: Server, usual: dict[str, tuple[int, bytes]], where: str | None
+) -> None:
+    for line in lines():
+        code, _, err = server.run(line, out=where)
+        assert b"Traceback" not in err, line
+        expected = usual[line][0] or OUTPUT_LOST
+        assert (code, len(ONE_LINE.findall(err))) == (expected, int(code == OUTPUT_LOST)), line
+
+
+@pytest.mark.parametrize("where", ["/dev/full", None], ids=["full", "closed"])
+def test_progress_that_cannot_be_written_changes_nothing(
+    server: Server, usual: dict[str, tuple[int, bytes]], where: str | None
+) -> None:
+    for line in lines():
+        code, out, _ = server.run(line, err=where)
+        assert (code, bool(out)) == (usual[line][0], bool(usual[line][1])), line
+
+
+def test_a_terminal_that_is_not_utf_8_gets_question_marks_and_json_escapes(
+    server: Server, usual: dict[str, tuple[int, bytes]]
+) -> None:
+    for line in lines():
+        code, out, err = server.run(line, encoding="ascii")
+        assert (code, out.isascii(), err.isascii()) == (usual[line][0], True, True), line
+        assert b"Traceback" not in err, line
+        code, out, err = server.run(f"{line} --json", encoding="ascii")
+        assert (code, out.isascii(), b"Traceback" in err) == (usual[line][0], True, False), line
+        json.loads(out)
+
+
+def test_with_json_an_early_error_is_an_object_too(server: Server) -> None:
+    for line in lines():
+        for wrong in (f"{line} --json --no-such-option", f"{line} --json --fleet nowhere.toml"):
+            code, out, err = server.run(wrong)
+            if code == 0:  # it has no use for an inventory
+                continue
+            said = json.loads(out)
+            assert (said["error"], said["exit_code"]) == ("usage", code) == ("usage", 2), wrong
+            assert err.decode().splitlines()[0] == f"error: {said['message']}", wrong
+
+
+# Without the server: what really stands between a shell and a command.
+
+NOT_UTF_8 = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize(
+    ("redirected", "environment", "expected"),
+    [
+        (">/dev/full", {}, OUTPUT_LOST),
+        (">&-", {}, OUTPUT_LOST),
+        ("2>/dev/full", {}, 0),
+        ("2>&- >&- <&-", {}, OUTPUT_LOST),
+        (">/dev/null", NOT_UTF_8, 0),
+        (">/dev/null", {"PYTHONIOENCODING": "ascii"}, 0),
+        ("| true; exit ${PIPESTATUS[0]}", {}, READER_GONE),
+    ],
+)
+def test_a_real_command_ends_so_too(
+    folder: Path, redirected: str, environment: dict[str, str], expected: int
+) -> None:
+    command = f"sleep 0.1; {sys.executable} -m featurelib describe --file c.db {redirected}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, cwd=folder, env={**os.environ, **environment}
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (expected, False)
+
+
+def begin(folder: Path, words: list[str], marks: Path) -> subprocess.Popen[bytes]:
+    """A command that has just got its interpreter: what happens before is not ours."""
+    (marks / "sitecustomize.py").write_text("import os; os.write(3, b'x')")
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        ["bash", "-c", f'exec "$@" 3>&{writer}', "bash", sys.executable, "-c", START, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[writer],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{marks}:{Path(__file__).parents[2]}"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    os.close(writer)
+    assert os.read(reader, 1) == b"x"
+    os.close(reader)
+    return process
+
+
+def test_an_interrupt_at_any_moment_is_one_line(folder: Path, tmp_path: Path) -> None:
+    chance, ended = random.Random(7), 0
+    moments = [0.02, *(chance.uniform(0.02, 1.0) for _ in range(23))]
+    for number, moment in enumerate(moments):
+        command, rest = chance.choice(list(LINES.items()))
+        (folder / f"c-i{number}.db").write_bytes((folder / "c.db").read_bytes())
+        process = begin(
+            folder, f"{command} {rest.format(n=f'i{number}', fleet=FLEET)}".split(), tmp_path
+        )
+        time.sleep(moment)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert b"Traceback" not in err, (command, moment, err.decode())
+        if process.returncode == INTERRUPTED:
+            ended += 1
+            assert err.decode().endswith("\n")
+            assert "interrupted" in err.decode().splitlines()[-1], (command, moment, err)
+        else:
+            assert process.returncode == 0, (command, moment, err)
+    assert ended >= 5
