@@ -6,10 +6,11 @@ audit and an applier see a cluster through one pair of eyes. Wire quirks end ins
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 
@@ -46,6 +47,15 @@ class Backend(Protocol):
 
     def abilities(self) -> Abilities:
         """What is promised of the cluster as it was last looked at; looks if it never was."""
+
+    def recipient(self) -> Recipient:
+        """Connect to whoever takes the next `update`, and say who it is; it goes there and to
+        nobody else. Raises UnreachableError where nobody can be connected to."""
+
+    def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
+        """Whether everybody who may hold a request that was sent to `sent` has handled all that
+        came before now (None: an earlier release sent it, and did not write down to whom). Writes
+        nothing; `features` are those of the request. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
         """Send one UpdateFeatures request to the active controller, once, and give its answer.

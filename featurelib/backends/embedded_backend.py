@@ -6,7 +6,7 @@ that: fenced brokers of before 4.0 stay hidden, a node that does not run gives n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.core.again import request_of
 from featurelib.core.cluster import Node
+from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, ProtocolError, RefusedError, UnreachableError
@@ -79,6 +80,17 @@ class EmbeddedBackend:
             cannot=_ZOOKEEPER_CANNOT if zookeeper else _KRAFT_CANNOT,
         )
 
+    def recipient(self) -> Recipient:
+        """The active controller. Raises UnreachableError where nobody leads."""
+        active = self._cluster.cluster.active
+        if active == NOBODY:
+            raise self._nobody_leads()
+        return Recipient(role="controller", node=active, address=self.where, leader=active)
+
+    def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
+        """Always: a request is carried out while the caller waits, or never."""
+        return Passed(how="the file holds every request that was carried out")
+
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
         """The active controller's answer. Raises UnreachableError where nobody leads, and
         RefusedError for `validate_only` in ZooKeeper mode."""
@@ -88,16 +100,19 @@ class EmbeddedBackend:
                 "in ZooKeeper mode, which would apply the request. Nothing was sent."
             )
         if self._cluster.cluster.active == NOBODY:
-            raise UnreachableError(
-                f"{self.where}: expected an active controller, found none. Nothing was sent. "
-                "Try again once one is elected."
-            )
+            raise self._nobody_leads()
         asked = request_of(step, self._cluster.dialect, validate_only=validate_only)
         return self._cluster.update_features(asked).answered.reply
 
     def close(self) -> None:
         """Close the file."""
         self._cluster.close()
+
+    def _nobody_leads(self) -> UnreachableError:
+        return UnreachableError(
+            f"{self.where}: expected an active controller, found none. Nothing was sent. "
+            "Try again once one is elected."
+        )
 
     def _answer(self, node: Node) -> Answer:
         """What a listener answers to ApiVersions, or that it does not."""

@@ -19,6 +19,7 @@ from featurelib.errors import ProtocolError
 
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
+NOT_KNOWN = -1  # an offset
 METADATA_TOPIC = "__cluster_metadata"
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 
@@ -30,6 +31,7 @@ class Api(IntEnum):
 
     METADATA = 3
     API_VERSIONS = 18
+    LIST_PARTITION_REASSIGNMENTS = 46
     DESCRIBE_QUORUM = 55
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
@@ -42,7 +44,7 @@ class Api(IntEnum):
 # What a user must be allowed to do on CLUSTER (docs/acls.md). A broker answers DescribeCluster to
 # everybody; a controller only to those who may alter.
 RIGHTS = {Api.DESCRIBE_QUORUM: DESCRIBE, Api.DESCRIBE_CLUSTER: ALTER}
-RIGHTS |= {Api.UPDATE_FEATURES: ALTER}
+RIGHTS |= {Api.UPDATE_FEATURES: ALTER, Api.LIST_PARTITION_REASSIGNMENTS: DESCRIBE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class _QuorumNode(msgspec.Struct, frozen=True):
 
 class _Replica(msgspec.Struct, frozen=True):
     replica_id: int
+    log_end_offset: int = NOT_KNOWN
 
 
 class _Partition(msgspec.Struct, frozen=True):
@@ -143,6 +146,7 @@ class _Partition(msgspec.Struct, frozen=True):
     leader_id: int
     leader_epoch: int
     current_voters: list[_Replica]
+    high_watermark: int = NOT_KNOWN
 
 
 class _Topic(msgspec.Struct, frozen=True):
@@ -159,6 +163,9 @@ class _Quorum(msgspec.Struct, frozen=True):
 class Quorum:
     """Who leads the metadata quorum and where its voters listen; leader -1 = unknown.
 
+    What is committed ends before `high_watermark`, and the leader's log before `log_end`; -1 = the
+    leader does not know yet: it has committed nothing in its epoch (LeaderState).
+
     Addresses are there from version 2 on (3.9). Only the leader itself answers on a controller's
     listener, so that an answer there says whose listener it is.
     """
@@ -167,6 +174,8 @@ class Quorum:
     leader_epoch: int
     voters: tuple[int, ...]
     addresses: dict[int, tuple[str, ...]]
+    high_watermark: int = NOT_KNOWN
+    log_end: int = NOT_KNOWN
 
 
 def quorum(answer: Answer) -> Quorum | None:
@@ -175,14 +184,18 @@ def quorum(answer: Answer) -> Quorum | None:
     partitions = [p for topic in said.topics for p in topic.partitions]
     if said.error_code or not partitions or partitions[0].error_code:
         return None
+    voters = {one.replica_id: one for one in partitions[0].current_voters}
+    leader = voters.get(partitions[0].leader_id)
     return Quorum(
         leader_id=partitions[0].leader_id,
         leader_epoch=partitions[0].leader_epoch,
-        voters=tuple(sorted({one.replica_id for one in partitions[0].current_voters})),
+        voters=tuple(sorted(voters)),
         addresses={
             node.node_id: tuple(address(one.host, one.port) for one in node.listeners)
             for node in said.nodes
         },
+        high_watermark=partitions[0].high_watermark,
+        log_end=NOT_KNOWN if leader is None else leader.log_end_offset,
     )
 
 

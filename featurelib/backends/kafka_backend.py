@@ -1,13 +1,13 @@
 """A real cluster of either mode: looked at listener by listener, updated through its controller.
 
-An update goes out once. Only where an answer says that nothing was written, because the controller
-had moved, is it sent a second time, to the new one. In ZooKeeper mode a request to validate would
-be applied, so it is never sent.
+An update goes out once, to whom it was said before that it would. A request to validate is sent a
+second time where the controller had moved; in ZooKeeper mode it would be applied, so there it is
+never sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -22,16 +22,19 @@ from featurelib.backends.kafka_answers import (
 from featurelib.backends.kafka_lines import line, lines_of
 from featurelib.backends.kafka_look import Seen, explore, look
 from featurelib.backends.kafka_map import NOBODY, Map
+from featurelib.backends.kafka_passing import passed
 from featurelib.backends.kafka_search import Reach
-from featurelib.backends.kafka_wire import Wire
+from featurelib.backends.kafka_wire import Talk, Wire
 from featurelib.backends.security import Credentials
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.security import ZOOKEEPER
+from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.planned import Step
 from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.core.reply import Reply
 from featurelib.errors import (
+    FeatureLibError,
     OutcomeUnknownError,
     ProtocolError,
     RefusedError,
@@ -88,6 +91,7 @@ class KafkaBackend:
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
         self._map: Map | None = None
+        self._held: Talk | None = None  # a connection to the recipient of the next update
 
     @property
     def where(self) -> str:
@@ -113,33 +117,72 @@ class KafkaBackend:
         validates = known.mode == "kraft" and not known.is_migrating
         return Abilities(mode=known.mode, validate_only=validates, cannot=tuple(cannot))
 
+    def recipient(self) -> Recipient:
+        """The first candidate that can be connected to; the connection is kept for `update`."""
+        known = self._known()
+        talk, role, node = self._connect(known)
+        self.close()
+        self._held = talk
+        epoch, leader = known.leader
+        return Recipient(
+            role=role.text,
+            node=node,
+            address=talk.address,
+            leader=leader if known.mode == "kraft" else node,
+            leader_epoch=epoch,
+        )
+
+    def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
+        """By asking everybody who may hold the request: kafka_passing says what and why."""
+        try:
+            return passed(self._reach, self._find_again(), sent, features)
+        except FeatureLibError as error:
+            return NotPassed(why=str(error).rstrip("."))
+
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
         """The active controller's answer, its codes and words as they came; only where a right is
         missing, the words say which."""
-        if validate_only and not self.abilities().validate_only:
-            raise RefusedError(
-                f"{self.where}: expected a controller that validates without writing, found "
-                "ZooKeeper mode, which would apply the request. Nothing was sent. Leave out "
-                "--validate-only."
-            )
-        answered = self._send(self._known(), step, validate_only)
-        if answered.code == NOT_CONTROLLER:  # nothing was written
-            answered = self._send(self._find_again(), step, validate_only)
+        if validate_only:
+            answered = self._validate(step)
+        else:
+            if self._held is None:
+                self.recipient()
+            assert self._held is not None
+            with self._held as talk:
+                self._held = None
+                answered = _understood(talk.update_features(step, validate_only=False))
         if answered.code == NOT_AUTHORIZED:
             return replace(answered, message=missing_right(Api.UPDATE_FEATURES))
         return answered
 
     def close(self) -> None:
-        """Nothing is held between two calls."""
+        """Let go of the connection that is kept for an update."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
-    def _send(self, known: Map, step: Step, validate_only: bool) -> Reply:
-        """Send to the first candidate that can be connected to: to one, and once."""
+    def _validate(self, step: Step) -> Reply:
+        """A request to validate, sent again where the controller had moved: it writes nothing."""
+        if not self.abilities().validate_only:
+            raise RefusedError(
+                f"{self.where}: expected a controller that validates without writing, found "
+                "ZooKeeper mode, which would apply the request. Nothing was sent. Leave out "
+                "--validate-only."
+            )
+        for known in (self._known, self._find_again):
+            with self._connect(known())[0] as talk:
+                answered = _understood(talk.update_features(step, validate_only=True))
+            if answered.code != NOT_CONTROLLER:
+                break
+        return answered
+
+    def _connect(self, known: Map) -> tuple[Talk, Role, int]:
+        """A connection to the first candidate that takes one, and who that is."""
         failures = []
-        for role, address in candidates(known):
+        for role, node, address in candidates(known):
             try:
-                with self._reach.wire(role).connect(address) as talk:
-                    return _understood(talk.update_features(step, validate_only=validate_only))
-            except UnreachableError as error:  # nothing was sent
+                return self._reach.wire(role).connect(address), role, node
+            except UnreachableError as error:
                 failures.append(str(error))
         found = " · ".join(failures) or "none is known"
         raise UnreachableError(
@@ -177,29 +220,32 @@ class KafkaBackend:
         return cluster_id
 
 
-def candidates(known: Map) -> Iterator[tuple[Role, str]]:
-    """Whom an update may be sent to, one after the other, as (role, host:port).
+def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
+    """Whom an update may be sent to, the best first, as (role, node, host:port).
 
     ZooKeeper mode: the controller alone. KRaft: the active controller itself; brokers forward a
     request to it, and after a lost connection do so again, which the controller itself does not.
     """
     if known.mode == "zk":
-        yield from ((Role.BROKER, address) for address in known.brokers.get(known.active, ()))
+        for address in known.brokers.get(known.active, ()):
+            yield Role.BROKER, known.active, address
         return
     leader = known.leader[1]
     if leader != NOBODY:
         for address in known.controllers.get(leader, ()):
-            yield Role.CONTROLLER, address
+            yield Role.CONTROLLER, leader, address
     live = [node for node in sorted(known.brokers) if node not in known.fenced]
     for node in live[:FORWARDERS]:
-        yield Role.BROKER, known.brokers[node][0]
+        yield Role.BROKER, node, known.brokers[node][0]
 
 
 def _understood(answer: Answer) -> Reply:
     try:
         return reply(answer)
     except ProtocolError as error:  # it was sent, and something came
-        raise OutcomeUnknownError(f"{error} It may have been applied: featurelib resume") from error
+        raise OutcomeUnknownError(
+            f"UpdateFeatures was sent, and its answer is none: {error}"
+        ) from error
 
 
 def _lines(seen: Seen, cluster_id: str) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 import time
 import warnings
 from typing import Any
@@ -30,6 +31,7 @@ with warnings.catch_warnings():
         from kafka.protocol.admin import (
             DescribeClusterRequest,
             DescribeQuorumRequest,
+            ListPartitionReassignmentsRequest,
             UpdateFeaturesRequest,
         )
         from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
@@ -45,6 +47,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 LONGEST_ANSWER_BYTES = 100_000_000  # DescribeCluster of a large cluster
 _PAUSE_MS = 50
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no seconds
 _LEAST_SECONDS = 0.001  # 0 would mean: do not wait at all
 
 _SOFTWARE = {
@@ -58,6 +61,7 @@ _REQUESTS = {
     Api.API_VERSIONS: ApiVersionsRequest,
     Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
     Api.UPDATE_FEATURES: UpdateFeaturesRequest,
+    Api.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest,
 }
 
 
@@ -109,6 +113,12 @@ class Connection:
         self._net.close()
         if self._socket is not None:
             self._socket.close()
+
+    def forget_when_lost(self) -> None:
+        """From now on whatever ends this connection, our own end too, resets it: bytes that did not
+        get through are thrown away, where the kernel would go on sending them after we are gone."""
+        assert self._socket is not None
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
         """Send once and give the answer. `more_ms` is what the request itself may take.

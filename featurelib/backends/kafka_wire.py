@@ -31,11 +31,13 @@ VERSIONS = {
     Api.DESCRIBE_QUORUM: (0, 2),
     Api.UPDATE_FEATURES: (0, 2),
     Api.DESCRIBE_CLUSTER: (0, 2),
+    Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
 }
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
 VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
 SHOWS_FENCED_FROM = 2  # DescribeCluster
 AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for whoever was silent before
+_LIST_MS = 30_000  # a controller that is behind is not hurried
 ALL_OF_IT = 0.9  # clocks differ a little
 
 
@@ -84,6 +86,10 @@ class Talk:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
         self._connection.close()
 
     @property
@@ -153,15 +159,24 @@ class Talk:
                 for update in step.updates
             ],
         }
+        if not validate_only:
+            self._connection.forget_when_lost()
         try:
             return self._send(Api.UPDATE_FEATURES, version, fields, step.timeout_ms)
         except LostError as lost:
             if validate_only:  # nothing would have been written
                 raise UnreachableError(f"{self.address}: {lost}") from None
             raise OutcomeUnknownError(
-                f"{self.address}: {lost}. UpdateFeatures was sent and no answer came, "
-                "so it may have been applied. Run: featurelib resume"
+                f"UpdateFeatures was sent to {self.address}: {lost}"
             ) from None
+
+    def list_reassignments(self) -> Answer:
+        """ListPartitionReassignments of all partitions: a reading request that waits its turn in
+        the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
+        version = self._require(Api.LIST_PARTITION_REASSIGNMENTS)
+        return self._ask(
+            Api.LIST_PARTITION_REASSIGNMENTS, version, timeout_ms=_LIST_MS, topics=None
+        )
 
     def _ask(self, api: Api, version: int, **fields: object) -> Answer:
         try:

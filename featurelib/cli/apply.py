@@ -130,7 +130,15 @@ def apply_command(
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
-    shown.ended(ending, sentence(ending, catalogue, name=shown.name, resume=order.way.resume))
+    said = sentence(
+        ending,
+        catalogue,
+        name=shown.name,
+        resume=order.way.resume,
+        again=order.command,
+        plan=order.way.plan,
+    )
+    shown.ended(ending, said)
     return ending.exit_code
 
 

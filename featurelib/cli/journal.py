@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -96,7 +97,9 @@ def _shown(entry: Entry, catalogue: Catalogue) -> list[str]:
     for update in intent.step.updates:
         lines += wrapped(move_text(update, catalogue), width, "    ", "      ")
     for outcome in entry.outcomes:
-        lines.append(f"    {_time(outcome.at)} {outcome.by}: {outcome.result.fate.value}")
+        why = outcome.result.proof or outcome.result.unproven
+        text = f"{outcome.by}: {outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
+        lines += wrapped(f"{_time(outcome.at)} {text}", width, "    ", "      ")
     return lines
 
 
@@ -113,6 +116,7 @@ def _as_json(entry: Entry) -> dict[str, object]:
         "step": intent.position + 1,
         "steps": intent.total,
         "sent_at": _time(intent.at),
+        "sent_to": None if intent.sent_to is None else asdict(intent.sent_to),
         "user": intent.who.user,
         "host": intent.who.host,
         "process": intent.who.pid,
@@ -130,6 +134,8 @@ def _as_json(entry: Entry) -> dict[str, object]:
                 "at": _time(outcome.at),
                 "by": outcome.by,
                 "outcome": outcome.result.fate.value,
+                "proof": outcome.result.proof,
+                "unproven": outcome.result.unproven,
                 "updates": results_as_json(outcome.result.updates),
             }
             for outcome in entry.outcomes

@@ -27,8 +27,14 @@ from featurelib.cli.settings import ConfigFile, open_settings
 from featurelib.configuration.fleet import Fleet
 from featurelib.configuration.settings import Settings
 from featurelib.controller.looking import Watcher
-from featurelib.controller.resuming import Settled, resume
-from featurelib.errors import RefusedError
+from featurelib.controller.resuming import (
+    Settled,
+    Unexplained,
+    asked_in_vain,
+    find_unexplained,
+    resume,
+)
+from featurelib.errors import BackendError, RefusedError
 from featurelib.journal.journal import Entry, Journal
 
 
@@ -47,10 +53,12 @@ def resume_command(
 ) -> int:
     """Settle requests whose outcome is not known.
 
-    It finds out by looking. Nothing is sent.
+    It finds out by looking, and where that does not tell by asking the nodes that may still hold
+    the request. Nothing is written.
 
-    Without a cluster: of all clusters with open requests that the inventory can reach. A request
-    is called not applied once nobody can apply it any more; until then this waits.
+    Without a cluster: of all clusters that the inventory can reach. A request is called not
+    applied once it is proven that nobody can carry it out any more; no clock proves that.
+    Requests that were closed before are looked at again: a level is said that none explains.
 
     \b
         featurelib resume payments-eu
@@ -92,13 +100,13 @@ def _of_one(
     journal: Journal, reached: Reached, settings: Settings, fleet: str | None, more: str
 ) -> Found:
     """What became of one cluster's requests, and which are open for others."""
-    asked, settled = _resume(journal, reached.entry.id, reached, settings)
+    asked, settled, unexplained = _resume(journal, reached.entry.id, reached, settings)
     others = [
         (entry, _way(entry, reached.fleet, fleet) + more)
         for entry in journal.entries(only_open=True)
         if entry.intent.cluster != asked
     ]
-    return Found(settled=settled, others=others, asked=asked)
+    return Found(settled=settled, others=others, asked=asked, unexplained=unexplained)
 
 
 def _way(entry: Entry, inventory: Fleet, fleet: str | None) -> str:
@@ -124,28 +132,33 @@ def _of_all(
     be looked after the others are."""
     chosen, lost = _reachable(journal, catalogue, fleet, timeout, more)
     settled: tuple[Settled, ...] = ()
+    unexplained: tuple[Unexplained, ...] = ()
     for cluster_id, way in chosen:
         try:
-            settled += _resume(journal, cluster_id, way, settings)[1]
+            _, more_settled, more_levels = _resume(journal, cluster_id, way, settings)
+            settled, unexplained = settled + more_settled, unexplained + more_levels
         except RefusedError as error:
             waiting = journal.entries(cluster=cluster_id, only_open=True)
             lost += [(entry, str(error)) for entry in waiting]
-    return Found(settled=settled, lost=lost)
+    return Found(settled=settled, lost=lost, unexplained=unexplained)
 
 
 def _reachable(
     journal: Journal, catalogue: Catalogue, fleet: str | None, timeout: float, more: str
 ) -> tuple[list[tuple[str, Reached]], list[tuple[Entry, str]]]:
-    """The clusters with open requests that the inventory can reach, and the requests of others."""
+    """The clusters with requests to look after that the inventory can reach, and the open requests
+    of others."""
     _, inventory = open_fleet(fleet, catalogue)
     chosen: dict[str, Reached] = {}
     lost: list[tuple[Entry, str]] = []
-    for entry in journal.entries(only_open=True):
+    for entry in journal.entries():
+        if not (entry.is_open or asked_in_vain(entry)):
+            continue
         known = [c for c in inventory.cluster if c.id == entry.intent.cluster and c.is_reachable]
         if known:
             reached = reach(entry.intent.cluster, catalogue, fleet=fleet, timeout=timeout)
             chosen[entry.intent.cluster] = reached
-        else:
+        elif entry.is_open:
             why = "the inventory has no way to reach it. Run: "
             lost.append((entry, why + _way(entry, inventory, fleet) + more))
     return list(chosen.items()), lost
@@ -153,8 +166,9 @@ def _reachable(
 
 def _resume(
     journal: Journal, cluster_id: str, reached: Reached, settings: Settings
-) -> tuple[str, tuple[Settled, ...]]:
-    """The cluster's id, which a look tells where it is empty, and what became of its requests."""
+) -> tuple[str, tuple[Settled, ...], tuple[Unexplained, ...]]:
+    """The cluster's id, which a look tells where it is empty, what became of its requests, and
+    levels that none explains."""
     backend = reached.open()
     try:
         watcher = Watcher(
@@ -166,6 +180,12 @@ def _resume(
         )
         cluster = cluster_id or watcher.look().sight.cluster_id
         command = join(["featurelib", *sys.argv[1:]])
-        return cluster, resume(watcher, journal, cluster=cluster, command=command)
+        settled = resume(watcher, journal, cluster=cluster, command=command)
+        unexplained: tuple[Unexplained, ...] = ()
+        try:
+            unexplained = find_unexplained(journal, watcher, cluster)
+        except BackendError as error:
+            say(f"closed requests of cluster {cluster} were not looked at again: {error}")
+        return cluster, settled, unexplained
     finally:
         backend.close()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from featurelib.catalogue import Catalogue
 from featurelib.cli.journal import results_as_json
 from featurelib.cli.text import counted
-from featurelib.controller.ending_words import settled_sentence
-from featurelib.controller.resuming import Settled
+from featurelib.controller.ending_words import settled_sentence, unexplained_sentence
+from featurelib.controller.resuming import Settled, Unexplained
 from featurelib.errors import OutcomeUnknownError
 from featurelib.journal.journal import Entry
 from featurelib.report.clean import clean
@@ -20,12 +20,14 @@ from featurelib.report.clean import clean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What was looked after, and open requests that were not: `lost`, which were asked for too,
-    each with why, and `others`, which are of other clusters than `asked`, with the command."""
+    each with why, and `others`, which are of other clusters than `asked`, with the command.
+    `unexplained` are levels of the clusters that were looked at."""
 
     settled: tuple[Settled, ...] = ()
     lost: Sequence[tuple[Entry, str]] = ()
     others: Sequence[tuple[Entry, str]] = ()
     asked: str = ""
+    unexplained: Sequence[Unexplained] = ()
 
 
 def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
@@ -39,6 +41,8 @@ def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
                 "number": one.entry.number,
                 "cluster": one.entry.intent.cluster,
                 "outcome": one.result.fate.value,
+                "proof": one.result.proof,
+                "unproven": one.result.unproven,
                 "updates": results_as_json(one.result.updates),
             }
             for one in found.settled
@@ -48,6 +52,16 @@ def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
             "version": 1,
             "requests": requests,
             "others": _open_as_json(found.others, "next"),
+            "unexplained": [
+                {
+                    "cluster": one.entry.intent.cluster,
+                    "feature": one.feature,
+                    "level": one.level,
+                    "entry": one.entry.number,
+                    "closed_as": one.entry.fate.value,
+                }
+                for one in found.unexplained
+            ],
             "unknown": unknown,
             "says": end,
         }
@@ -61,6 +75,9 @@ def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
             f"cluster {clean(entry.intent.cluster)}: Journal entry {entry.number}: still unknown: "
             f"{why}"
         )
+    for level in found.unexplained:
+        print(f"cluster {clean(level.entry.intent.cluster)}: ", end="")
+        print(unexplained_sentence(level, catalogue))
     print(end)
     return code
 
@@ -79,10 +96,12 @@ def _end(found: Found, unknown: int) -> str:
     if unknown:
         return f"Still unknown: {unknown} of {counted(count, 'request')}.{_again(found)}{others}"
     if count:
-        return f"Settled: {counted(count, 'request')}; nothing was sent.{others}"
+        return f"Settled: {counted(count, 'request')}; nothing was written.{others}"
     if others:
         asked = clean(found.asked)
         return f"Nothing to settle: no request is open for this cluster ({asked}).{others}"
+    if found.unexplained:
+        return "Nothing to settle; how these levels came about is not known."
     return "Nothing to settle: the outcome of every request is known."
 
 

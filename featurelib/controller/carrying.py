@@ -13,12 +13,12 @@ from enum import Enum
 from featurelib.controller.commands import Way
 from featurelib.controller.deciding import decide_next, refusal
 from featurelib.controller.looking import Look, Watcher
-from featurelib.controller.sending import Sent, Waits, send
+from featurelib.controller.sending import Sent, Waits, aim, send
 from featurelib.controller.validating import ask, is_agreed, is_honoured, refused
 from featurelib.core.decide import NothingToDo, Refuse, Send
 from featurelib.core.ending import Ending, Rehearsed, Unknown, Validated, conclude
 from featurelib.core.ending import NothingToDo as NothingWasToDo
-from featurelib.core.outcome import Fate, StepOutcome
+from featurelib.core.outcome import Fate, Heard, Recipient, StepOutcome, settle
 from featurelib.core.planned import Meaning, Step
 from featurelib.errors import (
     FeatureLibError,
@@ -82,7 +82,11 @@ class Run:
                 step = self._next(look, position)
                 if isinstance(step, Ending):
                     return step
-                intent = self._intent(step, position)
+                aimed = aim(self._watcher)
+                if isinstance(aimed, Heard):
+                    self._steps.append(settle(step, position, aimed, None, proven=False))
+                    return self._end()
+                intent = self._intent(step, position, aimed)
                 sent = self._send(intent, look)
             except OutcomeUnknownError:
                 raise
@@ -155,7 +159,7 @@ class Run:
         heard = ask(self._watcher.backend, step)
         return None if is_agreed(step, heard) else refused(step, position, heard)
 
-    def _intent(self, step: Step, position: int) -> Intent:
+    def _intent(self, step: Step, position: int, aimed: Recipient) -> Intent:
         now = datetime.now(UTC)
         plan, waits = self._plan, self._order.waits
         return Intent(
@@ -170,6 +174,7 @@ class Run:
             who=self._lock.who,
             at=waits.clock(),
             over_at=waits.over_at(step),
+            sent_to=aimed,
         )
 
     def _of(self, kind: type[Ending]) -> Ending:

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from featurelib.catalogue import Catalogue
+from featurelib.controller.resuming import Unexplained
 from featurelib.core import ending as endings
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.core.planned import Meaning, Update
+from featurelib.core.reply import NO_ERROR
 from featurelib.core.returning import loss_of
 from featurelib.feature import UpgradeType
 from featurelib.report.clean import clean
@@ -109,9 +111,18 @@ def level_text(feature: str, level: int | None, catalogue: Catalogue) -> str:
     return str(level) if name == str(level) else f"{level} ({name})"
 
 
-def sentence(ending: Ending, catalogue: Catalogue, *, name: str = "", resume: str = "") -> str:
-    """One sentence that says what is true of the cluster now, and what to do next: `resume` is the
-    command where something is not known."""
+def sentence(
+    ending: Ending,
+    catalogue: Catalogue,
+    *,
+    name: str = "",
+    resume: str = "",
+    again: str = "",
+    plan: str = "",
+) -> str:
+    """One sentence that says what is true of the cluster now, and what to do next: by the commands
+    `resume` where something is not known, `again` to go on with the same plan, `plan` to make
+    another."""
     who = f"cluster {clean(name or ending.cluster)}"
     steps = "1 step" if ending.total == 1 else f"{ending.total} steps"
     if isinstance(ending, endings.Applied):
@@ -124,11 +135,22 @@ def sentence(ending: Ending, catalogue: Catalogue, *, name: str = "", resume: st
         return f"Dry run: {who} is as the plan expects it; nothing was sent."
     if isinstance(ending, endings.Rejected):
         how = _whys(ending) or "the controller refused"
-        return f"Rejected: {who}: nothing was written: {how}."
+        return f"Rejected: {who}: nothing was written: {how}.{_next(ending, again, plan)}"
     done = f"{endings.applied(ending)} of {steps}"
     if isinstance(ending, endings.Unknown):
         return f"Unknown: {who}: {done} known to be applied; {_whys(ending)}. Run: {resume}"
-    return f"Stopped after {done}: {who}: {_where(ending.steps, catalogue)}; {_whys(ending)}."
+    return (
+        f"Stopped after {done}: {who}: {_where(ending.steps, catalogue)}; {_whys(ending)}."
+        f"{_next(ending, again, plan)}"
+    )
+
+
+def _next(ending: Ending, again: str, plan: str) -> str:
+    """The command that goes on: the same plan where it can still be carried out, else another."""
+    fates = {one.fate for step in ending.steps for one in step.updates}
+    if fates & {Fate.REJECTED, Fate.OVERTAKEN}:
+        return f" Make a new plan: {plan}" if plan else ""
+    return f" Go on with the same plan: {again}" if again else ""
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
@@ -150,7 +172,7 @@ def _whys(ending: Ending) -> str:
     last = ending.steps[-1] if ending.steps else None
     said = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
     if last is not None:
-        said += [text for outcome in last.updates if (text := _why(outcome))]
+        said += _whys_of(last)
         if last.late:
             names = ", ".join(last.late[:_SHOWN])
             more = f" and {len(last.late) - _SHOWN} more" if last.late[_SHOWN:] else ""
@@ -159,23 +181,39 @@ def _whys(ending: Ending) -> str:
     return "; ".join(said)
 
 
-def _why(outcome: UpdateOutcome) -> str:
-    name, said = clean(outcome.update.feature), ", ".join(_answer(outcome)).rstrip(".")
-    texts = {
-        Fate.REJECTED: f"{name} was refused",
-        Fate.NOT_APPLIED: f"{name} was not applied",
-        Fate.OVERTAKEN: f"somebody else wrote {name}",
-        Fate.UNKNOWN: f"whether {name} was written is not known",
-    }
-    if outcome.fate not in texts:
-        refused = outcome.code not in (None, 0)
-        return f"{name} was written although the controller refused it" if refused else ""
-    return f"{texts[outcome.fate]} ({said})" if said else texts[outcome.fate]
+def _whys_of(step: StepOutcome) -> list[str]:
+    """What became of the updates of one request, those of which the same is true together."""
+    alike: dict[tuple[Fate, str], list[str]] = {}
+    for outcome in step.updates:
+        refused = outcome.code not in (None, NO_ERROR)
+        if outcome.fate is Fate.APPLIED and not refused:
+            continue
+        said = ", ".join(_answer(outcome)).rstrip(".")
+        key = outcome.fate, "" if outcome.fate is Fate.APPLIED else said
+        alike.setdefault(key, []).append(clean(outcome.update.feature))
+    texts = []
+    for (fate, said), names in alike.items():
+        verb = "was" if len(names) == 1 else "were"
+        text = _WHYS[fate].format(", ".join(names), verb)
+        texts.append(f"{text} ({said})" if said else text)
+    if step.unproven:
+        texts.append(f"it may still be carried out: {clean(step.unproven, 2000).rstrip('.')}")
+    elif step.proof:
+        texts.append(clean(step.proof, 2000))
+    return texts
+
+
+_WHYS = {
+    Fate.REJECTED: "{0} {1} refused",
+    Fate.NOT_APPLIED: "{0} {1} not applied",
+    Fate.OVERTAKEN: "somebody else wrote {0}",
+    Fate.UNKNOWN: "whether {0} {1} written is not known",
+    Fate.APPLIED: "{0} {1} written although the controller refused it",
+}
 
 
 def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> str:
     """One sentence about one request that `resume` looked after."""
-    where = _where([result], catalogue)
     words = {
         Fate.APPLIED: "applied",
         Fate.NOT_APPLIED: "not applied",
@@ -184,4 +222,19 @@ def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> 
         Fate.PARTLY: "applied in part",
         Fate.UNKNOWN: "still unknown",
     }
-    return f"Journal entry {number}: {words[result.fate]}: {where}."
+    why = ""
+    if result.unproven:
+        why = f"; it may still be carried out: {clean(result.unproven, 2000).rstrip('.')}"
+    elif result.proof:
+        why = f"; {clean(result.proof, 2000)}"
+    return f"Journal entry {number}: {words[result.fate]}: {_where([result], catalogue)}{why}."
+
+
+def unexplained_sentence(one: Unexplained, catalogue: Catalogue) -> str:
+    """One sentence about a level that no request explains."""
+    where = level_text(one.feature, one.level, catalogue)
+    return (
+        f"{clean(one.feature)} is {'at ' if one.level else ''}{where}; no request in this journal "
+        f"that is known to be applied explains it; entry {one.entry.number} asked for it and was "
+        f"closed as {one.entry.fate.value}."
+    )

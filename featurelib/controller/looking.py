@@ -7,7 +7,7 @@ is read beside it, because a plan is done when all of them say so.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from featurelib.backends.base import Backend, Say
@@ -18,10 +18,10 @@ from featurelib.core.again import judge_again
 from featurelib.core.decide import Found
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
-from featurelib.core.outcome import Seen
+from featurelib.core.outcome import Passed, Seen
 from featurelib.core.planned import Meaning, Step
 from featurelib.errors import ProtocolError
-from featurelib.feature import Role, Severity
+from featurelib.feature import Role, Severity, Witness
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see, see_row
@@ -34,10 +34,12 @@ _SHOWN = 5  # findings that are told of one look
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """A cluster as it was seen. `reports`: what each node half that answered says is finalized,
-    None where it cannot tell (a controller before 3.6, a broker without a features node)."""
+    None where it cannot tell (a controller before 3.6, a broker without a features node). `epochs`:
+    as of which one; in KRaft an offset of the metadata log."""
 
     sight: Sight
     reports: Mapping[Node, Levels | None]
+    epochs: Mapping[Node, int]
 
     @property
     def is_unproven(self) -> bool:
@@ -56,6 +58,21 @@ class Look:
         trusted = bool(evidence.levels.trusted[0] and not evidence.levels.too_old[0])
         unsure = {name for name in {*names, *features} if not known.get(name, trusted)}
         return Seen(levels=levels, unknown=frozenset(unsure))
+
+    def seen_after(self, passed: Passed, features: Collection[str]) -> Seen | None:
+        """The levels as somebody says them who has heard of all that was carried out before
+        `passed`; None where nobody is known to. In ZooKeeper mode that is the features node."""
+        if passed.offset is not None:
+            heard = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
+            levels = next((said for node in heard if (said := self.reports[node])), None)
+            return None if levels is None else Seen(levels=levels)
+        evidence = self.sight.judged.evidence
+        assert evidence is not None
+        witness = Witness(int(evidence.levels.kind[0]))
+        in_zookeeper_mode = all(name.startswith("zk") for name in self.sight.dialects)
+        if in_zookeeper_mode and witness is not Witness.FEATURES_NODE:
+            return None
+        return self.seen(features)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +98,8 @@ class Watcher:
                 f"{self.backend.where}: expected the cluster {cluster}, found "
                 f"{sight.cluster_id}. Mend the addresses."
             )
-        return Look(sight=sight, reports=_reports(lines))
+        reports, epochs = _reports(lines)
+        return Look(sight=sight, reports=reports, epochs=epochs)
 
     def as_if_seen(self, look: Look) -> Look:
         """The same look, judged as if every registration had been seen."""
@@ -133,18 +151,20 @@ class Watcher:
         return (*said[:_SHOWN], *more)
 
 
-def _reports(lines: Iterable[bytes]) -> dict[Node, Levels | None]:
-    """What each node half that answered says is finalized."""
-    reports: dict[Node, Levels | None] = {}
+def _reports(lines: Iterable[bytes]) -> tuple[dict[Node, Levels | None], dict[Node, int]]:
+    """What each node half that answered says is finalized, and as of which epoch."""
+    reports, epochs = dict[Node, Levels | None](), dict[Node, int]()
     for raw in lines:
         line = read(raw)
         if not isinstance(line, Landing) or not isinstance(line.content, ApiVersionsAnswer):
             continue
         said = line.content
         if said.error is None:
+            node = said.role, said.node_id
             levels = {name: level for name, _, level in said.finalized}
-            reports[said.role, said.node_id] = levels if said.epoch >= 0 else None
-    return reports
+            reports[node] = levels if said.epoch >= 0 else None
+            epochs[node] = said.epoch
+    return reports, epochs
 
 
 def late_nodes(before: Look, now: Look | None, wanted: Levels) -> tuple[list[str], int]:

@@ -12,10 +12,10 @@ from featurelib.controller.applying import expect_settled
 from featurelib.controller.commands import Way
 from featurelib.controller.looking import Look, Watcher
 from featurelib.controller.owners import expect_ours
-from featurelib.controller.sending import LOCK_SECONDS, Waits, send
+from featurelib.controller.sending import LOCK_SECONDS, Waits, aim, send
 from featurelib.controller.updates import FeatureResult, FeatureUpdate, UpdateResult
 from featurelib.controller.validating import ask
-from featurelib.core.outcome import Fate, StepOutcome
+from featurelib.core.outcome import Fate, Heard, StepOutcome, settle
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError
@@ -53,6 +53,9 @@ def update_features(
     times, way = waits or Waits(), way or Way()
     with journal.lock(cluster, "featurelib.update_features", seconds=LOCK_SECONDS) as lock:
         expect_settled(journal, cluster, way)
+        aimed = aim(watcher)
+        if isinstance(aimed, Heard):
+            return _result(cluster, settle(step, 0, aimed, None, proven=False), way)
         intent = Intent(
             cluster=cluster,
             where=watcher.backend.where,
@@ -65,6 +68,7 @@ def update_features(
             who=lock.who,
             at=times.clock(),
             over_at=times.over_at(step),
+            sent_to=aimed,
         )
         try:
             sent = send(watcher, journal, lock, intent, look, times)

@@ -2,7 +2,11 @@
 
 A level that is there is applied, whatever was answered: 4.1 moves kraft.version while it refuses
 the request, ZooKeeper mode writes and then answers 96. A level that is not there is not applied
-only once nobody can apply it any more: after a refusal for good, or when its time is over.
+only once it is proven that nobody can carry the request out any more: by a refusal for good, or
+because everybody who may hold it has handled all that was sent before (Passed) and the level of
+afterwards is the old one. No clock proves it: a controller reckons a request's time from when it
+handles it, so one that stood still carries it out when it goes on, minutes later. Nor does a
+replica that merely has not heard, nor error 7, which comes from a broker that gave up waiting.
 """
 
 from __future__ import annotations
@@ -31,6 +35,45 @@ class Fate(StrEnum):
 # UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_UPDATE_VERSION. Not among them: 96, and
 # REQUEST_TIMED_OUT and NOT_CONTROLLER, since the next leader may commit what was appended.
 FOR_GOOD = frozenset({31, 35, 42, 95})
+
+NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipient:
+    """Whom a request was sent to: the active controller itself, or a broker that hands it on.
+
+    `leader` led the quorum in `leader_epoch` when it was last looked at.
+    """
+
+    role: str  # controller, broker
+    node: int
+    address: str
+    leader: int
+    leader_epoch: int = NO_EPOCH
+
+    @property
+    def title(self) -> str:
+        """`controller 3`, `broker 1`."""
+        return f"{self.role} {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """Nothing that was sent before can still be carried out, so levels of afterwards count: those
+    of a replica that holds the metadata log up to `offset` at least (None: of any look from now
+    on). `how` is a sentence without its full stop."""
+
+    how: str
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPassed:
+    """A request that was sent may still be carried out: `why`, in words that say what is missing,
+    and what helps."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +123,18 @@ class UpdateOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What became of one request. `late` are nodes that do not report the levels it wrote."""
+    """What became of one request. `late` are nodes that do not report the levels it wrote.
+
+    `proof` says why nothing of it can still be carried out, and `unproven` why something may; ""
+    where that decided nothing.
+    """
 
     position: int
     updates: tuple[UpdateOutcome, ...]
     late: tuple[str, ...] = ()
     asked: int = 0  # nodes whose report was waited for
+    proof: str = ""
+    unproven: str = ""
 
     @property
     def fate(self) -> Fate:
@@ -101,26 +150,25 @@ class StepOutcome:
 
 
 def settle(
-    step: Step, position: int, heard: Heard, seen: Seen | None, *, over: bool
+    step: Step, position: int, heard: Heard, seen: Seen | None, *, proven: bool
 ) -> StepOutcome:
     """What became of a request, by what was heard and seen (None: nothing could be seen).
 
-    `over`: nobody can apply the request any more, because its time has passed.
+    `proven`: nobody could carry it out any more when `seen` was seen.
     """
     outcomes = []
     for update in step.updates:
         code, message = heard.of(update.feature)
         level = None if seen is None else seen.level(update.feature)
-        fate = _fate(update, step, heard, level, over=over)
+        fate = _fate(update, step, heard, level, proven=proven)
         outcomes.append(
             UpdateOutcome(update=update, fate=fate, code=code, message=message, level=level)
         )
     return StepOutcome(position=position, updates=tuple(outcomes))
 
 
-def _fate(update: Update, step: Step, heard: Heard, level: int | None, *, over: bool) -> Fate:
+def _fate(update: Update, step: Step, heard: Heard, level: int | None, *, proven: bool) -> Fate:
     code, _ = heard.of(update.feature)
-    refused = code is not None and code != NO_ERROR
     if not heard.sent:
         return Fate.NOT_APPLIED
     if level == update.to_level:
@@ -128,11 +176,16 @@ def _fate(update: Update, step: Step, heard: Heard, level: int | None, *, over: 
     final = code in FOR_GOOD and not may_have_leaked(update, step)
     if level is None:
         return Fate.REJECTED if final else Fate.UNKNOWN
+    is_over = final or proven or code == NO_ERROR
     if level != update.from_level:
-        return Fate.OVERTAKEN
-    if final or (over and refused):
+        return Fate.OVERTAKEN if is_over else Fate.UNKNOWN
+    if final:
         return Fate.REJECTED
-    return Fate.NOT_APPLIED if over and code != NO_ERROR else Fate.UNKNOWN
+    if not proven:
+        return Fate.UNKNOWN  # where it was answered well, a replica that has not heard yet
+    if code == NO_ERROR:  # it was written, and somebody took it back
+        return Fate.OVERTAKEN
+    return Fate.NOT_APPLIED if code is None else Fate.REJECTED
 
 
 def may_have_leaked(update: Update, step: Step) -> bool:

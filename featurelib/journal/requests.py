@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from featurelib.core.outcome import Fate, StepOutcome
+from featurelib.core.outcome import Fate, Recipient, StepOutcome
 from featurelib.core.planned import Step
 from featurelib.journal.holder import Holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One request that is about to be sent, by whom, and by when nobody can apply it any more.
+    """One request that is about to be sent, by whom and to whom.
 
-    Times are seconds since 1970. `approval` is what the approval is known by.
+    Times are seconds since 1970; at `over_at` the request's own time is over, and whoever sent it
+    waits no longer. It settles nothing. `approval` is what the approval is known by. `sent_to` is
+    None in entries of releases that did not write it down.
     """
 
     cluster: str
@@ -27,6 +29,7 @@ class Intent:
     who: Holder
     at: float
     over_at: float
+    sent_to: Recipient | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,16 +239,16 @@ def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> N
     known.controllers = {100: ("c0:9093",), 101: ("c1:9093", "c1:9094")}
     known.brokers = {1: ("b1:9092",), 2: ("b2:9092",), 3: ("b3:9092",)}
     assert list(candidates(known)) == [
-        (Role.CONTROLLER, "c1:9093"),
-        (Role.CONTROLLER, "c1:9094"),
-        (Role.BROKER, "b2:9092"),
-        (Role.BROKER, "b3:9092"),
+        (Role.CONTROLLER, 101, "c1:9093"),
+        (Role.CONTROLLER, 101, "c1:9094"),
+        (Role.BROKER, 2, "b2:9092"),
+        (Role.BROKER, 3, "b3:9092"),
     ]
 
 
 def test_in_zookeeper_mode_an_update_goes_to_the_controller_broker_and_to_nobody_else() -> None:
     known = Map(zookeeper=True, active=2, brokers={1: ("b1:9092",), 2: ("b2:9092",)})
-    assert list(candidates(known)) == [(Role.BROKER, "b2:9092")]
+    assert list(candidates(known)) == [(Role.BROKER, 2, "b2:9092")]
     known.active = -1
     assert list(candidates(known)) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from featurelib.backends.security import Credentials
 from featurelib.catalogue import load
 from featurelib.configuration.fleet import Cluster
 from featurelib.configuration.security import Security
+from featurelib.core.outcome import NotPassed, Passed
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
@@ -311,7 +313,7 @@ def test_a_lost_answer_is_unknown_and_nothing_is_sent_twice(
         backend = opened(changing, controller_bootstrap=(f"1@{between.address}",))
         backend._reach.controllers_wire._timeout_ms = 300
         asking = Step(updates=step("group.version", before, 1 - before, kind).updates, timeout_ms=1)
-        with pytest.raises(OutcomeUnknownError, match="featurelib resume"):
+        with pytest.raises(OutcomeUnknownError, match="UpdateFeatures was sent to "):
             backend.update(asking)
     assert between.seen[UPDATE_FEATURES] == 1
     assert level(looking, "group.version") == (1 - before if is_applied else before)
@@ -332,6 +334,50 @@ def test_a_connection_that_is_cut_before_sending_leaves_nothing_unknown(
         backend = opened(changing, controller_bootstrap=(f"1@{between.address}",))
         # Nothing was sent there, so the next address takes it.
         assert backend.update(step(METADATA_VERSION, 27, 27)).code == 0
+
+
+# What may still be carried out
+
+
+@pytest.mark.kafka
+def test_whoever_may_hold_a_request_is_asked_and_the_offset_of_the_answer_is_reached(
+    changing: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = opened(changing)
+    taking = backend.recipient()
+    assert (taking.title, taking.leader) == ("controller 1", 1)
+    assert taking.leader_epoch > 0
+    for sent in (taking, None):  # None: an earlier release's, which any broker may hold
+        found = backend.passed(sent, {METADATA_VERSION, "kraft.version"})
+        assert isinstance(found, Passed)
+        assert "controller 1 has handled all that was sent before, in epoch" in found.how
+        assert found.offset is not None
+        epochs = [
+            line["finalized_features_epoch"]
+            for line in asked(described(backend)).values()
+            if line["role"] == "broker"
+        ]
+        assert max(epochs) >= found.offset - 2  # a broker follows within a moment
+    other = replace(taking, node=2)
+    found = backend.passed(other, {METADATA_VERSION})
+    assert isinstance(found, Passed)
+    assert found.how.startswith("controller 1 leads in epoch ")
+    assert "controller 2, which the request was sent to, cannot commit it" in found.how
+    gone = replace(taking, role="broker", node=7, address="127.0.0.1:1")
+    found = backend.passed(gone, {METADATA_VERSION})
+    assert isinstance(found, NotPassed)
+    assert "broker 7, which may hold the request: 127.0.0.1:1: connection refused" in found.why
+    monkeypatch.setitem(kafka_wire.VERSIONS, Api.DESCRIBE_QUORUM, (0, 1))  # as before 3.9
+    hidden = opened(changing)
+    forwarding = hidden.recipient()
+    assert (forwarding.role, forwarding.node) == ("broker", 1)
+    found = hidden.passed(forwarding, {METADATA_VERSION})
+    assert isinstance(found, NotPassed)
+    assert "give --controllers 1@HOST:PORT" in found.why
+    named = opened(changing, controller_bootstrap=(f"1@{changing.controller_bootstrap}",))
+    assert isinstance(named.passed(forwarding, {METADATA_VERSION}), Passed)
+    backend.close()
+    hidden.close()
 
 
 # Rights and secrets
@@ -488,6 +534,14 @@ def with_znodes(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
     return opened(cluster, zookeeper=cluster.zookeeper, **changes)
 
 
+def opened_at_its_brokers(backend: KafkaBackend) -> KafkaBackend:
+    """The same cluster, whose ZooKeeper nobody named."""
+    entry = Cluster(id="", bootstrap=backend._reach.bootstrap)
+    made = open_kafka(entry, CATALOGUE, timeout=TIMEOUT)
+    assert isinstance(made, KafkaBackend)
+    return made
+
+
 def zookeeper_controller(backend: KafkaBackend) -> int:
     assert backend._map is not None
     return backend._map.active
@@ -507,7 +561,7 @@ def test_in_zookeeper_mode_znodes_are_read_and_the_controller_broker_is_asked(
     assert set(asked(lines)) == {("broker", 1), ("broker", 2)}
     assert not backend.abilities().validate_only
     _validation_is_refused(backend, zookeeper_cluster)
-    _is_sent_to_the_controller_wherever_it_was_thought_to_be(backend)
+    _is_sent_to_whom_it_was_said_and_to_nobody_else(backend)
     after = [line for line in described(backend) if line.get("path") == "/feature"]
     assert after[0]["version"] == before + 1
     assert '"g"' in after[0]["data"]
@@ -526,7 +580,7 @@ def _validation_is_refused(backend: KafkaBackend, cluster: RunningCluster) -> No
         assert UPDATE_FEATURES not in between.seen
 
 
-def _is_sent_to_the_controller_wherever_it_was_thought_to_be(backend: KafkaBackend) -> None:
+def _is_sent_to_whom_it_was_said_and_to_nobody_else(backend: KafkaBackend) -> None:
     real = zookeeper_controller(backend)
     assert backend._map is not None
     backend._map.active = next(node for node in backend._map.brokers if node != real)
@@ -535,9 +589,20 @@ def _is_sent_to_the_controller_wherever_it_was_thought_to_be(backend: KafkaBacke
     kind = "SAFE_DOWNGRADE" if present > target else "UPGRADE"
     assert backend._map is not None
     backend._map.active = next(node for node in backend._map.brokers if node != real)
+    taking = backend.recipient()
+    assert (taking.role, taking.node) == ("broker", backend._map.active)
+    assert backend.update(step("g", present, target, kind)).code == 41
+    assert level(backend, "g") == present
+    passing = backend.passed(taking, {"g"})
+    assert isinstance(passing, Passed)
+    assert f"broker {taking.node} has handled all that was sent before" in passing.how
+    backend.describe(lambda text: None)
+    assert backend.recipient().node == real
     reply = backend.update(step("g", present, target, kind))
     assert reply.code == 0
     assert reply.results == (Result(feature="g", code=0, message="NONE"),)
+    without = opened_at_its_brokers(backend)
+    assert "--zookeeper HOST:PORT" in without.passed(taking, {"g"}).why
     assert zookeeper_controller(backend) == real
 
 

@@ -309,10 +309,14 @@ def test_an_interrupted_apply_is_unknown_until_resume_settles_it(
 
     code, out, err = run("resume", "--file", "cluster.db")
     assert code == 0
-    where = "applied: f is at 4." if applied else "not applied: f is at 2."
+    where = (
+        "applied: f is at 4."
+        if applied
+        else "not applied: f is at 2; the file holds every request that was carried out."
+    )
     assert out.splitlines() == [
         f"cluster c-1: Journal entry 1: {where}",
-        "Settled: 1 request; nothing was sent.",
+        "Settled: 1 request; nothing was written.",
     ]
     code, out, _ = run("resume", "--file", "cluster.db", "--json")
     assert (code, json.loads(out)["requests"]) == (0, [])
@@ -390,7 +394,8 @@ def test_resume_says_which_request_it_may_be_run_again_for(monkeypatch: pytest.M
             there.stop(node.node_id)
     code, out, err = run("resume")
     assert code == 4
-    assert "journal entry 2: waiting up to " in err
+    assert "the cluster cannot be looked at: " in err
+    assert "it may still be carried out: the cluster cannot be looked at: " in out
     assert f"no way to reach it. Run: featurelib resume {way}\n" in out
     last = "Still unknown: 2 of 2 requests. Run this again for journal entry 2."
     assert out.splitlines()[-1] == last
@@ -480,7 +485,7 @@ def test_the_command_that_settles_reaches_the_same_cluster_and_journal(
         True,
     )
     code, out, _ = run(*way.split())
-    assert (code, out.splitlines()[-1]) == (0, "Settled: 1 request; nothing was sent.")
+    assert (code, out.splitlines()[-1]) == (0, "Settled: 1 request; nothing was written.")
 
 
 def test_resume_of_a_cluster_at_the_address_of_another_says_so_and_does_not_go_round(

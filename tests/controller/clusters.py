@@ -5,7 +5,7 @@ Plans are made as people make them (featurelib.planning); waits are short, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from featurelib.controller.sending import Waits
 from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.ending import Ending
 from featurelib.core.intents import Command, Intent
+from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.planned import Meaning, Requirements, Step, Update
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
@@ -33,7 +34,7 @@ from featurelib.sight import Sight, see
 CATALOGUE = load()
 AGE = 72 * 3_600_000_000
 TIMEOUT_MS = 300
-WAITS = Waits(nodes=0.4, margin=0.05, first=0.01, longest=0.05)
+WAITS = Waits(nodes=0.4, margin=0.05, proof=0.2, first=0.01, longest=0.05)
 OLD = {"metadata.version": (1, 21), "kraft.version": (0, 1)}  # 3.9
 V42 = {
     "metadata.version": (7, 29),
@@ -90,6 +91,7 @@ class Wrapped:
     after_update: Callable[[Reply], Reply] | None = None
     before_describe: Callable[[int], None] | None = None
     abilities_: Abilities | None = None
+    unproven: str = ""  # why something that was sent may still be carried out
     sent: list[tuple[Step, bool]] = field(default_factory=list)
     looks: int = 0
 
@@ -105,6 +107,14 @@ class Wrapped:
 
     def abilities(self) -> Abilities:
         return self.abilities_ or self.inner.abilities()
+
+    def recipient(self) -> Recipient:
+        return self.inner.recipient()
+
+    def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
+        if self.unproven:
+            return NotPassed(why=self.unproven)
+        return self.inner.passed(sent, features)
 
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
         self.sent.append((step, validate_only))
@@ -202,6 +212,10 @@ class Bench:
             return apply(Order(plan=plan, **given), self.watcher(backend), journal)
         finally:
             journal.close()
+
+    def features(self, plan: Meaning) -> list[str]:
+        """What a plan moves."""
+        return [update.feature for step in plan.steps for update in step.updates]
 
     def levels(self) -> dict[str, int]:
         return {name: level for name, (_, level) in self.cluster.cluster.finalized.items()}

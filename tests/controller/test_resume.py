@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from featurelib.backends.base import Say
-from featurelib.backends.embedded_backend import EmbeddedBackend
-from featurelib.controller.ending_words import settled_sentence
-from featurelib.controller.resuming import Settled, resume
+from featurelib.controller.ending_words import settled_sentence, unexplained_sentence
+from featurelib.controller.resuming import Settled, find_unexplained, resume
 from featurelib.core import ending as endings
-from featurelib.core.outcome import Fate
+from featurelib.core.outcome import Fate, Passed, StepOutcome, UpdateOutcome
 from featurelib.errors import BusyError, OutcomeUnknownError, RefusedError, UnreachableError
-from featurelib.journal.journal import Journal
+from featurelib.feature import UpgradeType
+from featurelib.journal.journal import Journal, Outcome
 from tests.controller.clusters import (
     CATALOGUE,
     TIMEOUT_MS,
@@ -73,46 +71,78 @@ def test_an_open_request_is_settled_by_one_look(
     assert isinstance(it.apply(plan), endings.Applied | endings.NothingToDo)
 
 
-def test_nothing_is_called_not_applied_before_its_time_is_over(tmp_path: Path) -> None:
+def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path: Path) -> None:
+    """A controller that stood still carries a request out when it goes on (SIGSTOP, SIGCONT)."""
     it = bench(tmp_path, kraft(25))
+    plan = it.plan()
     left_open(it, applied=False)
     journal = Journal(it.journal_path)
-    over_at = journal.entries()[0].intent.over_at
+    now = [journal.entries()[0].intent.over_at + 86_400]
+    waits = replace(WAITS, clock=lambda: now[0], sleep=_pass_time(now))
+    silent = it.wrapped(unproven="controller 1 does not answer")
+    [settled] = resume(it.watcher(silent), journal, waits=waits, cluster="c-1")
+    assert settled.is_open
+    assert settled_sentence(1, settled.result, CATALOGUE) == (
+        "Journal entry 1: still unknown: eligible.leader.replicas.version is not finalized, "
+        "group.version is not finalized, metadata.version is at 25 (4.0-IV3), share.version is "
+        "not finalized, streams.version is not finalized, transaction.version is not finalized; "
+        "it may still be carried out: controller 1 does not answer."
+    )
+    it.backend.update(plan.steps[0])  # it goes on
+    [settled] = resume(it.watcher(silent), journal, waits=waits, cluster="c-1")
     journal.close()
-    [settled] = resumed(it)
-    assert settled.result.fate is Fate.NOT_APPLIED
-    assert datetime.now(UTC).timestamp() >= over_at
+    assert settled.result.fate is Fate.APPLIED
 
 
-@pytest.mark.parametrize(("left", "told"), [(64.2, "65"), (1.0, "1"), (0.0, ""), (-9.0, "")])
-def test_it_is_said_before_the_first_look_how_long_resume_may_wait(
-    tmp_path: Path, left: float, told: str
+def _pass_time(now: list[float]) -> Callable[[float], None]:
+    def sleep(seconds: float) -> None:
+        now[0] += max(seconds, 0.01)
+
+    return sleep
+
+
+def test_what_is_carried_out_before_it_is_proven_that_nothing_can_be_is_seen(
+    tmp_path: Path,
+) -> None:
+    """The levels of before count for nothing, however short before it was."""
+    it = bench(tmp_path, kraft(25))
+    plan = it.plan()
+    left_open(it, applied=False)
+    asked = it.wrapped()
+
+    def late(sent: object, features: object) -> Passed:
+        it.backend.update(plan.steps[0])
+        return Passed(how="it has been waited for")
+
+    asked.passed = late  # type: ignore[method-assign]
+    [settled] = resumed(it, asked)
+    assert settled.result.fate is Fate.APPLIED
+    assert settled.result.proof == "it has been waited for"
+
+
+def test_levels_count_only_where_somebody_has_heard_of_all_that_was_carried_out(
+    tmp_path: Path,
 ) -> None:
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=False)
-    journal = Journal(it.journal_path)
-    now = [journal.entries()[0].intent.over_at - left]
-    it.said.clear()
-    said: list[str] = []
+    epoch = it.cluster.epoch
 
-    def sleep(seconds: float) -> None:
-        now[0] += max(seconds, 0.5)
+    def at(offset: int) -> Wrapped:
+        asked = it.wrapped()
+        asked.passed = lambda sent, features: Passed(how="by epoch 7", offset=offset)  # type: ignore[method-assign]
+        return asked
 
-    waits = replace(WAITS, clock=lambda: now[0], sleep=sleep, longest=30.0)
-    watching = it.wrapped(before_describe=lambda look: said.extend(it.said if look == 1 else ()))
-    [settled] = resume(it.watcher(watching), journal, waits=waits, cluster="c-1")
-    journal.close()
+    [settled] = resumed(it, at(epoch + 1))
+    assert settled.is_open
+    assert "no node answers that is known to have heard" in settled.result.unproven
+    [settled] = resumed(it, at(epoch))
     assert settled.result.fate is Fate.NOT_APPLIED
-    waiting = (
-        f"journal entry 1: waiting up to {told} s: until then the controller may still carry it out"
-    )
-    assert said == ([waiting] if told else [])
 
 
 def test_what_is_applied_while_resume_waits_is_seen(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=False, timeout_ms=60_000)
-    watching = it.wrapped()
+    watching = it.wrapped(unproven="controller 1 does not answer yet")
     real = it.plan()
 
     def late(look: int) -> None:
@@ -121,29 +151,6 @@ def test_what_is_applied_while_resume_waits_is_seen(tmp_path: Path) -> None:
 
     watching.before_describe = late
     [settled] = resumed(it, watching)
-    assert settled.result.fate is Fate.APPLIED
-
-
-def test_a_look_that_began_before_its_time_was_over_proves_nothing(tmp_path: Path) -> None:
-    """The request is applied while nodes are being asked, at the very end of its time."""
-    it = bench(tmp_path, kraft(25))
-    left_open(it, applied=False)
-    real = it.plan()
-    journal = Journal(it.journal_path)
-    now = [journal.entries()[0].intent.over_at - 0.01]
-
-    class Slow(EmbeddedBackend):
-        def describe(self, say: Say) -> tuple[bytes, ...]:
-            lines = super().describe(say)
-            if it.levels() == {"metadata.version": 25}:
-                self.update(real.steps[0])
-                now[0] += 1
-            return lines
-
-    waits = replace(WAITS, clock=lambda: now[0], sleep=lambda seconds: None)
-    watcher = it.watcher(Slow(it.cluster))
-    [settled] = resume(watcher, journal, waits=waits, cluster="c-1")
-    journal.close()
     assert settled.result.fate is Fate.APPLIED
 
 
@@ -171,7 +178,10 @@ def test_another_writer_s_level_settles_a_request_as_overtaken(tmp_path: Path) -
     [settled] = resumed(it)
     assert settled.result.fate is Fate.OVERTAKEN
     sentence = settled_sentence(settled.entry.number, settled.result, CATALOGUE)
-    assert sentence == "Journal entry 1: overtaken by another writer: f is at 3."
+    assert sentence == (
+        "Journal entry 1: overtaken by another writer: f is at 3; the file holds every request "
+        "that was carried out."
+    )
 
 
 def test_the_levels_of_another_cluster_settle_nothing(tmp_path: Path) -> None:
@@ -217,6 +227,49 @@ def test_an_outcome_that_cannot_be_written_down_leaves_the_request_open(
         with pytest.raises(OutcomeUnknownError, match=r"entry 1: applied, .*no space left"):
             resumed(it)
     assert it.fates() == ["unknown"]
+
+
+def closed_by_the_clock(it: Bench, fate: Fate) -> None:
+    """An entry as earlier releases left it: closed, and without whom it was sent to."""
+    left_open(it, applied=False)
+    journal = Journal(it.journal_path)
+    [entry] = journal.entries()
+    updates = tuple(
+        UpdateOutcome(update=u, fate=fate, code=7, message=None, level=u.from_level)
+        for u in entry.intent.step.updates
+    )
+    result = StepOutcome(position=0, updates=updates)
+    journal.settle(1, Outcome(result=result, by="apply", who=entry.intent.who, at=0.0))
+    journal.close()
+
+
+def unexplained(it: Bench) -> list[str]:
+    journal = Journal(it.journal_path)
+    try:
+        found = find_unexplained(journal, it.watcher(), "c-1")
+        return [unexplained_sentence(one, CATALOGUE) for one in found]
+    finally:
+        journal.close()
+
+
+@pytest.mark.parametrize("fate", [Fate.REJECTED, Fate.NOT_APPLIED])
+def test_a_level_that_no_request_explains_is_said_with_the_entry_that_asked_for_it(
+    tmp_path: Path, fate: Fate
+) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    assert unexplained(it) == []
+    closed_by_the_clock(it, fate)  # of the plan of all features: f 5
+    assert unexplained(it) == []
+    it.backend.update(it.plan().steps[0])  # the controller goes on
+    assert unexplained(it) == [
+        "f is at 5; no request in this journal that is known to be applied explains it; entry 1 "
+        f"asked for it and was closed as {fate.value}."
+    ]
+    other_writer(it, "f", 3, UpgradeType.SAFE_DOWNGRADE)
+    assert unexplained(it) == []
+    other_writer(it, "f", 1, UpgradeType.SAFE_DOWNGRADE)
+    assert isinstance(it.apply(it.plan(up={"f": "5"})), endings.Applied)
+    assert unexplained(it) == [], "the second entry explains it"
 
 
 def test_nothing_open_needs_no_lock_and_no_second_look(tmp_path: Path) -> None:

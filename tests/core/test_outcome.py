@@ -28,10 +28,10 @@ def top(code: int) -> Heard:
 
 
 def fates(
-    request: Step, heard: Heard, seen: dict[str, int] | None, *, over: bool = False
+    request: Step, heard: Heard, seen: dict[str, int] | None, *, proven: bool = False
 ) -> list[Fate]:
     look = None if seen is None else Seen(levels=seen)
-    return [o.fate for o in settle(request, 0, heard, look, over=over).updates]
+    return [o.fate for o in settle(request, 0, heard, look, proven=proven).updates]
 
 
 OK = Heard(reply=Reply(code=0, message=None, results=None))
@@ -40,17 +40,17 @@ F = step("f")
 
 
 @pytest.mark.parametrize("heard", [OK, LOST, top(42), top(41), told(f=96), told(f=42), told()])
-@pytest.mark.parametrize("over", [False, True])
-def test_a_level_that_is_there_is_applied_whatever_was_answered(heard: Heard, over: bool) -> None:
-    assert fates(F, heard, {"f": 2}, over=over) == [Fate.APPLIED]
+@pytest.mark.parametrize("proven", [False, True])
+def test_a_level_that_is_there_is_applied_whatever_was_answered(heard: Heard, proven: bool) -> None:
+    assert fates(F, heard, {"f": 2}, proven=proven) == [Fate.APPLIED]
 
 
 @pytest.mark.parametrize(
-    ("heard", "before_its_time", "after_its_time"),
+    ("heard", "without_proof", "with_proof"),
     [
-        (OK, Fate.UNKNOWN, Fate.UNKNOWN),
+        (OK, Fate.UNKNOWN, Fate.OVERTAKEN),
         (LOST, Fate.UNKNOWN, Fate.NOT_APPLIED),
-        (told(), Fate.UNKNOWN, Fate.UNKNOWN),
+        (told(), Fate.UNKNOWN, Fate.OVERTAKEN),
         (told(g=0), Fate.UNKNOWN, Fate.NOT_APPLIED),
         (top(41), Fate.UNKNOWN, Fate.REJECTED),
         (top(7), Fate.UNKNOWN, Fate.REJECTED),
@@ -60,18 +60,18 @@ def test_a_level_that_is_there_is_applied_whatever_was_answered(heard: Heard, ov
         (told(f=42), Fate.REJECTED, Fate.REJECTED),
     ],
 )
-def test_a_level_that_is_not_there_is_settled_by_a_refusal_for_good_or_by_time(
-    heard: Heard, before_its_time: Fate, after_its_time: Fate
+def test_a_level_that_is_not_there_is_settled_by_a_refusal_for_good_or_by_proof(
+    heard: Heard, without_proof: Fate, with_proof: Fate
 ) -> None:
-    assert fates(F, heard, {"f": 1}) == [before_its_time]
-    assert fates(F, heard, {"f": 1}, over=True) == [after_its_time]
+    assert fates(F, heard, {"f": 1}) == [without_proof]
+    assert fates(F, heard, {"f": 1}, proven=True) == [with_proof]
 
 
 @pytest.mark.parametrize("heard", [OK, LOST, top(41), told(f=96)])
 def test_what_cannot_be_seen_is_unknown(heard: Heard) -> None:
-    assert fates(F, heard, None, over=True) == [Fate.UNKNOWN]
+    assert fates(F, heard, None, proven=True) == [Fate.UNKNOWN]
     unsure = Seen(levels={"f": 2}, unknown=frozenset("f"))
-    assert settle(F, 0, heard, unsure, over=True).fate is Fate.UNKNOWN
+    assert settle(F, 0, heard, unsure, proven=True).fate is Fate.UNKNOWN
 
 
 @pytest.mark.parametrize("code", sorted(FOR_GOOD))
@@ -80,8 +80,11 @@ def test_a_refusal_for_good_needs_no_look(code: int) -> None:
 
 
 def test_another_level_is_another_writer_s() -> None:
-    for heard in (OK, LOST, top(42)):
+    for heard in (OK, top(42)):
         assert fates(F, heard, {"f": 3}) == [Fate.OVERTAKEN]
+    for heard in (LOST, top(7), top(41)):  # ours may still come after it
+        assert fates(F, heard, {"f": 3}) == [Fate.UNKNOWN]
+        assert fates(F, heard, {"f": 3}, proven=True) == [Fate.OVERTAKEN]
 
 
 def test_what_was_never_sent_is_not_applied() -> None:
@@ -91,7 +94,7 @@ def test_what_was_never_sent_is_not_applied() -> None:
 
 def test_a_partial_answer_is_told_apart_update_by_update() -> None:
     request = step("f", "g")
-    outcome = settle(request, 0, told(f=0, g=42), Seen(levels={"f": 2, "g": 1}), over=False)
+    outcome = settle(request, 0, told(f=0, g=42), Seen(levels={"f": 2, "g": 1}), proven=False)
     assert [o.fate for o in outcome.updates] == [Fate.APPLIED, Fate.REJECTED]
     assert outcome.fate is Fate.PARTLY
     assert [(o.code, o.message) for o in outcome.updates] == [(0, "words 0"), (42, "words 42")]
@@ -103,8 +106,8 @@ def test_a_refused_request_that_carried_kraft_version_is_not_settled_by_its_refu
     assert fates(request, top(95), moved) == [Fate.APPLIED, Fate.REJECTED]
     still = {"kraft.version": 1, "metadata.version": 1}
     assert fates(request, top(95), still) == [Fate.UNKNOWN, Fate.REJECTED]
-    assert fates(request, top(95), still, over=True) == [Fate.REJECTED, Fate.REJECTED]
-    assert fates(request, top(95), None, over=True) == [Fate.UNKNOWN, Fate.REJECTED]
+    assert fates(request, top(95), still, proven=True) == [Fate.REJECTED, Fate.REJECTED]
+    assert fates(request, top(95), None, proven=True) == [Fate.UNKNOWN, Fate.REJECTED]
     assert fates(step("kraft.version"), top(95), {"kraft.version": 1}) == [Fate.REJECTED]
 
 
@@ -121,7 +124,7 @@ def outcome(position: int, *given: Fate, late: tuple[str, ...] = ()) -> StepOutc
         position,
         told(**codes),
         Seen(levels=levels, unknown=frozenset(unknown)),
-        over=True,
+        proven=True,
     )
     assert [o.fate for o in made.updates] == list(given)
     return StepOutcome(position=position, updates=made.updates, late=late, asked=3)
