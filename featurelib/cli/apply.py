@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from featurelib.backends.opening import TIMEOUT_SECONDS
+from featurelib.catalogue import Catalogue
 from featurelib.cli.applying import Shown
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
@@ -130,16 +131,16 @@ def apply_command(
     except KeyboardInterrupt:
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
-    said = sentence(
-        ending,
-        catalogue,
-        name=shown.name,
-        resume=order.way.resume,
-        again=order.command,
-        plan=order.way.plan,
-    )
-    shown.ended(ending, said)
+    shown.ended(ending, _sentence(ending, order, catalogue, shown.name))
     return ending.exit_code
+
+
+def _sentence(ending: Ending, order: Order, catalogue: Catalogue, name: str) -> str:
+    """What is true now, and the commands that go on from here."""
+    way = order.way
+    return sentence(
+        ending, catalogue, name=name, resume=way.resume, again=order.command, plan=way.plan
+    )
 
 
 def _mode(*, dry_run: bool, validate_only: bool) -> Mode:
