@@ -15,6 +15,7 @@ from benchmarks.facts import CONTROLLERS, Bool, Facts, Int
 from benchmarks.fleet_lines import CONTROLLER_EPOCH, REFUSED, dissenting_levels
 from featurelib.feature import Role, Witness
 from featurelib.schema import (
+    CONFIG,
     FINALIZED,
     LISTENER,
     MEMBER,
@@ -81,6 +82,7 @@ class _Batch:
             "features_node_version": pa.array(none),
             "zookeeper": pa.array(zero.astype(bool)),
             "oddities": _lists(zero, pa.array([], pa.string())),
+            "configs": _lists(zero, pa.array([], CONFIG)),
         }
         columns["packed"] = pack(columns)
         arrays = [

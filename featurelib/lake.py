@@ -178,7 +178,14 @@ class Lake:
             filesystem=self._files(table), file_pruning_predicate=chosen
         )
         rows = None if chosen is None else filters_to_expression(chosen)
-        return dataset.to_table(columns=names, filter=rows).cast(schema)
+        # A table of an earlier release lacks the columns that were added since.
+        there = [name for name in names if name in dataset.schema.names]
+        found = dataset.to_table(columns=there, filter=rows)
+        for at, name in enumerate(names):
+            if name not in there:
+                column = pa.nulls(found.num_rows, schema.field(name).type)
+                found = found.add_column(at, schema.field(name), column)
+        return found.cast(schema)
 
     def _files(self, table: Table) -> FileSystem | None:
         """How Arrow reads the files of a table of this machine: by itself. Through deltalake's own

@@ -77,6 +77,21 @@ MEMBERS = pa.struct(
     ]
 )
 
+# What one node was configured with when it was asked last: its own (`resource` = its id), or the
+# default of all brokers (""). Every key of featurelib.landing.describe_configs has its entry.
+CONFIG = pa.struct(
+    [
+        ("node_id", NODE),  # who was asked
+        ("role", pa.int8()),
+        ("resource", pa.string()),
+        ("key", pa.string()),
+        ("value", pa.string()),  # null = not set, or the node knows no such key
+        ("source", pa.int8()),  # as in DescribeConfigsResponse; -1 = the key was not in the answer
+        ("at", pa.int64()),
+        ("line", pa.int64()),
+    ]
+)
+
 # The lists of a row once more, as bytes for the core (featurelib.snapshot.packed says which).
 PACKED = pa.struct(
     [
@@ -127,6 +142,8 @@ SNAPSHOT = pa.schema(
         ("zookeeper", pa.bool_()),  # some znode of this cluster was read
         # What the fold saw and could not put in a column (featurelib.core.oddity).
         ("oddities", pa.list_(pa.string())),
+        # Null = written by a release that knew of none. Not packed: a cluster has few.
+        ("configs", pa.list_(CONFIG)),
         ("packed", PACKED),
         ("state", pa.binary()),  # what the next fold needs and the core does not
     ]

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from featurelib.backends.embedded_state import NOBODY, State
 from featurelib.backends.embedded_znode import reading_of
 from featurelib.core.cluster import Node, Range
+from featurelib.core.configured import BROKER_DEFAULT, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_node import Reading
 from featurelib.errors import ProtocolError
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.landing.describe_configs import BROKER
 
 Answer = dict[str, object]
 
@@ -158,6 +160,69 @@ def describe_quorum(state: State, node: Node, dialect: Dialect) -> Answer:
     ]
     answer = {**top, "topics": topics, **({"nodes": listeners} if newer else {})}
     return {"version": 2 if newer else 1, "answer": answer}
+
+
+def describe_configs(state: State, node: Node, dialect: Dialect) -> Answer:
+    """DescribeConfigs of the node itself, and on a broker of the default of all brokers, which
+    nobody sets. Raises ProtocolError in ZooKeeper mode, where features hang on none of it."""
+    if dialect.mode == "zk":
+        raise ProtocolError(
+            f"node {node.node_id}: expected a cluster in KRaft mode, found ZooKeeper mode. "
+            "Nothing that is kept of its configuration matters there."
+        )
+    endpoint = _endpoint(node)
+    asked: Answer = {"endpoint": f"{endpoint['host']}:{endpoint['port']}"}
+    if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
+        return {**asked, "answer": None, "why": "the listener does not offer DescribeConfigs"}
+    values = _configuration(state, node)
+    names = [str(node.node_id)] + ([BROKER_DEFAULT] if node.role is Role.BROKER else [])
+    results = [
+        {
+            "error_code": 0,
+            "error_message": None,
+            "resource_type": BROKER,
+            "resource_name": name,
+            "configs": [_config(*value) for value in values] if name else [],
+        }
+        for name in names
+    ]
+    return {**asked, "version": 4, "answer": {"throttle_time_ms": 0, "results": results}}
+
+
+def _configuration(state: State, node: Node) -> list[tuple[str, str, bool]]:
+    """(key, value, whether Kafka's own default stands there), by key."""
+    nodes = state.cluster.nodes
+    listeners = [n for n in nodes if n.voter]
+    at = [f"node-{n.node_id}.embedded:9093" for n in listeners]
+    voters = ",".join(f"{n.node_id}@{where}" for n, where in zip(listeners, at, strict=True))
+    dynamic = state.cluster.raft_level > 0
+    roles = ",".join(
+        role.text
+        for role in Role
+        if any((n.node_id, n.role) == (node.node_id, role) for n in nodes)
+    )
+    said = [
+        ("controller.quorum.voters", "" if dynamic else voters, dynamic),
+        ("min.insync.replicas", "1", True),
+        ("node.id", str(node.node_id), False),
+        ("process.roles", roles, False),
+    ]
+    if _since(node, NAMES_DIRECTORIES):
+        servers = ",".join(at) if dynamic else ""
+        said.insert(0, ("controller.quorum.bootstrap.servers", servers, not dynamic))
+    return said
+
+
+def _config(key: str, value: str, is_default: bool) -> Answer:
+    source = KAFKAS_DEFAULT if is_default else OWN_FILE
+    return {
+        "name": key,
+        "value": value,
+        "read_only": key != "min.insync.replicas",
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": [{"name": key, "value": value, "source": source}],
+    }
 
 
 def _replica(node: Node, state: State, newer: bool) -> Answer:

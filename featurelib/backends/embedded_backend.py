@@ -69,6 +69,7 @@ class EmbeddedBackend:
         say(f"asking {len(nodes)} listeners of {self.where}")
         lines = [self._line("api_versions", **self._answer(node)) for node in nodes]
         lines += [self._line(kind, **answer) for kind, answer in self._lists(running)]
+        lines += [self._line(kind, **answer) for kind, answer in self._configurations(running)]
         return tuple(lines)
 
     def abilities(self) -> Abilities:
@@ -141,6 +142,13 @@ class EmbeddedBackend:
             where: Answer = {"asked_node": asked, "listener": role.text}
             yield "describe_cluster", where | self._members(asked, role)
             yield "describe_quorum", where | cluster.describe_quorum(asked, role=role)
+
+    def _configurations(self, running: list[Node]) -> Iterator[tuple[str, Answer]]:
+        """What each running node is configured with; brokers of ZooKeeper mode are not asked."""
+        for node in running if self._cluster.mode != "zk" else ():
+            said = self._cluster.describe_configs(node.node_id, role=node.role)
+            who: Answer = {"asked_node": node.node_id, "role": node.role.text}
+            yield "describe_configs", who | said
 
     def _members(self, asked: int, role: Role) -> Answer:
         try:

@@ -104,6 +104,11 @@ class EmbeddedView:
         node, seen = self._ask(node_id, role)
         return answers.describe_quorum(seen, node, self._generation(seen.cluster.release))
 
+    def describe_configs(self, node_id: int, *, role: Role | None = None) -> answers.Answer:
+        """What a node says it is configured with. Raises UnreachableError, ProtocolError."""
+        node, seen = self._ask(node_id, role)
+        return answers.describe_configs(seen, node, self._generation(seen.cluster.release))
+
     def _ask(self, node_id: int, role: Role | None) -> tuple[Node, State]:
         """A running half of a process, a broker's if none is named, and the state it has read."""
         _, newest = self._newest()

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
-from featurelib.core.refusals import ALTER, DESCRIBE, NOT_AUTHORIZED
+from featurelib.core.refusals import ALTER, DESCRIBE, DESCRIBE_CONFIGS, NOT_AUTHORIZED
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import ProtocolError
+from featurelib.landing.describe_configs import KEYS
 
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
@@ -31,6 +32,7 @@ class Api(IntEnum):
 
     METADATA = 3
     API_VERSIONS = 18
+    DESCRIBE_CONFIGS = 32
     LIST_PARTITION_REASSIGNMENTS = 46
     DESCRIBE_QUORUM = 55
     UPDATE_FEATURES = 57
@@ -45,6 +47,7 @@ class Api(IntEnum):
 # everybody; a controller only to those who may alter.
 RIGHTS = {Api.DESCRIBE_QUORUM: DESCRIBE, Api.DESCRIBE_CLUSTER: ALTER}
 RIGHTS |= {Api.UPDATE_FEATURES: ALTER, Api.LIST_PARTITION_REASSIGNMENTS: DESCRIBE}
+RIGHTS |= {Api.DESCRIBE_CONFIGS: DESCRIBE_CONFIGS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +61,20 @@ class Answer:
 
     @property
     def code(self) -> int:
-        return _read(self, _Head).error_code
+        return self._head.error_code
+
+    @property
+    def _head(self) -> _Head:
+        """What is wrong with all of it; configurations say that of each resource, the node's own
+        first."""
+        if self.api is Api.DESCRIBE_CONFIGS:
+            return _read(self, _Configs).results[0]
+        return _read(self, _Head)
 
     @property
     def fault(self) -> str | None:
         """Why this is no answer, in words that say what to do; None if it is one."""
-        head = _read(self, _Head)
+        head = self._head
         if head.error_code == NO_ERROR:
             return None
         if head.error_code == NOT_AUTHORIZED and self.api in RIGHTS:
@@ -85,6 +96,10 @@ def missing_right(api: Api) -> str:
 class _Head(msgspec.Struct, frozen=True):
     error_code: int = 0  # Metadata has none
     error_message: str | None = None
+
+
+class _Configs(msgspec.Struct, frozen=True):
+    results: Annotated[list[_Head], msgspec.Meta(min_length=1)]
 
 
 class _Broker(msgspec.Struct, frozen=True):
@@ -223,6 +238,48 @@ def reply(answer: Answer) -> Reply:
         message=said.error_message,
         results=results if answer.version <= RESULTS_UP_TO else None,
     )
+
+
+class _Synonym(msgspec.Struct, frozen=True):
+    name: str
+    value: str | None
+    source: int
+
+
+class _Config(msgspec.Struct, frozen=True):
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+    synonyms: list[_Synonym]
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    configs: list[_Config]
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    throttle_time_ms: int
+    results: list[_Resource]
+
+
+def configurations(answer: Answer) -> dict[str, object]:
+    """DescribeConfigs of any version, without whatever is sensitive or was not asked for. Raises
+    ProtocolError."""
+    said = _read(answer, _Resources)
+    results = [
+        msgspec.structs.replace(
+            one, configs=[c for c in one.configs if c.name in KEYS and not c.is_sensitive]
+        )
+        for one in said.results
+    ]
+    found: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(said, results=results))
+    return found
 
 
 def address(host: str, port: int) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from featurelib.backends.kafka_answers import BROKERS, CONTROLLERS, Answer, Api, quorum
 from featurelib.backends.kafka_wire import Talk, Wire
+from featurelib.core.configured import BROKER_DEFAULT
 from featurelib.errors import ProtocolError, UnreachableError
 from featurelib.feature import Role
 
@@ -117,10 +118,14 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
         (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
     )
-    for api, question in lists:
+    wanted = [one for one in lists if not share.is_enough(target, one[0], talk.version_of(one[0]))]
+    if talk.is_kraft:  # of itself; and whoever lists the cluster, of the default of all brokers
+        resources = [str(target.node_id)]
+        if target.role is Role.BROKER and wanted:
+            resources.append(BROKER_DEFAULT)
+        wanted.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
+    for api, question in wanted:
         version = talk.version_of(api)
-        if share.is_enough(target, api, version):
-            continue
         if version is None:
             silent.append(Silence(api, datetime.now(UTC), NOT_OFFERED.format(api.title)))
             continue

@@ -30,6 +30,7 @@ with warnings.catch_warnings():
         from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
         from kafka.protocol.admin import (
             DescribeClusterRequest,
+            DescribeConfigsRequest,
             DescribeQuorumRequest,
             ListPartitionReassignmentsRequest,
             UpdateFeaturesRequest,
@@ -58,6 +59,7 @@ _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_ANSWE
 _REQUESTS = {
     Api.METADATA: MetadataRequest,
     Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
+    Api.DESCRIBE_CONFIGS: DescribeConfigsRequest,
     Api.API_VERSIONS: ApiVersionsRequest,
     Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
     Api.UPDATE_FEATURES: UpdateFeaturesRequest,
@@ -178,6 +180,10 @@ def _request(api: Api, version: int, fields: dict[str, object]) -> Any:
         topic = DescribeQuorumRequest.TopicData
         partition = topic.PartitionData(partition_index=0)
         fields = {"topics": [topic(topic_name=fields["topic"], partitions=[partition])]}
+    elif api is Api.DESCRIBE_CONFIGS:
+        asked: Any = fields["resources"]
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        fields = {**fields, "resources": [resource(**one) for one in asked]}
     elif api is Api.UPDATE_FEATURES:
         updates: Any = fields["feature_updates"]
         update = UpdateFeaturesRequest.FeatureUpdateKey

@@ -11,12 +11,16 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from featurelib.backends.kafka_answers import Answer, Api
+from featurelib.backends.kafka_answers import Answer, Api, configurations
 from featurelib.backends.kafka_asking import NOT_OFFERED, Asked
 from featurelib.backends.kafka_wire import ASKED_API_VERSIONS, SHOWS_FENCED_FROM
 from featurelib.core.refusals import NOT_AUTHORIZED
 
-_KINDS = {Api.DESCRIBE_CLUSTER: "describe_cluster", Api.DESCRIBE_QUORUM: "describe_quorum"}
+_KINDS = {
+    Api.DESCRIBE_CLUSTER: "describe_cluster",
+    Api.DESCRIBE_QUORUM: "describe_quorum",
+    Api.DESCRIBE_CONFIGS: "describe_configs",
+}
 _FEATURES = ("error_code", "supported_features", "finalized_features_epoch", "finalized_features")
 _SOMETIMES = ("zk_migration_ready", "api_keys")
 
@@ -44,7 +48,7 @@ def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
         not_offered = silence.why == NOT_OFFERED.format(silence.api.title)
         if not_offered and not asked.is_kraft:
             continue  # ZooKeeper mode has no quorum, and 2.7 no DescribeCluster
-        said = {"asked_node": target.node_id, "listener": target.role.text}
+        said = _who(asked, silence.api)
         said["why" if not_offered else "error"] = silence.why
         if silence.code is not None:
             said["error_code"] = silence.code
@@ -55,16 +59,23 @@ def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
 
 def _list_line(asked: Asked, answer: Answer, cluster_id: str) -> bytes:
     version, body = answer.version, dict(answer.body)
-    said: dict[str, object] = {
-        "asked_node": asked.target.node_id,
-        "listener": asked.target.role.text,
-        "version": version,
-    }
+    said = _who(asked, answer.api) | {"version": version}
     if answer.api is Api.DESCRIBE_CLUSTER:
         body.pop("authorized_operations", None)  # never asked for
         said["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
         said["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
+    elif answer.api is Api.DESCRIBE_CONFIGS:
+        body = configurations(answer)
     return line(_KINDS[answer.api], cluster_id, answer.at, **said, answer=body)
+
+
+def _who(asked: Asked, api: Api) -> dict[str, object]:
+    target = asked.target
+    if api is Api.DESCRIBE_CONFIGS:
+        who = {"role": target.role.text, "endpoint": asked.address}
+    else:
+        who = {"listener": target.role.text}
+    return {"asked_node": target.node_id, **who}
 
 
 def line(kind: str, cluster_id: str, at: datetime, **content: object) -> bytes:

@@ -8,6 +8,7 @@ OutcomeUnknownError; whatever fails before is UnreachableError, and nothing was 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -23,14 +24,17 @@ from featurelib.backends.security import Credentials
 from featurelib.core.planned import Step
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
+from featurelib.landing.describe_configs import BROKER, KEYS
 
-# Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3.
+# Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3,
+# DescribeConfigs where a value comes from, from 1.
 VERSIONS = {
     Api.METADATA: (2, 12),
     Api.API_VERSIONS: (3, 4),
     Api.DESCRIBE_QUORUM: (0, 2),
     Api.UPDATE_FEATURES: (0, 2),
     Api.DESCRIBE_CLUSTER: (0, 2),
+    Api.DESCRIBE_CONFIGS: (1, 4),
     Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
 }
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
@@ -136,6 +140,18 @@ class Talk:
         """DescribeQuorum of the metadata quorum."""
         version = self._require(Api.DESCRIBE_QUORUM)
         return self._ask(Api.DESCRIBE_QUORUM, version, topic=METADATA_TOPIC)
+
+    def describe_configs(self, resources: Sequence[str]) -> Answer:
+        """DescribeConfigs of the keys that are read (landing.describe_configs), and no other."""
+        version = self._require(Api.DESCRIBE_CONFIGS)
+        asked = [
+            {"resource_type": BROKER, "resource_name": name, "configuration_keys": list(KEYS)}
+            for name in resources
+        ]
+        return self._ask(
+            Api.DESCRIBE_CONFIGS, version, resources=asked, include_synonyms=True,
+            include_documentation=False,
+        )  # fmt: skip
 
     def update_features(self, step: Step, *, validate_only: bool) -> Answer:
         """UpdateFeatures, sent once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""

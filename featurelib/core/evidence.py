@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.core.columns import Bool, Flat, Int, integers
+from featurelib.core.configured import Configurations
 from featurelib.core.features_node import Generation
 from featurelib.core.levels import Levels, read_levels
 from featurelib.core.malformed import set_aside
@@ -75,6 +76,7 @@ class Evidence:
     questions: Questions
     observers: Flat
     listeners: Flat
+    configurations: Configurations
     controllers_vouched: Bool  # the owner stands for those nobody can ask
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
@@ -149,6 +151,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         questions=questions,
         observers=Flat(batch.column("observers")),
         listeners=Flat(batch.column("listeners")),
+        configurations=Configurations(batch.column("configs")),
         controllers_vouched=controllers,
         malformed=malformed,
     )

@@ -58,6 +58,7 @@ NUMBERS: dict[str, dict[str, tuple[int, int]]] = {
     "registrations": {"node_id": _NODE, "role": _ROLE, "fenced": _FLAG, "at": _TIME},
     "witnesses": {"kind": (int(min(Witness)), int(max(Witness))), "at": _TIME},
     "members": {"role": _ROLE, "at": _TIME},
+    "configs": {"node_id": _NODE, "role": _ROLE, "at": _TIME},
 }
 # Positions in the row's own lists: the field, the list, and the lowest that means something else.
 POSITIONS = {
@@ -75,7 +76,8 @@ _READERS: Final[dict[str, Callable[[Oddity], object]]] = {
     REFUSED: refusals.read,
     PROBED: validations.read,
 }
-_MAY_BE_NULL = frozenset({"error"})
+_MAY_BE_NULL = frozenset({"error", "value"})
+_MAY_BE_LEFT_OUT = frozenset({"configs"})  # by releases that had no such column
 _EMPTY: dict[str, object] = {
     "controller": -1,
     "migration": -1,
@@ -135,7 +137,8 @@ def _faults(batch: pa.RecordBatch) -> Iterator[Fault]:
         inner = Flat(outer.values)
         yield from _of_structs(name, inner, outer.row[inner.row], numbers)
     for name, numbers in NUMBERS.items():
-        yield _where(batch.column(name)), f"{name}: expected a list, found null"
+        if name not in _MAY_BE_LEFT_OUT:
+            yield _where(batch.column(name)), f"{name}: expected a list, found null"
         flat = Flat(batch.column(name))
         yield from _of_structs(name, flat, flat.row, numbers)
         for field, of, least in POSITIONS.get(name, ()):

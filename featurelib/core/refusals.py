@@ -14,12 +14,14 @@ from featurelib.core import oddity
 from featurelib.feature import Role
 
 NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
-DESCRIBE, ALTER = "DESCRIBE", "ALTER"  # operations on the resource CLUSTER
+# Operations on the resource CLUSTER.
+DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
 QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
+CONFIGS = "describe_configs"
 REFUSED = "right_refused"  # the oddity
+_REQUESTS: Final = "|".join((QUORUM, MEMBERS, PROBE, CONFIGS))
 _DETAIL: Final = re.compile(
-    rf"({QUORUM}|{MEMBERS}|{PROBE}) (broker|controller) (-1|\d{{1,10}}) (elsewhere|nowhere) (.*)",
-    re.DOTALL,
+    rf"({_REQUESTS}) (broker|controller) (-1|\d{{1,10}}) (elsewhere|nowhere) (.*)", re.DOTALL
 )
 
 
@@ -45,6 +47,8 @@ def needed(request: str, role: Role) -> str:
 
     A controller lists controllers to those only who may alter the cluster.
     """
+    if request == CONFIGS:
+        return DESCRIBE_CONFIGS
     to_alter = request == PROBE or (request == MEMBERS and role is Role.CONTROLLER)
     return ALTER if to_alter else DESCRIBE
 

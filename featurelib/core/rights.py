@@ -15,6 +15,7 @@ from featurelib.core.columns import Bool, Int
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
 from featurelib.core.refusals import (
+    CONFIGS,
     MEMBERS,
     NOT_AUTHORIZED,
     PROBE,
@@ -25,10 +26,16 @@ from featurelib.core.refusals import (
     read,
 )
 
-_TITLES = {QUORUM: "DescribeQuorum", MEMBERS: "DescribeCluster", PROBE: "UpdateFeatures"}
+_TITLES = {
+    QUORUM: "DescribeQuorum",
+    MEMBERS: "DescribeCluster",
+    PROBE: "UpdateFeatures",
+    CONFIGS: "DescribeConfigs",
+}
 _SHOWS = {
     QUORUM: "who votes and where controllers listen",
     MEMBERS: "which controllers are registered and do not vote",
+    CONFIGS: "whom controllers are configured to ask, and which settings a level overwrites",
     PROBE: "by a request to validate whether a registration that was not seen blocks",
 }
 

@@ -7,6 +7,7 @@
 from featurelib.landing import features_describe, log_items, metadata_log, znode
 from featurelib.landing.api_versions import ApiVersionsAnswer
 from featurelib.landing.describe_cluster import ClusterDescription
+from featurelib.landing.describe_configs import ConfigDescription
 from featurelib.landing.describe_quorum import QuorumDescription
 from featurelib.landing.document import MAX_BYTES, MAX_DEPTH
 from featurelib.landing.line import KINDS, Content, Landing, Rejected, read
@@ -20,6 +21,7 @@ __all__ = [
     "MAX_DEPTH",
     "ApiVersionsAnswer",
     "ClusterDescription",
+    "ConfigDescription",
     "Content",
     "Landing",
     "LogLine",

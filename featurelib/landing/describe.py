@@ -1,4 +1,4 @@
-"""What the two describe_* kinds share: somebody was asked, and answered or did not.
+"""What the describe_* kinds share: somebody was asked, and answered or did not.
 
 An unanswered request claims nothing, so its line needs neither a time nor a version; an answer
 needs both. An answer with an error code counts as not answered. What an answer says beside the
@@ -26,22 +26,15 @@ _ROLES = {role.text: role for role in Role}
 Unused = str | int | float | bool | None | msgspec.UnsetType
 
 
-class DescribeLine(Line, frozen=True, gc=False, kw_only=True):
-    """One request to one listener and what came back."""
+class RequestLine(Line, frozen=True, gc=False, kw_only=True):
+    """One request that was made, and what came back; each kind says who was asked."""
 
-    asked_node: NodeId
-    listener: Listener
-    version: DescribeVersion | None = None
     error: FilledText | None = None
     error_code: Int16 | None = None  # beside `error`: what the answer said
     principal: Text | None = None  # who asked, as an authorizer names it
     why: Text | None = None
 
-    @property
-    def role(self) -> Role:
-        return _ROLES[self.listener]
-
-    def require_one(self, is_answered: bool) -> None:
+    def require_one(self, is_answered: bool, version: int | None) -> None:
         """Raise FaultError if the line says both an answer and an error, or neither."""
         if not is_answered:
             if self.error is None and self.why is None:
@@ -49,6 +42,18 @@ class DescribeLine(Line, frozen=True, gc=False, kw_only=True):
             return
         if self.error is not None:
             raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
-        for name, found in (("observed_at", self.observed_at), ("version", self.version)):
+        for name, found in (("observed_at", self.observed_at), ("version", version)):
             if found is None:
                 raise FaultError(f"{name} is missing: expected beside an answer")
+
+
+class DescribeLine(RequestLine, frozen=True, gc=False, kw_only=True):
+    """One request to one listener that names whom the whole cluster has."""
+
+    asked_node: NodeId
+    listener: Listener
+    version: DescribeVersion | None = None
+
+    @property
+    def role(self) -> Role:
+        return _ROLES[self.listener]

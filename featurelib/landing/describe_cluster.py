@@ -78,7 +78,7 @@ class DescribeClusterLine(
 
     def content(self) -> ClusterDescription:
         """What was observed; FaultError for an answer that is none."""
-        self.require_one(self.answer is not None)
+        self.require_one(self.answer is not None, self.version)
         answer = self.answer or _UNANSWERED
         brokers = sorted({broker.broker_id: broker.is_fenced for broker in answer.brokers}.items())
         if len(brokers) < len(answer.brokers):

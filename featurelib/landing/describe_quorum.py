@@ -108,7 +108,7 @@ class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=Fa
 
     def content(self) -> QuorumDescription:
         """What was observed; FaultError for an answer that is none."""
-        self.require_one(self.answer is not None)
+        self.require_one(self.answer is not None, self.version)
         quorum = _quorum(self.answer) if self.answer else None
         code = self.error_code or 0
         if self.answer is not None:

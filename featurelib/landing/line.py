@@ -16,6 +16,11 @@ from featurelib.landing.describe_cluster import (
     DescribeClusterLine,
     WholeDescribeClusterLine,
 )
+from featurelib.landing.describe_configs import (
+    ConfigDescription,
+    DescribeConfigsLine,
+    WholeDescribeConfigsLine,
+)
 from featurelib.landing.describe_quorum import (
     DescribeQuorumLine,
     QuorumDescription,
@@ -36,13 +41,21 @@ from featurelib.landing.tool_lines import (
 from featurelib.landing.znode import Znode, ZnodeLine
 
 Content = (
-    ApiVersionsAnswer | Znode | ClusterDescription | QuorumDescription | LogLine | ToolLine | Probe
+    ApiVersionsAnswer
+    | Znode
+    | ClusterDescription
+    | QuorumDescription
+    | ConfigDescription
+    | LogLine
+    | ToolLine
+    | Probe
 )
 _Line = (
     ApiVersionsLine
     | ZnodeLine
     | DescribeClusterLine
     | DescribeQuorumLine
+    | DescribeConfigsLine
     | MetadataLogLine
     | FeaturesDescribeLine
     | ProbeLine
@@ -52,6 +65,7 @@ _Whole = (
     | ZnodeLine
     | WholeDescribeClusterLine
     | WholeDescribeQuorumLine
+    | WholeDescribeConfigsLine
     | MetadataLogLine
     | FeaturesDescribeLine
     | ProbeLine

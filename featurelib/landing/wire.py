@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+INT8_MAX = 2**7 - 1
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -33,6 +34,9 @@ NodeIdOrNone = Annotated[  # -1 = there is no such node
     int, Meta(ge=-1, le=INT32_MAX, description="a whole number from -1 to 2147483647")
 ]
 Level = Annotated[int, Meta(ge=0, le=INT16_MAX, description="a whole number from 0 to 32767")]
+Int8 = Annotated[
+    int, Meta(ge=-INT8_MAX - 1, le=INT8_MAX, description="a whole number from -128 to 127")
+]
 Int16 = Annotated[
     int, Meta(ge=-INT16_MAX - 1, le=INT16_MAX, description="a whole number from -32768 to 32767")
 ]
@@ -51,6 +55,9 @@ ApiVersionsVersion = Annotated[
 ]
 DescribeVersion = Annotated[
     int, Meta(ge=0, le=2, description="a version of this request from 0 to 2")
+]
+ConfigsVersion = Annotated[  # version 0 does not say where a value comes from
+    int, Meta(ge=1, le=4, description="a version of this request from 1 to 4")
 ]
 Listener = Annotated[Literal["broker", "controller"], Meta(description="broker or controller")]
 EndpointType = Annotated[Literal[1, 2], Meta(description="1 (brokers) or 2 (controllers)")]

@@ -15,6 +15,7 @@ from featurelib.feature import Role, Witness
 from featurelib.landing import (
     ApiVersionsAnswer,
     ClusterDescription,
+    ConfigDescription,
     Landing,
     LogLine,
     Probe,
@@ -72,6 +73,8 @@ class Fold:
             lists.add_members(self.state, content, at, line_id)
         elif isinstance(content, QuorumDescription):
             lists.add_quorum(self.state, content, at, line_id)
+        elif isinstance(content, ConfigDescription):
+            lists.add_configs(self.state, content, at, line_id)
         elif isinstance(content, Probe):
             lists.add_probe(self.state, content, at, line_id)
         elif isinstance(content, ToolLine):

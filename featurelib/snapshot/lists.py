@@ -1,4 +1,5 @@
-"""What requests that need rights add to a state: DescribeCluster, DescribeQuorum, and probes.
+"""What requests that need rights add to a state: DescribeCluster, DescribeQuorum, DescribeConfigs,
+and probes.
 
 A request that was refused for want of a right claims nothing of the cluster; that it was refused is
 kept for each half of the nodes, until that half answers it again.
@@ -6,11 +7,19 @@ kept for each half of the nodes, until that half answers it again.
 
 from __future__ import annotations
 
-from featurelib.core.refusals import MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, Refusal, write
+from featurelib.core.refusals import (
+    CONFIGS,
+    MEMBERS,
+    NOT_AUTHORIZED,
+    PROBE,
+    QUORUM,
+    Refusal,
+    write,
+)
 from featurelib.core.validations import Asked
 from featurelib.core.validations import write as write_probe
 from featurelib.feature import Role
-from featurelib.landing import ClusterDescription, Probe, QuorumDescription
+from featurelib.landing import ClusterDescription, ConfigDescription, Probe, QuorumDescription
 from featurelib.snapshot import state as kept
 from featurelib.snapshot.state import State
 
@@ -45,6 +54,21 @@ def add_quorum(state: State, said: QuorumDescription, at: int, line: int) -> Non
         return
     voters, observers = tuple(sorted(said.voters)), tuple(sorted(said.observers))
     state.quorum = kept.Quorum(said.leader_epoch, at, line, voters, observers, said.leader_id)
+
+
+def add_configs(state: State, said: ConfigDescription, at: int, line: int) -> None:
+    """What one node is configured with; a newer answer about a resource takes the place of all
+    that an older one said of it."""
+    _note_right(state, CONFIGS, said, at, line)
+    for resource, values in said.resources:
+        new = kept.Configs(int(said.listener), said.asked_node, resource, at, line, values)
+        key = (new.role, new.node_id, new.resource)
+        others = [one for one in state.configs if (one.role, one.node_id, one.resource) != key]
+        mine = [one for one in state.configs if (one.role, one.node_id, one.resource) == key]
+        newest = max([new, *mine], key=lambda one: (one.at, one.line))
+        state.configs = sorted(
+            [*others, newest], key=lambda one: (one.role, one.node_id, one.resource)
+        )
 
 
 def add_probe(state: State, said: Probe, at: int, line: int) -> None:
@@ -103,7 +127,7 @@ def refusals(state: State) -> list[str]:
 def _note_right(
     state: State,
     request: str,
-    said: ClusterDescription | QuorumDescription,
+    said: ClusterDescription | QuorumDescription | ConfigDescription,
     at: int,
     line: int,
 ) -> None:

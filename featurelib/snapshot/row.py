@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from featurelib.feature import Role, Witness
+from featurelib.landing.describe_configs import KEYS
 from featurelib.schema import (
+    CONFIG,
     FINALIZED,
     LISTENER,
     MEMBERS,
@@ -55,6 +57,7 @@ class Rows:
                 [state.quorum.observers for state in states], pa.list_(pa.int32())
             ),
             "oddities": pa.array([_oddities(state) for state in states], pa.list_(pa.string())),
+            "configs": _structs([_configs(state) for state in states], CONFIG),
             "state": pa.array([freeze(state) for state in states], pa.binary()),
         }
         scalars = [_scalars(state) for state in states]
@@ -212,6 +215,16 @@ def _oddities(state: State) -> list[str]:
     gone = sorted(_gone(state))
     said += [f"registration_gone:{node_id}" for node_id in gone]
     return said + refusals(state) + probed(state)
+
+
+def _configs(state: State) -> list[tuple[object, ...]]:
+    """An entry for each key that a node was asked for."""
+    return [
+        (of.node_id, of.role, of.resource, key, *said.get(key, (None, -1)), of.at, of.line)
+        for of in state.configs
+        for said in [{key: (value, source) for key, value, source in of.values}]
+        for key in KEYS
+    ]
 
 
 def _offsets(lengths: Sequence[int]) -> pa.Array:

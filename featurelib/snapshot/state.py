@@ -171,8 +171,19 @@ class Probe(msgspec.Struct, array_like=True, gc=False):
     answers: tuple[tuple[str, int, int, int, str], ...]  # feature, from, to, code, message
 
 
+class Configs(msgspec.Struct, array_like=True, gc=False):
+    """What one node's DescribeConfigs says of a resource, by (time, line)."""
+
+    role: int
+    node_id: int  # who was asked
+    resource: str
+    at: int
+    line: int
+    values: tuple[tuple[str, str | None, int], ...]  # key, value, source; by key
+
+
 class State(msgspec.Struct, array_like=True):
-    """One cluster."""
+    """One cluster. New fields stand at the end, so that what an earlier release kept is read."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
@@ -189,6 +200,7 @@ class State(msgspec.Struct, array_like=True):
     controller: tuple[int, int, int] = (0, 0, -1)  # the controller znode: (time, line, broker)
     rights: list[Right] = []  # by (request, role)
     probe: Probe | None = None
+    configs: list[Configs] = []  # by (role, node, resource)
 
 
 _DECODER = msgspec.msgpack.Decoder(State)

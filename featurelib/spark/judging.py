@@ -32,11 +32,12 @@ from featurelib.tables.table import Table
 
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 MOST_BYTES = 64 << 20  # of one file: a cell has to fit the JVM's memory
-# The lists come packed; `oddities` has nearly always none.
+# The lists come packed; of these two there are few.
+_UNPACKED = ("oddities", "configs")
 CORE_COLUMNS = [
     field.name
     for field in SNAPSHOT
-    if field.name != "state" and (field.name == "oddities" or not pa.types.is_list(field.type))
+    if field.name != "state" and (field.name in _UNPACKED or not pa.types.is_list(field.type))
 ]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "findings": (gold.FINDINGS, FINDING),

@@ -29,6 +29,14 @@ def fit(table: Table, df: DataFrame) -> DataFrame:
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
 
 
+def with_missing(table: Table, df: DataFrame) -> DataFrame:
+    """Rows of an earlier release with null in the columns it did not know."""
+    missing = [field for field in spark_schema(table).fields if field.name not in df.columns]
+    if not missing:
+        return df
+    return fit(table, df.withColumns({field.name: F.lit(None) for field in missing}))
+
+
 def column_texts(schema: T.StructType) -> list[str]:
     """`name type` of each column, to be compared."""
     # Not nullability: Delta holds the required columns by itself.

@@ -11,17 +11,19 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.spark.lock import hold_folder
 from featurelib.spark.log import Log
-from featurelib.spark.shapes import column_texts, fit, spark_schema
+from featurelib.spark.shapes import column_texts, fit, spark_schema, with_missing
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -34,7 +36,8 @@ class Store:
     def __init__(self, session: SparkSession, root_uri: str) -> None:
         self.session = session
         self.root = resolve_uri(root_uri)
-        self._opened: set[str] = set()
+        self._opened: set[str] = set()  # and as this release reads them
+        self._made: set[str] = set()  # and as it writes them
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
@@ -44,7 +47,7 @@ class Store:
 
     def create(self, *tables: Table) -> None:
         """Make the tables that are not there, and check those that are: all checks come first."""
-        unknown = [table for table in tables if table.full_name not in self._opened]
+        unknown = [table for table in tables if table.full_name not in self._made]
         if not unknown:
             return
         # Side by side: each is a commit of its own, and most of its time is waiting.
@@ -53,11 +56,13 @@ class Store:
             for table, exists in zip(unknown, there, strict=True):
                 if exists:
                     self.check(table)
+                    self._add_missing(table)
             absent = [table for table, exists in zip(unknown, there, strict=True) if not exists]
             list(pool.map(self._create, absent))
 
     def check(self, table: Table) -> None:
-        """TableError unless the table is there as this release reads and writes it."""
+        """TableError unless the table is there as this release reads it: an earlier release may
+        have known fewer columns, none of them required."""
         if table.full_name in self._opened:
             return
         if not self.exists(table):
@@ -75,7 +80,7 @@ class Store:
         reader = self.session.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(self.path(table))
+        return with_missing(table, reader.load(self.path(table)))
 
     def append(self, table: Table, df: DataFrame, run: int) -> int:
         """Add one run's rows in one commit; returns the table's version, which holds them."""
@@ -149,6 +154,7 @@ class Store:
             builder = builder.property(key, value)
         builder.addColumns(spark_schema(table)).comment(table.comment).execute()
         self._opened.add(table.full_name)
+        self._made.add(table.full_name)
 
     def _write(self, table: Table, df: DataFrame, run: int, mode: str) -> int:
         """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
@@ -183,9 +189,12 @@ class Store:
         )
 
     def _check_schema(self, table: Table) -> None:
-        expected = column_texts(spark_schema(table))
-        found = column_texts(self._log(table).columns())
-        if expected == found:
+        schema, columns = spark_schema(table), self._log(table).columns()
+        expected, found = column_texts(schema), column_texts(columns)
+        known = T.StructType(
+            [f for f in schema.fields if not f.nullable or f.name in columns.names]
+        )
+        if column_texts(known) == found:
             return
         differ = sorted(set(expected) ^ set(found)) or ["the order of columns"]
         raise TableError(
@@ -193,6 +202,18 @@ class Store:
             f"{', '.join(expected)}; found {', '.join(found)} (differs: {'; '.join(differ)}); "
             "nothing was written. Restore that table, or name other tables with --tables."
         )
+
+    def _add_missing(self, table: Table) -> None:
+        """Give the table the columns that this release added; rows that are there have null."""
+        fields, known = spark_schema(table).fields, self._log(table).columns().names
+        for before, field in pairwise(fields):
+            if field.name not in known:
+                name, of = self.path(table).replace("`", "``"), field.dataType.simpleString()
+                self.session.sql(
+                    f"ALTER TABLE delta.`{name}` "
+                    f"ADD COLUMNS (`{field.name}` {of} AFTER `{before.name}`)"
+                )
+        self._made.add(table.full_name)
 
     def _log(self, table: Table) -> Log:
         jvm: Any = self.session._jvm

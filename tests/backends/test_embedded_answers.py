@@ -36,7 +36,8 @@ def landed(kind: str, said: dict[str, Any], node_id: int, role: Role) -> Any:
     if kind == "api_versions":
         line |= {"node_id": node_id, "role": role.text, "endpoint": "e:1"}
     else:
-        line |= {"asked_node": node_id, "listener": role.text}
+        said_by = "role" if kind == "describe_configs" else "listener"
+        line |= {"asked_node": node_id, said_by: role.text}
     found = read(json.dumps(line).encode())
     assert isinstance(found, Landing), found
     return found.content
@@ -143,6 +144,40 @@ def test_the_quorum_is_its_voters_and_who_follows(kraft: EmbeddedCluster) -> Non
 def test_there_is_no_quorum_in_zookeeper_mode() -> None:
     with opened(ZK, 7, "zk") as cluster, pytest.raises(ProtocolError, match="no metadata quorum"):
         cluster.describe_quorum(1)
+
+
+def test_each_node_says_what_it_is_configured_with(kraft: EmbeddedCluster) -> None:
+    found = landed("describe_configs", kraft.describe_configs(3), 3, Role.BROKER)
+    own, default = found.resources
+    assert default == ("", ())
+    assert own[0] == "3"
+    assert {key: value for key, value, _ in own[1]} == {
+        "controller.quorum.bootstrap.servers": "",
+        "controller.quorum.voters": "1@node-1.embedded:9093,2@node-2.embedded:9093",
+        "min.insync.replicas": "1",
+        "node.id": "3",
+        "process.roles": "broker",
+    }
+    leads = landed("describe_configs", kraft.describe_configs(1), 1, Role.CONTROLLER)
+    assert [name for name, _ in leads.resources] == ["1"]
+
+
+def test_a_controller_of_a_dynamic_quorum_names_no_voters() -> None:
+    with opened(replace(KRAFT, raft_level=1)) as cluster:
+        found = landed("describe_configs", cluster.describe_configs(1), 1, Role.CONTROLLER)
+    [(_, values)] = found.resources
+    said = {key: value for key, value, _ in values}
+    assert said["controller.quorum.voters"] == ""
+    assert said["controller.quorum.bootstrap.servers"].count(",") == 1
+
+
+def test_older_controllers_and_zookeeper_mode_describe_no_configuration() -> None:
+    one = controller(1, release="3.5.2", supported={"metadata.version": (1, 11)})
+    with opened(Cluster(release="3.5.2", nodes=(one,), active=1)) as cluster:
+        found = landed("describe_configs", cluster.describe_configs(1), 1, Role.CONTROLLER)
+        assert not found.answered
+    with opened(ZK, 7, "zk") as cluster, pytest.raises(ProtocolError, match="found ZooKeeper"):
+        cluster.describe_configs(1)
 
 
 # --- The shape of recorded answers ----------------------------------------------------------------

@@ -15,6 +15,7 @@ from featurelib.backends.kafka_answers import (
     Answer,
     Api,
     address,
+    configurations,
     members,
     quorum,
     reply,
@@ -64,6 +65,46 @@ def test_describe_cluster_shows_who_is_fenced_from_version_2_on() -> None:
     before = members(recorded("k33-fresh", "describe_cluster", "broker"))
     assert before.fenced == frozenset()
     assert before.cluster_id == "JGr89IftRcqgNaYEr5WIFA"
+
+
+def test_of_configurations_only_the_keys_that_are_read_are_kept_and_nothing_sensitive() -> None:
+    def config(name: str, **changes: object) -> dict[str, object]:
+        own = {"name": name, "value": "v", "source": 4}
+        return {
+            **own, "read_only": True, "config_source": 4, "is_sensitive": False,
+            "synonyms": [own], "config_type": 2, "documentation": None, **changes,
+        }  # fmt: skip
+
+    configs = [
+        config("node.id"),
+        config("ssl.key.password", value="secret"),
+        config("process.roles", value="secret", is_sensitive=True),
+    ]
+    result = {
+        "error_code": 0, "error_message": None, "resource_type": 4, "resource_name": "1",
+        "configs": configs,
+    }  # fmt: skip
+    said = answer(Api.DESCRIBE_CONFIGS, 4, throttle_time_ms=0, results=[result])
+    assert said.fault is None
+    found = configurations(said)
+    assert b"secret" not in msgspec.json.encode(found)
+    [kept] = found["results"][0]["configs"]  # type: ignore[index]
+    assert kept == {
+        "name": "node.id", "value": "v", "read_only": True, "config_source": 4,
+        "is_sensitive": False, "synonyms": [{"name": "node.id", "value": "v", "source": 4}],
+    }  # fmt: skip
+
+
+def test_configurations_are_refused_by_what_is_said_of_the_node_itself() -> None:
+    refused, unknown = (
+        answer(Api.DESCRIBE_CONFIGS, 4, results=[{"error_code": code, "error_message": "no"}])
+        for code in (31, 42)
+    )
+    assert refused.code == 31
+    assert "the operation DESCRIBE_CONFIGS on the resource CLUSTER" in (refused.fault or "")
+    assert unknown.fault == "DescribeConfigs was answered with error 42: no"
+    with pytest.raises(ProtocolError, match="DescribeConfigs version 4: expected the fields"):
+        _ = answer(Api.DESCRIBE_CONFIGS, 4, results=[]).code
 
 
 def test_metadata_is_made_the_same_shape() -> None:

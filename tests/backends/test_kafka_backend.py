@@ -28,6 +28,7 @@ from featurelib.backends.security import Credentials
 from featurelib.catalogue import load
 from featurelib.configuration.fleet import Cluster
 from featurelib.configuration.security import Security
+from featurelib.core.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.core.outcome import NotPassed, Passed
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply, Result
@@ -37,8 +38,9 @@ from featurelib.errors import (
     RefusedError,
     UnreachableError,
 )
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing import read
+from featurelib.landing.describe_configs import KEYS
 from featurelib.landing.line import Landing
 from featurelib.sight import Sight, see
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
@@ -128,6 +130,35 @@ def test_both_halves_of_one_process_are_asked_in_version_4_with_their_api_ranges
     assert ("describe_cluster", "broker", 1) in kinds
     assert ("describe_cluster", "controller", 2) in kinds
     assert {kind for kind, _, _ in kinds} >= {"describe_quorum"}
+
+
+def test_each_half_says_what_it_is_configured_with_and_nothing_secret(
+    kraft_node: RunningCluster,
+) -> None:
+    lines = [line for line in described(opened(kraft_node)) if line["kind"] == "describe_configs"]
+    assert [(line["role"], line["endpoint"]) for line in lines] == [
+        ("controller", kraft_node.nodes[1].controller),
+        ("broker", kraft_node.nodes[1].broker),
+    ]
+    names = [[one["resource_name"] for one in line["answer"]["results"]] for line in lines]
+    assert names == [["1"], ["1", ""]]
+    voters = f"1@{kraft_node.nodes[1].controller}"
+    for line in lines:
+        configs = {one["name"]: one for one in line["answer"]["results"][0]["configs"]}
+        assert set(configs) <= set(KEYS)
+        assert configs["controller.quorum.voters"] == {
+            "name": "controller.quorum.voters",
+            "value": voters,
+            "read_only": True,
+            "config_source": OWN_FILE,
+            "is_sensitive": False,
+            "synonyms": [
+                {"name": "controller.quorum.voters", "value": voters, "source": OWN_FILE},
+                {"name": "controller.quorum.voters", "value": "", "source": KAFKAS_DEFAULT},
+            ],
+        }
+        assert configs["process.roles"]["value"] == "broker,controller"
+        assert configs["min.insync.replicas"]["config_source"] in (KAFKAS_DEFAULT, ALL_BROKERS)
 
 
 def test_a_look_is_enough_to_judge_a_cluster(kraft_node: RunningCluster) -> None:
@@ -411,16 +442,24 @@ def test_describe_on_cluster_is_enough_to_look_and_not_to_alter(
     lines = described(backend)
     assert set(asked(lines)) == {("controller", 1), ("broker", 1)}
     failed = {
-        (line["kind"], line.get("listener")): line["error"] for line in lines if "error" in line
+        (line["kind"], line.get("listener", line.get("role"))): line["error"]
+        for line in lines
+        if "error" in line
     }
     # A controller lists controllers only to those who may alter; its voters it shows.
-    assert set(failed) == {("describe_cluster", "controller")}
+    configs = {("describe_configs", role.text) for role in Role}
+    assert set(failed) == {("describe_cluster", "controller"), *configs}
+    for half in configs:
+        assert "the operation DESCRIBE_CONFIGS on the resource CLUSTER" in failed[half]
     assert "the operation ALTER on the resource CLUSTER" in failed["describe_cluster", "controller"]
     judged = seen(backend).judged
-    findings = {row["code"]: row for row in judged.findings.to_pylist()}
-    assert "right_missing" not in findings
-    withheld = findings["right_withheld"]["detail"]
-    assert withheld.startswith("ALTER on CLUSTER; DescribeCluster was refused to User:viewer")
+    findings = judged.findings.to_pylist()
+    assert "right_missing" not in [row["code"] for row in findings]
+    withheld = [row["detail"] for row in findings if row["code"] == "right_withheld"]
+    assert [text.split(" by ")[0] for text in sorted(withheld)] == [
+        "ALTER on CLUSTER; DescribeCluster was refused to User:viewer",
+        "DESCRIBE_CONFIGS on CLUSTER; DescribeConfigs was refused to User:viewer",
+    ]
     assert "UNKNOWN" not in judged.readiness["verdict"].to_pylist()
     for validate_only in (True, False):
         reply = backend.update(step(METADATA_VERSION, 27, 27), validate_only=validate_only)
@@ -473,7 +512,19 @@ def test_alter_on_cluster_is_enough_for_everything(
     same = step(METADATA_VERSION, 27, 27)
     with allowed(secured_node, "stranger", ACLOperation.ALTER):
         failed = [line for line in described(backend) if "error" in line]
-        assert failed == []  # ALTER implies DESCRIBE
+        # ALTER implies DESCRIBE, and not DESCRIBE_CONFIGS.
+        assert [(line["kind"], line["error_code"]) for line in failed] == [
+            ("describe_configs", NOT_AUTHORIZED)
+        ] * 2
+    with allowed(secured_node, "stranger", ACLOperation.DESCRIBE_CONFIGS):
+        lines = described(backend)
+        failed = [line["kind"] for line in lines if "error" in line]
+        assert "describe_configs" not in failed
+        assert "describe_quorum" in failed
+        assert [line["role"] for line in lines if line["kind"] == "describe_configs"] == [
+            "controller",
+            "broker",
+        ]
         assert backend.update(same, validate_only=True).code == 0
         assert backend.update(same).code == 0
     assert backend.update(same).code == NOT_AUTHORIZED

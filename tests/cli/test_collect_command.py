@@ -125,7 +125,7 @@ def test_the_answer_as_json(tmp_path: Path, fleet: str) -> None:
     assert (code, document["version"], document["out"]) == (5, 1, str(out))
     by_name = {entry["name"]: entry for entry in document["clusters"]}
     assert by_name["kraft"]["error"] is None
-    assert by_name["kraft"]["lines"] == 8
+    assert by_name["kraft"]["lines"] == 12
     assert {(n["role"], n["node_id"]) for n in by_name["kraft"]["answered"]} == {
         ("controller", 1), ("controller", 2), ("broker", 3), ("broker", 4),
     }  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.planning.planner import make_plan
 from featurelib.plans import night_plans, planfile
+from featurelib.schema import SNAPSHOT
 from featurelib.sight import see_row
 from featurelib.tables import Table
 from featurelib.tables.gold import (
@@ -123,6 +126,22 @@ def test_one_cluster_of_a_fleet_is_read_within_two_seconds(tables: Path) -> None
         whole = getattr(judge_samples(), part)
         assert rows.num_rows == pc.sum(pc.equal(whole["cluster"], GHOST)).as_py() or 0
         assert set(rows["run"].to_pylist()) <= {RUNS[-1]}
+
+
+def test_snapshots_of_an_earlier_release_have_null_in_a_column_that_was_added(
+    tables: Path, tmp_path: Path
+) -> None:
+    run, where = RUNS[0], tmp_path / CLUSTER_SNAPSHOT.path
+    shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(where)
+    write_snapshots(tmp_path, run, 1)
+    rows = DeltaTable(str(where)).to_pyarrow_table().drop_columns("configs")
+    shutil.rmtree(where)
+    narrow = replace(CLUSTER_SNAPSHOT, schema=rows.schema)
+    append(tmp_path, narrow, rows)
+    found = Lake(str(tmp_path)).snapshot(GHOST, run)
+    assert found.schema == SNAPSHOT
+    assert found.column("configs").null_count == 1
 
 
 def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_path: Path) -> None:

@@ -76,6 +76,47 @@ def answer_line(cluster: str, node: Node) -> bytes:
     )
 
 
+def configs_line(
+    node_id: int,
+    role: str,
+    resources: dict[str, dict[str, tuple[str | None, int]]],
+    *,
+    age: int = 1,
+    cluster: str = "c",
+) -> bytes:
+    """What a node is configured with: resource → key → (value, source)."""
+    results = [
+        {
+            "error_code": 0,
+            "error_message": None,
+            "resource_type": 4,
+            "resource_name": resource,
+            "configs": [
+                {
+                    "name": key,
+                    "value": value,
+                    "read_only": True,
+                    "config_source": source,
+                    "is_sensitive": False,
+                    "synonyms": [],
+                }
+                for key, (value, source) in values.items()
+            ],
+        }
+        for resource, values in resources.items()
+    ]
+    return line_of(
+        "describe_configs",
+        cluster,
+        age,
+        asked_node=node_id,
+        role=role,
+        endpoint=f"127.0.0.1:{9000 + node_id}",
+        version=4,
+        answer={"throttle_time_ms": 0, "results": results},
+    )
+
+
 def failure_line(cluster: str, node: Node) -> bytes:
     return line_of(
         "api_versions",

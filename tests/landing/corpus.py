@@ -49,7 +49,20 @@ PROBE = (
     f'{{"kind":"probe",{HEAD},"updates":[{{"feature":"f","from_level":1,"to_level":2}}],'
     '"answer":{"error_code":0,"results":[{"feature":"f","error_code":95,"error_message":"no"}]}}'
 )
-GOOD = (API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE)
+CONFIGS = (
+    f'{{"kind":"describe_configs",{HEAD},"asked_node":1,"role":"controller","endpoint":"h:9093",'
+    '"version":4,"answer":{"throttle_time_ms":0,"results":[{"error_code":0,"error_message":null,'
+    '"resource_type":4,"resource_name":"1","configs":[{"name":"controller.quorum.voters",'
+    '"value":"1@h:9093","read_only":true,"config_source":4,"is_sensitive":false,'
+    '"synonyms":[{"name":"controller.quorum.voters","value":"1@h:9093","source":4}]}]}]}}'
+)
+CONFIGS_REFUSED = (
+    f'{{"kind":"describe_configs",{HEAD},"asked_node":1,"role":"broker","endpoint":"h:9092",'
+    '"error":"it is not authorized","error_code":31,"principal":"User:auditor"}'
+)
+GOOD = (
+    API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE, CONFIGS, CONFIGS_REFUSED,
+)  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -442,4 +455,72 @@ def _others() -> list[Case]:
     ]
 
 
-CASES = [*_text(), *_encoding(), *_twice(), *_envelope(), *_api_versions(), *_others()]
+def _configs() -> list[Case]:
+    result = CONFIGS[CONFIGS.index('{"error_code":0,') : CONFIGS.rindex("]}")]
+    config = CONFIGS[CONFIGS.index('{"name":"controller') : CONFIGS.rindex("]}]}")]
+    where = "answer.results[0]."
+    one = where + "configs[0]."
+
+    def value(text: str) -> bytes:
+        return swap(CONFIGS, '"value":"1@h:9093","read', f'"value":{text},"read')
+
+    def resource(text: str) -> bytes:
+        return swap(CONFIGS, '"resource_name":"1"', f'"resource_name":{text}')
+
+    return [
+        Case("configs: value a number", value("2"), (one + "value", "text or null", "found 2")),
+        Case("configs: value a list", value('["1@h"]'), (one + "value", "text", "[")),
+        Case("configs: value true", value("true"), (one + "value", "text", "true")),
+        Case(
+            "configs: value twice",
+            value('"1@h:9093","value":"2@h:9093"'),
+            ('the key "value"', "more than once"),
+        ),
+        Case("configs: key twice", swap(CONFIGS, config, f"{config},{config}"), (
+            where + "configs", "each key once")),
+        Case("configs: key null", swap(CONFIGS, f"[{config}", f"[null,{config}"), (
+            where + "configs[0]", "object", "null")),
+        Case("configs: name missing", swap(CONFIGS, '{"name":"controller.quorum.voters",'
+            '"value":"1@h:9093","read', '{"value":"1@h:9093","read'), (one + "name is missing",)),
+        Case("configs: source missing", swap(CONFIGS, '"config_source":4,', ""), (
+            one + "config_source is missing",)),
+        Case("configs: source a text", swap(CONFIGS, '"config_source":4', '"config_source":"4"'), (
+            one + "config_source", "whole number", '"4"')),
+        Case("configs: source beyond int8", swap(CONFIGS, '"config_source":4',
+            '"config_source":128'), (one + "config_source", "127", "128")),
+        Case("configs: sensitive 1", swap(CONFIGS, '"is_sensitive":false', '"is_sensitive":1'), (
+            one + "is_sensitive", "true or false", "found 1")),
+        Case("configs: sensitive missing", swap(CONFIGS, '"is_sensitive":false,', ""), (
+            one + "is_sensitive is missing",)),
+        Case("configs: of another node", resource('"7"'), (
+            where + "resource_name", '"1", which was asked', "found 7")),
+        Case("configs: of node 01", resource('"01"'), (where + "resource_name", "found 01")),
+        Case("configs: of a number", resource("1"), (where + "resource_name", "text", "found 1")),
+        Case("configs: of a topic", swap(CONFIGS, '"resource_type":4', '"resource_type":2'), (
+            where + "resource_type", "4 (a broker)", "found 2")),
+        Case("configs: resource twice", swap(CONFIGS, result, f"{result},{result}"), (
+            "answer.results", "each resource once")),
+        Case("configs: no result", swap(CONFIGS, result, ""), (
+            "answer.results", "at least one result", "[]")),
+        Case("configs: error code a text", swap(CONFIGS, '"error_code":0', '"error_code":"0"'), (
+            where + "error_code", '"0"')),
+        Case("configs: version 0", swap(CONFIGS, '"version":4', '"version":0'), (
+            "version", "1 to 4", "found 0")),
+        Case("configs: version missing", swap(CONFIGS, '"version":4,', ""), ("version is miss",)),
+        Case("configs: role missing", swap(CONFIGS, '"role":"controller",', ""), (
+            "role is missing",)),
+        Case("configs: endpoint empty", swap(CONFIGS, '"h:9093","version', '"","version'), (
+            "endpoint", "not empty")),
+        Case("configs: asked node negative", swap(CONFIGS, '"asked_node":1', '"asked_node":-1'), (
+            "asked_node", "from 0")),
+        Case("configs: answer a list", swap(CONFIGS, '"answer":{"throttle_time_ms":0,',
+            '"answer":[],"x":{"throttle_time_ms":0,'), ("answer", "object", "[]")),
+        Case("configs: answer and error", swap(CONFIGS, '"answer"', '"error":"x","answer"'), (
+            "error", "beside an answer")),
+        Case("configs: neither", swap(CONFIGS_REFUSED, '"error":"it is not authorized",', ""), (
+            "neither",)),
+        Case("configs: time missing", swap(CONFIGS, f",{AT}", ""), ("observed_at is missing",)),
+    ]  # fmt: skip
+
+
+CASES = [*_text(), *_encoding(), *_twice(), *_envelope(), *_api_versions(), *_others(), *_configs()]

@@ -226,6 +226,31 @@ def test_a_table_of_another_schema_is_refused(store: Store) -> None:
         Store(store.session, store.root).read(THING)
 
 
+def test_a_table_of_an_earlier_release_is_read_with_null_and_gets_the_new_column_when_written(
+    store: Store,
+) -> None:
+    store.append(THING, things(store.session, RUN, 1), RUN)
+    before = store.version(THING)
+    fields = list(THING.schema)
+    more = pa.field("more", pa.list_(pa.struct([("key", pa.string()), ("value", pa.int8())])))
+    wider = replace(THING, schema=pa.schema([*fields[:2], more, *fields[2:]]))
+    later = Store(store.session, store.root)
+    assert [(row.level, row.more) for row in later.read(wider).collect()] == [(1, None)]
+    assert later.version(wider) == before  # nothing was written
+    rows = things(store.session, RUN + 1, 2).withColumn(
+        "more", F.array(F.struct(F.lit("k").alias("key"), F.lit(3).cast("byte").alias("value")))
+    )
+    later.append(wider, rows, RUN + 1)
+    assert later.read(wider).schema == spark_schema(wider)
+    found = {row.level: row.more for row in later.read(wider).collect()}
+    assert found == {1: None, 2: [("k", 3)]}
+    assert [row.more for row in later.read(wider, before).collect()] == [None]  # of that night
+    schema = wider.schema.append(pa.field("x", pa.int8()))
+    needed = replace(wider, schema=schema, required=frozenset({"x"}))
+    with pytest.raises(TableError, match=r"differs: x tinyint"):
+        Store(store.session, store.root).read(needed)
+
+
 def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None:
     store.append(THING, things(store.session, RUN, 1), RUN)
     store.overwrite(THING, things(store.session, RUN + 1, 2), RUN + 1)

@@ -1,0 +1,195 @@
+"""What nodes say they are configured with: kept by node and resource, and read by key."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.audit import judge
+from featurelib.core.configured import (
+    ALL_BROKERS,
+    KAFKAS_DEFAULT,
+    NOT_LISTED,
+    ONE_BROKER,
+    OWN_FILE,
+    Configurations,
+    ConfiguredValue,
+)
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.evidence import Conditions
+from featurelib.feature import Role
+from featurelib.landing.describe_configs import KEYS
+from featurelib.schema import SNAPSHOT
+from featurelib.snapshot import fold_lines
+from featurelib.snapshot.state import State, freeze, thaw
+from featurelib.snapshot.unpacked import UNPACKED, unpack
+from tests.core.lines import MAX_AGE, configs_line, judge_rows, landings, lines_of, snapshot
+from tests.core.oracle import METADATA, Cluster, Node
+from tests.core.test_malformed_rows import samples
+
+VOTERS, MIN_ISR = "controller.quorum.voters", "min.insync.replicas"
+RANGES = {METADATA: (7, 27)}
+SAID = {"levels": {METADATA: 25}, "epoch": 900}
+BROKER = Node(node_id=1, ranges=RANGES, **SAID)  # type: ignore[arg-type]
+VOTER = Node(node_id=1, role="controller", ranges=RANGES, **SAID)  # type: ignore[arg-type]
+READY = Cluster(name="c", registry="fenced", nodes=(BROKER, VOTER), voters=(1,))
+READY_LINES = lines_of(READY)
+
+
+def configured(*lines: bytes) -> Configurations:
+    rows = snapshot({"other": [], "c": list(lines)})
+    return Configurations(unpack(rows).column("configs"))
+
+
+def values(said: ConfiguredValue | None) -> tuple[str | None, int] | None:
+    return None if said is None else (said.value, said.source)
+
+
+def test_a_value_is_found_by_cluster_role_node_and_key_with_its_time_and_line() -> None:
+    line = configs_line(3, "controller", {"": {}, "3": {VOTERS: ("3@h:1", OWN_FILE)}})
+    [(landing, line_id)] = landings([line])
+    said = configured(line)
+    at = landing.observed_at
+    assert said.of(1, Role.CONTROLLER, 3, VOTERS) == ConfiguredValue(
+        value="3@h:1", source=OWN_FILE, at=at or 0, line=line_id
+    )
+    assert values(said.of(1, Role.CONTROLLER, 3, MIN_ISR)) == (None, NOT_LISTED)
+    assert said.of(1, Role.BROKER, 3, VOTERS) is None  # nobody asked the broker's half
+    assert said.of(0, Role.CONTROLLER, 3, VOTERS) is None
+    assert said.of(1, Role.CONTROLLER, 3, "log.dirs") is None  # not a key that is asked for
+
+
+def test_the_default_of_all_brokers_is_the_newest_answer_about_it() -> None:
+    lines = [
+        configs_line(1, "broker", {"1": {MIN_ISR: ("3", ONE_BROKER)}, "": {}}, age=3),
+        configs_line(2, "broker", {"2": {}, "": {MIN_ISR: ("2", ALL_BROKERS)}}, age=2),
+        configs_line(3, "broker", {"3": {MIN_ISR: ("1", KAFKAS_DEFAULT)}}, age=1),
+    ]
+    for some in itertools.permutations(lines):
+        said = configured(*some)
+        assert values(said.default(1, MIN_ISR)) == ("2", ALL_BROKERS)
+        assert values(said.of(1, Role.BROKER, 1, MIN_ISR)) == ("3", ONE_BROKER)
+        assert said.default(0, MIN_ISR) is None
+    assert values(configured(lines[0]).default(1, MIN_ISR)) == (None, NOT_LISTED)
+
+
+def test_a_newer_answer_takes_the_place_of_all_that_an_older_one_said() -> None:
+    old = configs_line(1, "broker", {"1": {MIN_ISR: ("3", ONE_BROKER), VOTERS: ("", 5)}}, age=2)
+    new = configs_line(1, "broker", {"1": {VOTERS: ("1@h:1", OWN_FILE)}}, age=1)
+    states = [
+        freeze(fold_lines(landings(list(some)), load_catalogue()))
+        for some in ([old, new], [new, old], [new, old, new])
+    ]
+    assert len(set(states)) == 1
+    said = configured(old, new)
+    assert values(said.of(1, Role.BROKER, 1, VOTERS)) == ("1@h:1", OWN_FILE)
+    assert values(said.of(1, Role.BROKER, 1, MIN_ISR)) == (None, NOT_LISTED)
+
+
+def test_what_is_sensitive_or_not_asked_for_is_not_kept() -> None:
+    raw = msgspec.json.decode(configs_line(1, "broker", {"1": {MIN_ISR: ("3", 4)}}))
+    (entry,) = raw["answer"]["results"][0]["configs"]
+    raw["answer"]["results"][0]["configs"] += [
+        entry | {"name": "ssl.keystore.password", "value": "hunter2"},
+        entry | {"name": "node.id", "value": "hunter3", "is_sensitive": True},
+    ]
+    state = fold_lines(landings([msgspec.json.encode(raw)]), load_catalogue())
+    assert [one.values for one in state.configs] == [((MIN_ISR, "3", 4),)]
+    assert b"hunter" not in freeze(state)
+
+
+def test_an_error_about_a_resource_says_nothing_of_it_and_keeps_the_others() -> None:
+    raw = msgspec.json.decode(configs_line(1, "broker", {"1": {MIN_ISR: ("3", 4)}, "": {}}))
+    raw["answer"]["results"][1] |= {"error_code": 42, "resource_name": "77"}
+    said = configured(msgspec.json.encode(raw))
+    assert values(said.of(1, Role.BROKER, 1, MIN_ISR)) == ("3", 4)
+    assert said.default(1, MIN_ISR) is None
+    raw["answer"]["results"][0]["error_code"] = 42
+    assert len(configured(msgspec.json.encode(raw)).flat) == 0
+
+
+@pytest.mark.parametrize("by_resource", [True, False])
+def test_a_refused_look_at_configurations_is_a_right_that_is_withheld(by_resource: bool) -> None:
+    raw = msgspec.json.decode(configs_line(1, "controller", {"1": {}}))
+    if by_resource:
+        raw["answer"]["results"][0]["error_code"] = 31
+    else:
+        raw |= {"error": "not authorized", "error_code": 31}
+        del raw["answer"], raw["version"]
+    raw["principal"] = "User:auditor"
+    lines = [*READY_LINES, msgspec.json.encode(raw)]
+    said = judge_rows(snapshot({"c": lines}), [READY])
+    [row] = [row for row in said.findings.to_pylist() if row["code"].startswith("right_")]
+    assert (row["code"], row["detail"]) == (
+        "right_withheld",
+        "DESCRIBE_CONFIGS on CLUSTER; DescribeConfigs was refused to User:auditor by controller 1 "
+        "(error 31), which shows whom controllers are configured to ask, and which settings a "
+        "level overwrites",
+    )
+    assert said.readiness["verdict"].to_pylist() == ["READY"]
+    answered = configs_line(1, "controller", {"1": {}}, age=0)
+    said = judge_rows(snapshot({"c": [*lines, answered]}), [READY])
+    assert "right_withheld" not in said.findings["code"].to_pylist()
+
+
+def test_what_an_earlier_release_kept_is_read_as_knowing_of_no_configuration() -> None:
+    line = configs_line(1, "broker", {"1": {MIN_ISR: ("3", 4)}})
+    state = fold_lines(landings([*READY_LINES, line]), load_catalogue())
+    fields = msgspec.msgpack.decode(freeze(state))
+    assert State.__struct_fields__[-1] == "configs"
+    before = thaw(msgspec.msgpack.encode(fields[:-1]))
+    assert before.configs == []
+    assert before.listeners == state.listeners
+
+
+def test_rows_of_an_earlier_release_are_judged_as_they_were() -> None:
+    batch = samples()
+    where = UNPACKED.get_field_index("configs")
+    old = unpack(batch).set_column(
+        where, UNPACKED.field(where), pa.nulls(batch.num_rows, SNAPSHOT.field("configs").type)
+    )
+    newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
+    conditions = Conditions(as_of=newest, max_age=MAX_AGE)
+    new, then = (
+        judge(rows, conditions, load_catalogue(), load_dialect("strict"))
+        for rows in (unpack(batch), old)
+    )
+    for part in ("findings", "incompatible", "readiness"):
+        assert getattr(new, part) == getattr(then, part)
+
+
+def spoiled(**changes: Any) -> list[dict[str, Any]]:
+    [rows] = unpack(snapshot({"c": [configs_line(1, "broker", {"1": {}})]})).column("configs")
+    entries: list[dict[str, Any]] = rows.as_py()
+    return [entries[0] | changes, *entries[1:]]
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        ([None], "configs: expected an entry, found null"),
+        (spoiled(node_id=-1), "configs.node_id: expected 0 to 2147483647"),
+        (spoiled(role=7), "configs.role: expected 0 to 1"),
+        (spoiled(at=None), "configs.at: expected a value, found null"),
+        (spoiled(key=None), "configs.key: expected a value, found null"),
+        (spoiled(resource=None), "configs.resource: expected a value, found null"),
+    ],
+)
+def test_a_spoiled_entry_makes_its_row_malformed(entries: list[Any], text: str) -> None:
+    rows = unpack(snapshot({"c": READY_LINES}))
+    where = UNPACKED.get_field_index("configs")
+    column = pa.array([entries], UNPACKED.field(where).type)
+    said = judge_rows(rows.set_column(where, UNPACKED.field(where), column), [READY])
+    [row] = said.findings.to_pylist()
+    assert row["code"] == "snapshot_malformed"
+    assert row["detail"].startswith(text)
+
+
+def test_every_key_is_no_secret_and_stands_once_in_order() -> None:
+    assert list(KEYS) == sorted(set(KEYS))
+    assert not [key for key in KEYS if "password" in key or "jaas" in key or "secret" in key]
