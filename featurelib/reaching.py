@@ -7,7 +7,6 @@ manages it) still holds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
@@ -16,9 +15,7 @@ from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import ADDRESSES, Cluster, Fleet, faults, parse_fleet
 from featurelib.errors import ConfigError
-
-FLEET = Path("conf") / "fleet.toml"
-CHECKOUT = Path(__file__).parents[1]
+from featurelib.settings_file import HERE, INVENTORY, find_file, read_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,23 +115,15 @@ def choose(
 
 
 def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fleet]:
-    """The inventory and the file it stands in; the usual one may be missing. Raises ConfigError.
+    """The inventory and the file it stands in: the one named, or the first of the usual places
+    (featurelib.settings_file). Where there is none nothing is expected. Raises ConfigError.
 
-    The usual one is conf/fleet.toml here, or else the one of the checkout featurelib runs from.
-    Releases are checked with a catalogue only.
+    Releases and features are checked with a catalogue only.
     """
-    path = Path(fleet) if fleet is not None else FLEET
-    if fleet is None and not path.exists():
-        path = CHECKOUT / FLEET
-        if not path.exists():
-            return str(FLEET), Fleet()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path}: expected an inventory, found: {error}. Name another with --fleet FILE."
-        ) from error
-    return str(path), parse_fleet(text, str(path), catalogue)
+    path = find_file("--fleet", fleet, INVENTORY)
+    if path is None:
+        return str(HERE / INVENTORY), Fleet()
+    return str(path), parse_fleet(read_file("--fleet", path), str(path), catalogue)
 
 
 def _split(text: str | None) -> tuple[str, ...]:

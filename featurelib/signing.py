@@ -17,6 +17,7 @@ from shlex import quote
 
 from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError
+from featurelib.journal.requests import Clearance
 from featurelib.plans import approval as form
 from featurelib.plans.planfile import PlanFile
 
@@ -29,7 +30,8 @@ _SIGN_SECONDS = 120.0  # a hardware key waits to be touched
 def check_approval(
     plan: PlanFile, text: bytes | str, *, now: datetime, settings: Settings, where: str
 ) -> form.Approval:
-    """The approval in `text`, if it is one of `plan`, holds now and is signed as `settings` ask.
+    """The approval in `text`, if it is one of `plan`, holds now and is signed as the plan and
+    `settings` ask: the stricter of both.
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
@@ -39,24 +41,38 @@ def check_approval(
         form.require(file.approval, plan.meaning, now, longest=longest)
         if file.signature is not None:
             verify(file.approval, file.signature, settings.allowed_signers)
-        elif settings.require_signature:
+        elif why := why_signed(plan, settings):
             raise ApprovalError(
-                "expected a signature (require_signature in conf/audit.toml), found none. Nothing "
-                "was sent. Sign it: featurelib approve PLAN --expires 24h --key FILE"
+                f"expected a signature ({why}), found none. Nothing was sent. Sign it: featurelib "
+                "approve PLAN --expires 24h --key FILE"
             )
     except ApprovalError as error:
         raise ApprovalError(f"{where}: {error}") from error
     return file.approval
 
 
+def why_signed(plan: PlanFile, settings: Settings) -> str:
+    """Who asks for a signature, the settings or the plan; "" = nobody."""
+    if settings.require_signature:
+        return "require_signature in conf/audit.toml"
+    guards = plan.meaning.guards
+    return "require_signature in the plan" if guards and guards.require_signature else ""
+
+
 def checker(
     plan: PlanFile, text: bytes | str, *, settings: Settings, where: str
-) -> Callable[[datetime], str]:
-    """What asks for the approval in `text` again and again: as of a time it gives what the approval
-    is known by, or raises as check_approval does."""
+) -> Callable[[datetime], Clearance]:
+    """What asks for the approval in `text` again and again: as of a time it gives what lets the
+    plan be sent, or raises as check_approval does."""
 
-    def check(now: datetime) -> str:
-        return form.digest(check_approval(plan, text, now=now, settings=settings, where=where))
+    def check(now: datetime) -> Clearance:
+        found = check_approval(plan, text, now=now, settings=settings, where=where)
+        return Clearance(
+            approval=form.digest(found),
+            by=found.approved_by,
+            reason=found.reason or "",
+            signed=form.read(text, where).signature is not None,
+        )
 
     return check
 

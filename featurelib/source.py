@@ -13,13 +13,14 @@ from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import ADDRESSES, Cluster, Fleet
 from featurelib.configuration.muting import mutes_of
-from featurelib.configuration.settings import Settings
 from featurelib.core.mutes import InForce, Mute
+from featurelib.core.planned import Guards
 from featurelib.errors import ConfigError
 from featurelib.lake import Lake
 from featurelib.landing_files import landing_lines
+from featurelib.plans.guarding import Guarding
 from featurelib.reaching import open_fleet, reach
-from featurelib.settings_file import SETTINGS, open_settings
+from featurelib.settings_file import find_settings
 from featurelib.sight import Sight, see, see_row
 
 NEWEST = "newest"  # as of the newest line
@@ -55,6 +56,7 @@ class Source:
     made_from: str
     fleet: Fleet
     as_of: int | None  # ages were judged as of then, microseconds; None: the newest line
+    guards: Guards  # that go into a plan made from it
     mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
     lake: Lake | None = None  # where it came from, if from tables
 
@@ -119,7 +121,7 @@ def _is_stored(wanted: Wanted) -> bool:
 
 def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
     _, fleet = open_fleet(wanted.fleet, catalogue)
-    settings = open_settings(wanted.config)
+    settings, where = find_settings(wanted.config)
     entry = entry_named(wanted.cluster, fleet.cluster)
     lake = None if wanted.tables is None else Lake(wanted.tables)
     if lake is not None and wanted.as_of == RUN_TIME:
@@ -157,14 +159,15 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         made_from=made_from,
         fleet=fleet,
         as_of=as_of,
-        mutes=_mutes(wanted, settings, fleet),
+        guards=Guarding.by(settings, fleet).of(sight.cluster_id),
+        mutes=mutes_of(settings.mute, fleet, where),
         lake=lake,
     )
 
 
 @contextmanager
 def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple[Source, Backend]]:
-    settings = open_settings(wanted.config)
+    settings, rules = find_settings(wanted.config)
     reached = reach(
         wanted.cluster,
         catalogue,
@@ -193,13 +196,10 @@ def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple
             made_from=f"a look at {where}",
             fleet=reached.fleet,
             as_of=None,
-            mutes=_mutes(wanted, settings, reached.fleet),
+            guards=Guarding.by(settings, reached.fleet).of(sight.cluster_id),
+            mutes=mutes_of(settings.mute, reached.fleet, rules),
         )
         yield source, backend
-
-
-def _mutes(wanted: Wanted, settings: Settings, fleet: Fleet) -> tuple[Mute, ...]:
-    return mutes_of(settings.mute, fleet, wanted.config or str(SETTINGS))
 
 
 def entry_named(text: str | None, known: Iterable[Cluster]) -> Cluster:

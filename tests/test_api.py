@@ -260,9 +260,11 @@ def test_zookeeper_mode_is_never_asked_to_validate_because_it_would_write(tmp_pa
 def test_a_cluster_that_another_owner_finalizes_is_left_alone(tmp_path: Path) -> None:
     cluster = live(tmp_path)
     no_fleet(tmp_path, '[[cluster]]\nid = "c-1"\nname = "pay"\nmanaged_by = "strimzi"\n')
-    with pytest.raises(RefusedError, match="managed by strimzi"):
-        update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
+    with pytest.raises(RefusedError, match=r"managed by strimzi.*metadataVersion.:.4\.1-IV0"):
+        update_features(cluster, {METADATA: FeatureUpdate(level=26)}, journal=journal(tmp_path))
     assert levels(cluster) == {METADATA: 25}
+    update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path)).expect_ok()
+    assert levels(cluster) == {METADATA: 25, GROUP: 1}
 
 
 @pytest.mark.parametrize("written", [True, False])

@@ -24,9 +24,10 @@ from featurelib.controller.sending import Waits
 from featurelib.controller.updates import FeatureUpdate, UpdateResult
 from featurelib.core.ending import Applied, Ending, NothingToDo
 from featurelib.errors import ApprovalError, ConfigError
-from featurelib.journal.journal import Journal
+from featurelib.journal.journal import Clearance, Journal
 from featurelib.making import Formatted, make_embedded
 from featurelib.plans.planfile import PlanFile
+from featurelib.settings_file import find_settings
 from featurelib.signing import checker
 from featurelib.source import Wanted
 
@@ -115,6 +116,8 @@ def apply(
         command="featurelib.apply",
         way=live.way(journal),
         waits=Waits(nodes=wait),
+        name=live.reached().entry_of(file.meaning.cluster).name,
+        settings=find_settings(live.wanted.config)[1],
     )
     opened = Journal(journal_path(journal))
     try:
@@ -160,7 +163,7 @@ def embedded(
 
 def _checker(
     file: PlanFile, approval: bytes | str | None, live: Live, mode: Mode
-) -> Callable[[datetime], str]:
+) -> Callable[[datetime], Clearance]:
     """What says whether the plan is approved, as of a time. Only what sends needs an approval."""
     if approval is None:
         if mode is Mode.SEND:
@@ -168,7 +171,7 @@ def _checker(
                 "expected an approval of this plan, found none. Nothing was sent. Look at the "
                 "plan, then: apply(plan, cluster, approval=approve(plan))"
             )
-        return lambda now: ""
+        return lambda now: Clearance(approval="")
     where = approval if isinstance(approval, str) else "the approval"
     text = read_bytes(approval, "an approval") if isinstance(approval, str) else approval
     return checker(file, text, settings=live.settings, where=where)

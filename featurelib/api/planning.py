@@ -91,7 +91,7 @@ def plan(
         unsafe=unsafe,
     )
     source = chosen.source()
-    planned = make_plan(source.sight, intent, chosen.catalogue)
+    planned = make_plan(source.sight, intent, chosen.catalogue, guards=source.guards)
     warnings = all_warnings(planned, source)
     lines = plan_lines(planned, source, warnings, None, chosen.catalogue)
     file = _file(planned, source, warnings, chosen.catalogue)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import join, quote
 from typing import Annotated
@@ -31,16 +31,17 @@ from featurelib.cli.reach import (
     Zookeeper,
     reach,
 )
-from featurelib.cli.settings import ConfigFile, open_settings
+from featurelib.cli.settings import ConfigFile, find_settings
 from featurelib.configuration.settings import Settings
 from featurelib.controller.applying import Mode, Order, apply
 from featurelib.controller.commands import way_of
 from featurelib.controller.ending_words import sentence
 from featurelib.controller.looking import Watcher
+from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.sending import NODES_SECONDS, Waits
 from featurelib.core.ending import Ending
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
-from featurelib.journal.journal import Journal
+from featurelib.journal.journal import Clearance, Journal
 from featurelib.plans import planfile
 from featurelib.plans.approval import read as read_approval
 from featurelib.plans.planfile import PlanFile
@@ -104,7 +105,7 @@ def apply_command(
     look.
     """
     mode = _mode(dry_run=dry_run, validate_only=validate_only)
-    settings, catalogue = open_settings(config), open_catalogue(overlay)
+    (settings, ruled), catalogue = find_settings(config), open_catalogue(overlay)
     made = planfile.read(_read(plan, "a plan file"), plan)
     ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
     cluster = None if any((*ways.values(), file)) else made.meaning.cluster
@@ -116,13 +117,12 @@ def apply_command(
         command=join(["featurelib", *sys.argv[1:]]),
         way=way_of(made.meaning.cluster, ways, file=file, fleet=fleet, journal=journal),
         waits=Waits(nodes=wait),
+        name=reached.entry_of(made.meaning.cluster).name,
+        settings=ruled,
     )
-    shown = Shown(made=made, reached=reached, as_json=as_json)
-    if mode is Mode.SEND:
-        shown.ask(yes=yes)
-    else:
-        shown.warn()
+    shown = Shown(made=made, reached=reached, as_json=as_json, settings=ruled)
     try:
+        _show(shown, order, yes=yes)
         with raising_at_interrupt():
             ending = _carry_out(order, reached, settings, journal_path(journal))
     except FeatureLibError as error:
@@ -143,6 +143,16 @@ def _sentence(ending: Ending, order: Order, catalogue: Catalogue, name: str) -> 
     )
 
 
+def _show(shown: Shown, order: Order, *, yes: bool) -> None:
+    """Check what needs no look at the cluster, then show what would be done, and ask."""
+    expect_plan_ours(order.plan, shown.reached.fleet, shown.reached.catalogue)
+    shown.clearance = order.check_approval(datetime.now(UTC))
+    if order.mode is Mode.SEND:
+        shown.ask(yes=yes)
+    else:
+        shown.warn()
+
+
 def _mode(*, dry_run: bool, validate_only: bool) -> Mode:
     if dry_run and validate_only:
         raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
@@ -158,19 +168,19 @@ def _read(path: str, what: str) -> bytes:
 
 def _checker(
     made: PlanFile, path: str, approval: str | None, settings: Settings, mode: Mode
-) -> Callable[[datetime], str]:
+) -> Callable[[datetime], Clearance]:
     """What says whether the plan is approved, as of a time. Only what sends needs an approval."""
     again = f"featurelib approve {quote(path)} --expires 24h"
     if approval is None:
         if mode is Mode.SEND:
             raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
-        return lambda now: ""
+        return lambda now: Clearance(approval="")
     from featurelib.signing import checker
 
     text = _read(approval, "an approval")
     check = checker(made, text, settings=settings, where=approval)
 
-    def check_by_name(now: datetime) -> str:
+    def check_by_name(now: datetime) -> Clearance:
         try:
             return check(now)
         except (ApprovalError, PlanError) as error:

@@ -18,6 +18,7 @@ from featurelib.cli.usage import WORDS
 from featurelib.controller.ending_words import move_text, update_line, warnings
 from featurelib.core.ending import Ending, NothingToDo
 from featurelib.errors import FeatureLibError
+from featurelib.journal.journal import Clearance
 from featurelib.plans.planfile import PlanFile
 from featurelib.report.clean import clean
 
@@ -27,13 +28,16 @@ def _wrapped_for_people(sentence: str) -> list[str]:
     return wrapped(sentence, terminal_width()) if sys.stdout.isatty() else [sentence]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Shown:
-    """One plan, and the cluster it is for."""
+    """One plan, the cluster it is for, and by whose word it would be sent: `settings` is the file
+    that rules, `clearance` the approval once it was checked."""
 
     made: PlanFile
     reached: Reached
     as_json: bool
+    settings: str
+    clearance: Clearance | None = None
 
     @property
     def name(self) -> str:
@@ -48,6 +52,7 @@ class Shown:
         width = terminal_width()
         lines = [f"plan {self.made.digest}"]
         lines += wrapped(f"{clean(plan.intent)}, for cluster {self.name}", width, "  ")
+        lines += self._rule_lines()
         for position, step in enumerate(plan.steps, start=1):
             lines.append(f"step {position} of {len(plan.steps)}:")
             for update in step.updates:
@@ -56,9 +61,19 @@ class Shown:
         confirm(f"Apply this plan to cluster {self.name}?", yes=yes)
 
     def warn(self) -> None:
-        """What cannot be taken back, where nothing is asked because nothing is written."""
+        """What rules and what cannot be taken back, where nothing is asked because nothing is
+        written."""
+        for line in self._rule_lines():
+            say(line)
         if lines := self._warning_lines():
             (say if self.as_json else print)("\n".join(lines))
+
+    def _rule_lines(self) -> list[str]:
+        width, given = terminal_width(), self.clearance
+        lines = wrapped(f"settings: {clean(self.settings, 400)}", width, "", "  ")
+        if given is not None and given.by:
+            lines += wrapped(f"approval: {clean(given.text, 2000)}", width, "", "  ")
+        return lines
 
     def _warning_lines(self) -> list[str]:
         said = warnings(self.made.meaning, self.reached.catalogue)
@@ -98,12 +113,16 @@ class Shown:
     def _document(
         self, word: str, code: int, says: str, ending: Ending | None = None
     ) -> dict[str, object]:
-        plan = self.made.meaning
+        plan, given = self.made.meaning, self.clearance or Clearance(approval="")
         return {
             "version": 1,
             "cluster": plan.cluster,
             "name": self.reached.entry_of(plan.cluster).title,
             "plan": self.made.digest,
+            "settings": self.settings,
+            "approved_by": given.by or None,
+            "reason": given.reason or None,
+            "signed": given.signed if given.by else None,
             "outcome": word,
             "exit_code": code,
             "says": says,

@@ -32,7 +32,7 @@ from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedErr
 from featurelib.plans import approval as form
 from featurelib.plans import planfile
 from featurelib.plans.approval import Approval, say_span
-from featurelib.signing import agent_key, check_approval, sign
+from featurelib.signing import agent_key, check_approval, sign, why_signed
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -104,7 +104,7 @@ def approve(
     file = planfile.read(text, plan)
     target = _choose_out(plan, out)
     now = datetime.now(UTC)
-    _expect_allowed(span, settings, signed=agent or key is not None)
+    _expect_allowed(span, settings, signed=agent or key is not None, why=why_signed(file, settings))
     approval = form.approve(
         file.meaning, by=by or _login_name(), at=now, expires=span, reason=reason
     )
@@ -170,18 +170,19 @@ def _choose_out(plan: str, out: str | None) -> Path:
     return target
 
 
-def _expect_allowed(span: timedelta, settings: Settings, *, signed: bool) -> None:
-    """What `featurelib apply` would refuse is told before anybody is asked."""
+def _expect_allowed(span: timedelta, settings: Settings, *, signed: bool, why: str) -> None:
+    """What `featurelib apply` would refuse is told before anybody is asked; `why` a signature has
+    to be there, if it has."""
     if span > timedelta(hours=settings.longest_approval_hours):
         raise ApprovalError(
             f"--expires: expected at most {settings.longest_approval_hours:g} hours "
             f"(longest_approval_hours in conf/audit.toml), found {say_span(span)}. "
             "Nothing was written."
         )
-    if settings.require_signature and not signed:
+    if why and not signed:
         raise ApprovalError(
-            "expected a signature (require_signature in conf/audit.toml), found neither --key nor "
-            "--agent. Nothing was written. Name a key with --key FILE."
+            f"expected a signature ({why}), found neither --key nor --agent. Nothing was written. "
+            "Name a key with --key FILE."
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.layout import terminal_width, wrapped
+from featurelib.cli.plan_text import guards_text
 from featurelib.core.planned import Meaning, Update
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
@@ -25,6 +26,8 @@ def describe(
     named = f" ({clean(name)})" if name else ""
     yield from wrapped(f"cluster: {clean(meaning.cluster)}{named}", terminal_width(), below="  ")
     yield from wrapped(f"does: {clean(meaning.intent)}", terminal_width(), below="  ")
+    if meaning.guards is not None:
+        yield from wrapped(f"guards: {guards_text(meaning.guards)}", terminal_width(), below="  ")
     for i, step in enumerate(meaning.steps, start=1):
         yield f"step {i} of {len(meaning.steps)}:"
         for update in step.updates:

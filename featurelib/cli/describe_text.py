@@ -53,7 +53,8 @@ def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[st
         contact = f" ({clean(entry.contact)})" if entry.contact else ""
         yield from _parts(f"owner: {clean(entry.owner or 'not said')}{contact}")
     if entry.managed_by:
-        yield from _parts(f"managed by {clean(entry.managed_by)}: levels are finalized through it")
+        what = "levels are" if entry.managed is None else f"{clean(', '.join(entry.managed))} is"
+        yield from _parts(f"managed by {clean(entry.managed_by)}: {what} finalized through it")
 
 
 def _releases(described: Description, told: str) -> str:

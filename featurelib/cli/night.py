@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from featurelib.catalogue import Catalogue, load, with_overlay
-from featurelib.configuration.fleet import Fleet, parse_fleet
+from featurelib.cli.settings import PLACES
+from featurelib.configuration.fleet import Fleet
 from featurelib.configuration.muting import mutes_of
-from featurelib.configuration.settings import Settings, parse_settings
+from featurelib.configuration.settings import Settings
 from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
+from featurelib.reaching import open_fleet
+from featurelib.settings_file import INVENTORY, OVERLAY, find_file, find_settings, read_file
 from featurelib.source import NEWEST, parse_as_of
 from featurelib.tables import ALL, Table
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "data" / "samples"
 SAMPLE_BUILD = REPOSITORY / "build" / "samples"
-OVERLAY = "catalogue-overlay.toml"
 
 LandingOrSamples = Annotated[
     str | None,
@@ -43,17 +45,17 @@ Out = Annotated[
 ]
 FleetFile = Annotated[
     str | None,
-    typer.Option("--fleet", help="The inventory. Default: conf/fleet.toml; samples: their own."),
+    typer.Option("--fleet", help=f"The inventory. {PLACES} fleet.toml; samples: their own."),
 ]
 Config = Annotated[
     str | None,
-    typer.Option("--config", help="How to judge. Default: conf/audit.toml."),
+    typer.Option("--config", help=f"How to judge. {PLACES} audit.toml."),
 ]
 Overlay = Annotated[
     str | None,
     typer.Option(
         "--overlay",
-        help="Rows of vendor builds over the catalogue. Default: conf/catalogue-overlay.toml.",
+        help=f"Rows of vendor builds over the catalogue. {PLACES} {OVERLAY}.",
     ),
 ]
 AsOf = Annotated[
@@ -114,12 +116,13 @@ def choose_places(
     expect_folder("--tables", tables)
     if out is not None:
         expect_folder("--out", out)
-    inventory = SAMPLES / "fleet.toml" if samples else REPOSITORY / "conf" / "fleet.toml"
-    rules = REPOSITORY / "conf" / "audit.toml"
-    catalogue = with_overlay(load(), *_read("--overlay", overlay, REPOSITORY / "conf" / OVERLAY))
-    expected = parse_fleet(*_read("--fleet", fleet, inventory), catalogue)
-    text, where = _read("--config", config, rules)
-    settings = parse_settings(text, where)
+    rows = find_file("--overlay", overlay, OVERLAY)
+    catalogue = load()
+    if rows is not None:
+        catalogue = with_overlay(catalogue, read_file("--overlay", rows), str(rows))
+    inventory = str(SAMPLES / INVENTORY) if samples and fleet is None else fleet
+    _, expected = open_fleet(inventory, catalogue)
+    settings, where = find_settings(config)
     return Places(
         landing=str(SAMPLES) if landing is None else landing,
         tables=tables,
@@ -187,18 +190,3 @@ def expect_tables(store: Store) -> None:
 
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(check, ALL))
-
-
-def _read(option: str, named: str | None, usual: Path) -> tuple[str, str]:
-    """Text and name of a configuration file; one that nobody named may be missing."""
-    path = Path(named) if named is not None else usual
-    if named is None and not path.exists():
-        return "", str(path)
-    try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise ConfigError(
-            f"{option} {path}: expected a file, and it cannot be read ({reason}). Name another "
-            f"with {option} FILE."
-        ) from error

@@ -107,7 +107,7 @@ def _plan(
         source, planned = _by_asking(chosen, intent, catalogue)
     else:
         source = find_source(chosen, catalogue)
-        planned = make_plan(source.sight, intent, catalogue)
+        planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
     return put_out(planned, source, catalogue, Output(path=out, as_json=as_json))
 
 
@@ -132,6 +132,7 @@ def _by_asking(wanted: Wanted, intent: Intent, catalogue: Catalogue) -> tuple[So
             as_if_seen=as_if_seen,
             catalogue=catalogue,
             say=say,
+            guards=source.guards,
         )
         return source, plan_by_asking(asking, intent)
 

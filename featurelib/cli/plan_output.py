@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 
-import msgspec
-
 from featurelib.catalogue import Catalogue
 from featurelib.cli.layout import wrapped
 from featurelib.cli.muted_text import muted_lines
@@ -29,12 +27,13 @@ from featurelib.cli.plan_text import (
     warning_lines,
 )
 from featurelib.cli.text import counted
-from featurelib.core.planned import Meaning
+from featurelib.core.planned import Guards, Meaning
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.plans.night_plans import level_names
-from featurelib.plans.planfile import ForPeople, digest, file_name, write
+from featurelib.plans.planfile import ForPeople, digest, file_name, plain, write
+from featurelib.plans.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.report.clean import clean
 
@@ -87,17 +86,18 @@ def _is_refused(planned: Planned) -> bool:
 
 def all_warnings(planned: Planned, source: Source) -> list[str]:
     """The plan's warnings, and the inventory's."""
-    return [*planned.warnings, *_managed(source)]
+    return [*planned.warnings, *_managed(planned, source.guards)]
 
 
-def _managed(source: Source) -> list[str]:
-    owner = source.entry.managed_by
-    if not owner:
-        return []
-    return [
-        f"{owner} finalizes there (managed_by in the inventory): `featurelib apply` refuses, the "
-        "plan says what to ask for there."
-    ]
+def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
+    """Who else finalizes what would be moved."""
+    steps = () if planned.meaning is None else planned.meaning.steps
+    moved = features_of(steps) if steps else tuple(sorted(planned.goal.levels))
+    if theirs := [name for name in moved if guards.manages(name)]:
+        yield (
+            f"{guards.managed_by} finalizes {', '.join(map(clean, theirs))} there (managed_by in "
+            "the inventory): `featurelib apply` refuses it, the plan says what to ask for there."
+        )
 
 
 def for_people(
@@ -208,7 +208,7 @@ def _document(
         "outcome": outcome,
         "file": path,
         "digest": None if meaning is None else digest(meaning),
-        "plan": None if meaning is None else msgspec.to_builtins(meaning),
+        "plan": None if meaning is None else plain(meaning),
         "refusals": [
             asdict(reason) | as_json(over_reason(source.muted, reason))
             for reason in planned.refusals

@@ -13,7 +13,7 @@ from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns, counted
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.moves import irreversible
-from featurelib.core.planned import Group, Meaning, Update
+from featurelib.core.planned import Group, Guards, Meaning, Update
 from featurelib.feature import UpgradeType
 from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
 from featurelib.planning.planner import Planned
@@ -131,6 +131,16 @@ def judged_text(meaning: Meaning) -> str:
     own = [load(name).title for name in meaning.own_dialects if name in GENERATIONS]
     also = f", and as these controllers answer: {'; '.join(own)}" if own else ""
     return f"strict policy{also}; catalogue of {clean(meaning.catalogue)}"
+
+
+def guards_text(guards: Guards) -> str:
+    """What a plan's guards ask for."""
+    signed = f"a signature is {'required' if guards.require_signature else 'not required'}"
+    if not guards.managed_by:
+        return f"{signed}; nobody else finalizes there"
+    names = guards.managed_features
+    what = "everything" if names is None else ", ".join(map(clean, names))
+    return f"{signed}; {clean(guards.managed_by)} finalizes {what}"
 
 
 def requirement_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:

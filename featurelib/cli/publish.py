@@ -17,6 +17,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
+from featurelib.plans.guarding import Guarding
 from featurelib.plans.planfile import file_names
 from featurelib.report import phrases
 from featurelib.report.as_json import render_json
@@ -56,6 +57,7 @@ def judge_and_publish(
         catalogue=places.catalogue,
         mutes=places.mutes,
         forgotten=places.settings.forgotten,
+        guarding=Guarding.by(places.settings, places.fleet),
     )
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
     plans = plan_files(audited.judged)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from featurelib.cli.settings import PLACES
 from featurelib.reaching import Reached as Reached
 from featurelib.reaching import Ways as Ways
 from featurelib.reaching import choose as choose
@@ -22,7 +23,7 @@ ClusterName = Annotated[
 ]
 FleetFile = Annotated[
     str | None,
-    typer.Option("--fleet", metavar="FILE", help="The inventory. Default: conf/fleet.toml."),
+    typer.Option("--fleet", metavar="FILE", help=f"The inventory. {PLACES} fleet.toml."),
 ]
 Bootstrap = Annotated[
     str | None,

@@ -19,6 +19,7 @@ from featurelib.cli.beside import beside_lines, contradictions, known_name
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.plan_text import (
     fact_lines,
+    guards_text,
     judged_text,
     plan_lines,
     requirement_lines,
@@ -27,7 +28,7 @@ from featurelib.cli.plan_text import (
 from featurelib.cli.reach import FleetFile
 from featurelib.errors import PlanError
 from featurelib.planning.outlook import look_ahead
-from featurelib.plans.planfile import PlanFile, read
+from featurelib.plans.planfile import PlanFile, plain, read
 from featurelib.report.clean import clean
 
 FORM = 1  # of the JSON object
@@ -76,14 +77,15 @@ def read_plan(path: str) -> PlanFile:
 def _lines(path: str, found: PlanFile, name: str, catalogue: Catalogue) -> list[str]:
     meaning = found.meaning
     named = f" ({clean(name)})" if name else ""
-    lines = fact_lines(
-        [
-            ("cluster", clean(meaning.cluster) + named),
-            ("intent", clean(meaning.intent, 400)),
-            ("digest", found.digest),
-            ("judged by", judged_text(meaning)),
-        ]
-    )
+    facts = [
+        ("cluster", clean(meaning.cluster) + named),
+        ("intent", clean(meaning.intent, 400)),
+        ("digest", found.digest),
+        ("judged by", judged_text(meaning)),
+    ]
+    if meaning.guards is not None:
+        facts.append(("guards", guards_text(meaning.guards)))
+    lines = fact_lines(facts)
     if odd := list(contradictions(found, name, catalogue)):
         lines += ["", *warning_lines(odd)]
     lines += ["", *plan_lines(meaning, catalogue)]
@@ -107,7 +109,7 @@ def _document(found: PlanFile, name: str, catalogue: Catalogue) -> dict[str, obj
         "digest": found.digest,
         "name": name or None,
         "catalogue": catalogue.label,
-        "plan": msgspec.to_builtins(found.meaning),
+        "plan": plain(found.meaning),
         "outlook": [asdict(step) for step in look_ahead(found.meaning, catalogue)],
         "contradictions": list(contradictions(found, name, catalogue)),
         "for_people": msgspec.to_builtins(found.for_people),

@@ -11,9 +11,9 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -24,23 +24,29 @@ from featurelib.configuration.addresses import (
     is_controller_address,
     is_ensemble,
 )
+from featurelib.configuration.lines import line_of
 from featurelib.configuration.security import ZOOKEEPER, anchored, security_faults
 from featurelib.configuration.security import Security as Security
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.evidence import Expected
 from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
 
 _SHOWN = 5  # names that an error proposes
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of how somebody is spoken to
-_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]")  # in errors: which entry
+_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]((?:\.\w+)*)")  # in errors: which entry and key
+_STRANGE = re.compile("unknown field `([^`]*)`")
 _MISSING_ID = "Object missing required field `id`"
 _NO_ID = (
     'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
     "--bootstrap-server HOST:PORT prints it, and so does featurelib describe --fleet /dev/null "
     "--bootstrap HOST:PORT"
 )
+# What somebody is known to finalize, and nothing else.
+_MANAGED = {"strimzi": (METADATA_VERSION,)}
+Value = TypeVar("Value", str, int)
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
@@ -64,12 +70,26 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     owner: str = ""
     contact: str = ""
     managed_by: str = ""  # who finalizes there, if not we: strimzi, msk, …
+    managed_features: tuple[str, ...] | None = None  # what it finalizes; None = see `managed`
     labels: dict[str, str] = {}
 
     @property
     def title(self) -> str:
         """What people call it."""
         return self.name or self.id
+
+    @property
+    def managed(self) -> tuple[str, ...] | None:
+        """The features that `managed_by` finalizes, sorted; None = all of them.
+
+        Strimzi moves metadata.version and nothing else (its KRaftMetadataManager); of others it is
+        not known, so nothing of theirs is ours unless the inventory says so.
+        """
+        if not self.managed_by:
+            return ()
+        if self.managed_features is not None:
+            return tuple(sorted(self.managed_features))
+        return _MANAGED.get(self.managed_by.casefold())
 
     @property
     def is_reachable(self) -> bool:
@@ -134,31 +154,49 @@ def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fl
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
+        at, said = _unread(str(error), text)
         raise ConfigError(
-            f"{where}: {_unread(str(error), text)}. Its keys are explained in conf/fleet.toml."
+            f"{_place(where, at)}: {said}. Its keys are explained in conf/fleet.toml."
         ) from error
-    for entry in fleet.cluster:
+    seen: set[str] = set()
+    for i, entry in enumerate(fleet.cluster):
         if not entry.id:
-            raise ConfigError(f"{where}: a [[cluster]] has an empty id; give its cluster id.")
+            at = line_of(text, i, "id")
+            raise ConfigError(
+                f"{_place(where, at)}: a [[cluster]] has an empty id; give its cluster id."
+            )
         fault = next(faults(entry, catalogue), None)
         if fault is not None:
-            raise ConfigError(f"{where}: cluster {entry.title!r}: {fault}")
-    twice = _repeated(entry.id for entry in fleet.cluster)
-    if twice is not None:
-        raise ConfigError(f"{where}: cluster {twice!r} stands there twice; keep one.")
+            at = line_of(text, i, fault.partition(":")[0])
+            raise ConfigError(f"{_place(where, at)}: cluster {entry.title!r}: {fault}")
+        if entry.id in seen:
+            at = line_of(text, i, "id")
+            raise ConfigError(
+                f"{_place(where, at)}: cluster {entry.id!r} stands there twice; keep one."
+            )
+        seen.add(entry.id)
     folder = posixpath.dirname(where)
     return Fleet(cluster=tuple(_anchored(entry, folder) for entry in fleet.cluster))
 
 
-def _unread(error: str, text: str) -> str:
-    """Why the inventory in `text` cannot be read, with the name of the cluster it is about."""
+def _place(where: str, line: int | None) -> str:
+    return where if line is None else f"{where}:{line}"
+
+
+def _unread(error: str, text: str) -> tuple[int | None, str]:
+    """The line at which the inventory in `text` cannot be read, and why, with the name of the
+    cluster it is about."""
     found = _PLACE.search(error)
     if found is None:
-        return error
-    entry = tomllib.loads(text)["cluster"][int(found[1])]  # it could be read as TOML
+        return None, error
+    position = int(found[1])
+    entry = tomllib.loads(text)["cluster"][position]  # it could be read as TOML
     title = entry.get("name") or entry.get("id") if isinstance(entry, dict) else None
-    which = f"cluster {title!r}" if title else f"[[cluster]] number {int(found[1]) + 1}"
-    return f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
+    which = f"cluster {title!r}" if title else f"[[cluster]] number {position + 1}"
+    strange = _STRANGE.search(error)
+    key = (found[2] or "").removeprefix(".") + (f".{strange[1]}" if strange else "")
+    at = line_of(text, position, key.removeprefix("."))
+    return at, f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
 
 
 def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
@@ -182,11 +220,49 @@ def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
     if entry.zookeeper and not is_ensemble(entry.zookeeper):
         expected = "HOST:PORT[,HOST:PORT …][/CHROOT], as zk-1:2181,zk-2:2181/kafka"
         yield f"zookeeper: expected {expected}, found {entry.zookeeper!r}."
+    if entry.zookeeper and (no_mode := re.match(r"([4-9]|\d\d)\.", entry.release)):
+        yield (
+            f"zookeeper: expected none beside the release {entry.release}, since Kafka "
+            f"{no_mode[1]}.x has no ZooKeeper mode. Keep the one that is true."
+        )
+    for key in ("brokers", "controllers"):
+        if (twice := _repeated(getattr(entry, key))) is not None:
+            yield f"{key}: expected each node once, found {twice} twice. Keep one."
+    yield from _owner_faults(entry, catalogue)
     if entry.file and (entry.bootstrap or entry.controller_bootstrap or entry.zookeeper):
         yield "file: expected alone, found other ways to reach the cluster beside it. Keep one."
     for key in _SECURED:
         security: Security | None = getattr(entry, key)
         yield from () if security is None else security_faults(security, key)
+
+
+def _owner_faults(entry: Cluster, catalogue: Catalogue | None) -> Iterator[str]:
+    """What contradicts itself in who finalizes what."""
+    names, key = entry.managed_features, "managed_features"
+    if names is None:
+        return
+    if not entry.managed_by:
+        yield (
+            f"{key}: expected managed_by beside it, which says who finalizes them, found none. Say "
+            "who, or take the key out: then all of them are ours."
+        )
+    elif not names:
+        yield (
+            f"{key}: expected what {entry.managed_by} finalizes, found an empty list. Name its "
+            "features, or take managed_by out: then all of them are ours."
+        )
+    if (twice := _repeated(names)) is not None:
+        yield f"{key}: expected each feature once, found {twice!r} twice. Keep one."
+    if catalogue is None:
+        return
+    if strange := [name for name in names if name not in catalogue.features]:
+        near = get_close_matches(strange[0], sorted(catalogue.features), n=1, cutoff=0.4)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        yield (
+            f"{key}: expected features that the catalogue of {catalogue.label} knows "
+            f"({', '.join(sorted(catalogue.features))}), found {strange[0]!r}{meant}. One of a "
+            "vendor's is added by an overlay (--overlay FILE)."
+        )
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
@@ -225,10 +301,6 @@ def _anchored(entry: Cluster, folder: str) -> Cluster:
     return msgspec.structs.replace(entry, **changes)
 
 
-def _repeated(names: Iterable[str]) -> str | None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+def _repeated(values: Sequence[Value]) -> Value | None:
+    """The first value that stands there a second time."""
+    return next((value for i, value in enumerate(values) if value in values[:i]), None)

@@ -14,7 +14,7 @@ from featurelib.controller.carrying import Order as Order
 from featurelib.controller.carrying import Run
 from featurelib.controller.commands import Way
 from featurelib.controller.looking import Look, Watcher
-from featurelib.controller.owners import expect_ours
+from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.sending import LOCK_SECONDS
 from featurelib.core.ending import Ending
 from featurelib.errors import (
@@ -39,8 +39,8 @@ def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
     fault = next(faults(plan), None)
     if fault is not None:
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
-    expect_ours(plan.cluster, watcher.fleet)
-    approval = order.check_approval(datetime.now(UTC))
+    expect_plan_ours(plan, watcher.fleet, watcher.catalogue)
+    clearance = order.check_approval(datetime.now(UTC))
     with ExitStack() as held:
         try:
             lock = held.enter_context(
@@ -52,7 +52,7 @@ def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
                 _expect_cluster(watcher.look(), order, watcher, journal)
             raise
         mine = journal.entries(cluster=plan.cluster, plan=digest(plan))
-        used = [entry for entry in mine if entry.intent.approval == approval]
+        used = [entry for entry in mine if entry.intent.approval == clearance.approval]
         look = watcher.look()
         _expect_cluster(look, order, watcher, journal)
         return Run(order, watcher, journal, lock, used).carry_out(look)

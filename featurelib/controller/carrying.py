@@ -25,7 +25,7 @@ from featurelib.errors import (
     OutcomeUnknownError,
     RefusedError,
 )
-from featurelib.journal.journal import Entry, Intent, Journal, Lock
+from featurelib.journal.journal import Clearance, Entry, Intent, Journal, Lock
 from featurelib.plans.planfile import digest
 
 
@@ -39,16 +39,18 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A plan and the word for it. `check_approval` gives what the approval is known by, as of a
-    time, or raises ApprovalError; it is asked before each request. `way` is how the cluster was
-    chosen, for the next command a message names."""
+    """A plan and the word for it. `check_approval` gives what lets it be sent, as of a time, or
+    raises ApprovalError; it is asked before each request. `way` is how the cluster was chosen, for
+    the next command a message names; `name` and `settings` are kept in the journal."""
 
     plan: Meaning
-    check_approval: Callable[[datetime], str]
+    check_approval: Callable[[datetime], Clearance]
     mode: Mode = Mode.SEND
     command: str = "featurelib apply"
     way: Way = field(default_factory=Way)
     waits: Waits = field(default_factory=Waits)
+    name: str = ""  # of the cluster
+    settings: str = ""  # the file that ruled
 
 
 def _carried_out(entries: list[Entry]) -> int:
@@ -162,12 +164,13 @@ class Run:
     def _intent(self, step: Step, position: int, aimed: Recipient) -> Intent:
         now = datetime.now(UTC)
         plan, waits = self._plan, self._order.waits
+        clearance = self._order.check_approval(now)
         return Intent(
             cluster=plan.cluster,
             where=self._watcher.backend.where,
             reach=self._order.way.text,
             plan=self._digest,
-            approval=self._order.check_approval(now),
+            approval=clearance.approval,
             position=position,
             total=len(plan.steps),
             step=step,
@@ -175,6 +178,11 @@ class Run:
             at=waits.clock(),
             over_at=waits.over_at(step),
             sent_to=aimed,
+            name=self._order.name,
+            settings=self._order.settings,
+            approved_by=clearance.by,
+            reason=clearance.reason,
+            signed=clearance.signed,
         )
 
     def _of(self, kind: type[Ending]) -> Ending:

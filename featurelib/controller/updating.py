@@ -46,8 +46,9 @@ def update_features(
     expect_updates(updates, timeout_ms)
     look = watcher.look()
     cluster = look.sight.cluster_id
-    expect_ours(cluster, watcher.fleet)
     step = _step(look, updates, timeout_ms)
+    moved = {update.feature: update for update in step.updates}
+    expect_ours(cluster, moved, watcher.fleet, watcher.catalogue)
     if validate_only:
         return _validate(watcher, cluster, step)
     times, way = waits or Waits(), way or Way()
@@ -69,6 +70,7 @@ def update_features(
             at=times.clock(),
             over_at=times.over_at(step),
             sent_to=aimed,
+            name=next((e.name for e in watcher.fleet.cluster if e.id == cluster), ""),
         )
         try:
             sent = send(watcher, journal, lock, intent, look, times)

@@ -53,11 +53,29 @@ class Requirements:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """Who has a say in whether a plan is applied, as it was decided where the plan was made.
+
+    `managed_by` is who else finalizes features of this cluster, "" = nobody; `managed_features` are
+    those features, None = all of them.
+    """
+
+    require_signature: bool
+    managed_by: str = ""
+    managed_features: tuple[str, ...] | None = ()
+
+    def manages(self, feature: str) -> bool:
+        """Whether somebody else finalizes this feature."""
+        return self.managed_features is None or feature in self.managed_features
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
     """The part of a plan its digest covers.
 
     `dialect` is the policy it was judged by, `own_dialects` those the cluster's controllers may
-    speak; `catalogue` is the label of the catalogue, its overlay included.
+    speak; `catalogue` is the label of the catalogue, its overlay included. `guards` None = made by
+    a release that wrote none: then the settings of whoever applies it are all there is.
     """
 
     cluster: str
@@ -67,3 +85,4 @@ class Meaning:
     catalogue: str
     steps: tuple[Step, ...]
     requirements: Requirements
+    guards: Guards | None = None

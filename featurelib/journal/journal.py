@@ -19,6 +19,7 @@ import msgspec
 from featurelib.core.outcome import Fate
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.journal.holder import Holder, myself
+from featurelib.journal.requests import Clearance as Clearance
 from featurelib.journal.requests import Entry as Entry
 from featurelib.journal.requests import Intent as Intent
 from featurelib.journal.requests import Outcome as Outcome

@@ -10,12 +10,29 @@ from featurelib.journal.holder import Holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Clearance:
+    """What lets a plan be sent: an approval that was checked. `approval` is what it is known by,
+    "" = none was needed; `signed`: by a signature that `by` was found to have made."""
+
+    approval: str
+    by: str = ""
+    reason: str = ""
+    signed: bool = False
+
+    @property
+    def text(self) -> str:
+        """`signed by ann@example.com (CHG-1)`, `by ann, NOT signed`."""
+        who = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
+        return f"{who} ({self.reason})" if self.reason else who
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """One request that is about to be sent, by whom and to whom.
 
     Times are seconds since 1970; at `over_at` the request's own time is over, and whoever sent it
-    waits no longer. It settles nothing. `approval` is what the approval is known by. `sent_to` is
-    None in entries of releases that did not write it down.
+    waits no longer. It settles nothing. `approval` is what the approval is known by. In entries of
+    releases that did not keep them `sent_to` and `signed` are None, and the last texts empty.
     """
 
     cluster: str
@@ -30,6 +47,11 @@ class Intent:
     at: float
     over_at: float
     sent_to: Recipient | None = None
+    name: str = ""  # of the cluster, in the inventory that was used
+    settings: str = ""  # the file whose settings ruled, or that there was none
+    approved_by: str = ""
+    reason: str = ""  # of the approval
+    signed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from featurelib.controller.validating import UNPROVEN, ask, is_agreed, may_prove
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.intents import Intent
 from featurelib.core.outcome import Heard
-from featurelib.core.planned import Step
+from featurelib.core.planned import Guards, Step
 from featurelib.core.probes import PROBE_REFUSED
 from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
 from featurelib.core.reply import NO_ERROR
@@ -39,13 +39,15 @@ _TOLD = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """Who is asked: the cluster that was just looked at. `as_if_seen` judges that look as if every
-    registration had been seen; `say` hears what is sent, or why nothing is."""
+    registration had been seen; `say` hears what is sent, or why nothing is; `guards` go into the
+    plan."""
 
     backend: Backend
     sight: Sight
     as_if_seen: Callable[[], Sight]
     catalogue: Catalogue
     say: Say
+    guards: Guards | None = None
 
 
 def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
@@ -53,11 +55,11 @@ def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
 
     Raises UnreachableError where it says nothing; nothing is ever written.
     """
-    seen = make_plan(asking.sight, intent, asking.catalogue)
+    seen = make_plan(asking.sight, intent, asking.catalogue, guards=asking.guards)
     if not any(reason.code == UNPROVEN for reason in seen.refusals):
         asking.say(f"{_NOT_ASKED}{_WHOLE}")
         return seen
-    proven = make_plan(asking.as_if_seen(), intent, asking.catalogue)
+    proven = make_plan(asking.as_if_seen(), intent, asking.catalogue, guards=asking.guards)
     if proven.meaning is None:
         asking.say(f"{_NOT_ASKED}{_MORE}")
         return seen

@@ -18,7 +18,7 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.intents import Command, Intent, goal_of
 from featurelib.core.moves import Goal, Move
 from featurelib.core.plan import TIMEOUT_MS
-from featurelib.core.planned import Meaning
+from featurelib.core.planned import Guards, Meaning
 from featurelib.core.steps import Task, plan, plans
 from featurelib.core.tried import Refusal, refusals_by
 from featurelib.feature import UpgradeType, Verdict
@@ -49,11 +49,17 @@ class Planned:
 
 
 def make_plan(
-    sight: Sight, intent: Intent, catalogue: Catalogue, *, timeout_ms: int = TIMEOUT_MS
+    sight: Sight,
+    intent: Intent,
+    catalogue: Catalogue,
+    *,
+    guards: Guards | None = None,
+    timeout_ms: int = TIMEOUT_MS,
 ) -> Planned:
     """The plan that does what `intent` says (KIP-584, Tooling; KIP-778; KIP-1022).
 
-    All or nothing, but for upgrade-all, which does what is READY. Pure: nothing is sent or written.
+    All or nothing, but for upgrade-all, which does what is READY. `guards` stand in it as they are.
+    Pure: nothing is sent or written.
     """
     reasons = Reasons(sight, catalogue)
     goal = goal_of(intent, sight.cluster, catalogue)
@@ -80,7 +86,8 @@ def make_plan(
         known = () if sight.releases else _against(sight, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
     warnings = (*warnings, *warnings_of_steps(sight, mode_of(sight), steps, catalogue))
-    return replace(made, meaning=_meaning(sight, intent, steps, catalogue), warnings=warnings)
+    meaning = replace(_meaning(sight, intent, steps, catalogue), guards=guards)
+    return replace(made, meaning=meaning, warnings=warnings)
 
 
 def _against(

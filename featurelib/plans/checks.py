@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.core.planned import Group, Guards, Meaning, Requirements, Step, Update
 from featurelib.feature import KRAFT_VERSION, UpgradeType
 
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
@@ -24,6 +24,7 @@ def faults(meaning: Meaning) -> Iterator[str]:
     yield from _judges(meaning)
     yield from _steps(meaning)
     yield from _requirements(meaning.requirements)
+    yield from () if meaning.guards is None else _guards(meaning.guards)
     planned = {update.feature for step in meaning.steps for update in step.updates}
     for i, group in enumerate(meaning.requirements.nodes):
         if lacking := sorted(planned - set(group.ranges)):
@@ -40,6 +41,17 @@ def _judges(meaning: Meaning) -> Iterator[str]:
     if strange := sorted(set(meaning.own_dialects) - set(GENERATIONS)):
         yield f"own_dialects: expected some of {', '.join(GENERATIONS)}, found {strange[0]!r}"
     yield from _ascending(meaning.own_dialects, "own_dialects")
+
+
+def _guards(guards: Guards) -> Iterator[str]:
+    """Who manages features and which they are go together."""
+    at = "guards.managed_features"
+    names = guards.managed_features
+    if not guards.managed_by.strip() and names != ():
+        yield f"{at}: expected none where managed_by names nobody, found {names or 'all'}"
+    if guards.managed_by.strip() and names == ():
+        yield f"{at}: expected what {guards.managed_by} manages, found none"
+    yield from _ascending(names or (), at)
 
 
 def _steps(meaning: Meaning) -> Iterator[str]:

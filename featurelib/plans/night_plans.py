@@ -17,14 +17,18 @@ from featurelib.core.batch import NOT_HERE
 from featurelib.core.planned import Meaning
 from featurelib.core.returning import Return, returns_of
 from featurelib.feature import METADATA_VERSION
+from featurelib.plans.guarding import Guarding
 from featurelib.plans.planfile import ForPeople, write
 from featurelib.plans.requirements import features_of, require, steps_of
 
 UPGRADE_ALL = "upgrade-all"
 
 
-def with_texts(judged: Judged, *, dialect: str, catalogue: Catalogue) -> pa.Table:
-    """The plans of a judged batch with `plan` and `returns_after` filled where there are steps."""
+def with_texts(
+    judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
+) -> pa.Table:
+    """The plans of a judged batch with `plan` and `returns_after` filled where there are steps;
+    they guard what `guarding` says."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     texts: list[str | None] = [None] * plans.num_rows
@@ -42,6 +46,7 @@ def with_texts(judged: Judged, *, dialect: str, catalogue: Catalogue) -> pa.Tabl
             catalogue=catalogue.label,
             steps=steps,
             requirements=require(evidence, i, features_of(steps), catalogue),
+            guards=None if guarding is None else guarding.of(cluster),
         )
         meanings.append(meaning)
         texts[i] = write(meaning, ForPeople(level_names=level_names(meaning, catalogue)))

@@ -68,7 +68,8 @@ def write(meaning: Meaning, for_people: ForPeople | None = None) -> str:
         meaning=meaning,
         for_people=for_people or ForPeople(),
     )
-    text = msgspec.json.format(msgspec.json.encode(plan, order="sorted"), indent=2)
+    said = msgspec.to_builtins(plan) | {"meaning": plain(meaning)}
+    text = msgspec.json.format(msgspec.json.encode(said, order="sorted"), indent=2)
     return text.decode() + "\n"
 
 
@@ -112,8 +113,17 @@ def read(text: str | bytes, where: str) -> PlanFile:
     return plan
 
 
+def plain(meaning: Meaning) -> dict[str, object]:
+    """A meaning as the keys and values of its plan file: one without guards has no such key, as
+    releases wrote it that knew none, and so its digest is theirs."""
+    said: dict[str, object] = msgspec.to_builtins(meaning)
+    if meaning.guards is None:
+        del said["guards"]
+    return said
+
+
 def _canonical(meaning: Meaning) -> bytes:
-    return msgspec.json.encode(meaning, order="sorted")
+    return msgspec.json.encode(plain(meaning), order="sorted")
 
 
 def _parse(text: str | bytes, where: str) -> object:

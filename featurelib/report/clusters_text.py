@@ -124,6 +124,8 @@ def _details(cluster: Cluster, limit: int) -> Table:
         grid.add_row("owner", Text(people))
     if cluster.managed_by:
         how = "which finalizes there: levels are changed through it"
+        if cluster.commands:
+            how = "which does not move what is planned: that is ours"
         grid.add_row("managed", Text(f"by {cluster.managed_by}, {how}"))
     levels = _say_levels(cluster)
     if levels:

@@ -107,16 +107,21 @@ def _propose_plan(report: Report) -> tuple[str, str] | None:
     if not movable:
         return None
     # A cluster that is READY as a whole, and in our own hands, is the easiest to approve.
-    first = min(movable, key=lambda c: (c.verdict is not Verdict.READY, c.managed_by is not None))
+    first = min(movable, key=lambda c: (c.verdict is not Verdict.READY, _is_theirs(c)))
     who = first.name + _whose(first)
     if first.plan_file is None:
         return f"Run again with --out FOLDER: {who} has a plan to read.", ""
     how = "carry it out step by step"
-    if first.managed_by:
+    if _is_theirs(first):
         how = f"have {first.managed_by} carry it out, which finalizes there"
     out = (report.run.out or "FOLDER").removeprefix("file:").rstrip("/")
     command = f"{SHOW} {shlex.quote(f'{out}/{first.plan_file}')}"
     return f"Read the plan of {who}, and {how}:", command
+
+
+def _is_theirs(cluster: Cluster) -> bool:
+    """Whether somebody else carries out its plan: then it has no commands for us."""
+    return cluster.managed_by is not None and not cluster.commands
 
 
 def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:

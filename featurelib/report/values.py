@@ -7,7 +7,7 @@ are held back by nothing but muted findings come last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -177,11 +177,17 @@ def _cluster(
             sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
         ),
         steps=steps,
-        commands=() if entry.managed_by else commands_of(steps, row["dialects"] or ()),
+        commands=() if _is_theirs(entry, steps) else commands_of(steps, row["dialects"] or ()),
         joining=joining,
         returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
         plan_file=_shown(plan_file, LONGEST_PATH),
     )
+
+
+def _is_theirs(entry: Entry, steps: Sequence[Step]) -> bool:
+    """Whether somebody else finalizes what a plan moves."""
+    theirs = entry.managed
+    return theirs is None or any(step.feature in theirs for step in steps)
 
 
 def _shown(text: str | None, length: int = LENGTH) -> str | None:

@@ -24,6 +24,7 @@ from featurelib.core.evidence import Conditions
 from featurelib.core.mutes import Mute
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
+from featurelib.plans.guarding import Guarding
 from featurelib.spark.judging import (
     CORE_COLUMNS,
     PARTS,
@@ -68,11 +69,13 @@ def audit(
     catalogue: Catalogue | None = None,
     mutes: tuple[Mute, ...] = (),
     forgotten: int = 0,
+    guarding: Guarding | None = None,
 ) -> Audited:
     """Judge every cluster and append the gold tables. `as_of` None = the newest line's time.
 
     `catalogue` None = the one that ships with this release, without an overlay. `forgotten`: how
-    long a feature is READY until that is a finding, microseconds; 0 = never.
+    long a feature is READY until that is a finding, microseconds; 0 = never. `guarding`: the guards
+    of the plans.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
@@ -91,7 +94,7 @@ def audit(
         forgotten=forgotten,
     )
     expected = with_expected(snapshots, fleet)
-    files = judge_snapshots(expected, conditions, severities, run, catalogue).toArrow()
+    files = judge_snapshots(expected, conditions, severities, run, catalogue, guarding).toArrow()
     judged = rows_of(files)
     clusters = judged.plans.num_rows
     if clusters == 0:

@@ -23,6 +23,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
 from featurelib.plans import night_plans
+from featurelib.plans.guarding import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.parquet import Growing, read
@@ -89,6 +90,7 @@ def judge_snapshots(
     severities: dict[str, Severity],
     run: int,
     catalogue: Catalogue | None = None,
+    guarding: Guarding | None = None,
 ) -> DataFrame:
     """The core's four tables with the run, as files (FILES): a row a task, or more if it is big."""
 
@@ -99,7 +101,9 @@ def judge_snapshots(
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
                 said = judge(unpack(rows), conditions, known, dialect, severities)
-                plans = night_plans.with_texts(said, dialect=STRICT, catalogue=known)
+                plans = night_plans.with_texts(
+                    said, dialect=STRICT, catalogue=known, guarding=guarding
+                )
                 files.add(replace(said, plans=plans), rows["observed_at"])
                 if files.size > MOST_BYTES:
                     yield files.end()

@@ -29,7 +29,7 @@ from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Meaning, Step, Update
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
-from featurelib.journal.journal import Journal
+from featurelib.journal.journal import Clearance, Journal
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.planning.planner import make_plan
 from featurelib.sight import Sight, see
@@ -311,7 +311,9 @@ def carry_out(subject: Subject, plan: Meaning, folder: Path) -> endings.Ending:
         backend=subject.backend, catalogue=CATALOGUE, fleet=subject.fleet, max_age=AGE, say=quiet
     )
     try:
-        order = Order(plan=plan, check_approval=lambda now: "approval", waits=WAITS)
+        order = Order(
+            plan=plan, check_approval=lambda now: Clearance(approval="approval"), waits=WAITS
+        )
         return apply(order, watcher, journal)
     finally:
         journal.close()

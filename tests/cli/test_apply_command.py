@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import logging
 import re
@@ -97,6 +98,8 @@ def test_apply_prints_a_line_an_update_and_ends_in_one_sentence() -> None:
     assert lines[0].startswith("plan sha256:")
     assert lines[1:] == [
         "  update --upgrade f:4 --delete g, for cluster c-1",
+        f"settings: {Path('conf/audit.toml').absolute()}",
+        f"approval: by {getpass.getuser()}, NOT signed",
         "step 1 of 2:",
         "  Upgrade f: 2 → 4",
         "step 2 of 2:",

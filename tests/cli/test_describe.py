@@ -250,7 +250,8 @@ def test_what_the_owner_says_stands_at_the_top(tmp_path: Path) -> None:
     for ways in (["payments"], ["--file", entry.file]):
         _, out, _ = run("describe", *ways, "--fleet", str(fleet))
         assert out.splitlines()[0] == "payments · id-one · KRaft"
-        assert "owner: pay (#pay)\nmanaged by strimzi: levels are finalized through it\n" in out
+        managed = "managed by strimzi: metadata.version is finalized through it"
+        assert f"owner: pay (#pay)\n{managed}\n" in out
 
 
 def test_where_nothing_answers_the_exit_code_says_so(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
+from featurelib.core.planned import Guards
 from featurelib.plans import planfile
 from tests.backends.clusters import KRAFT
 from tests.report.samples import SAMPLES
@@ -244,14 +245,23 @@ def test_an_embedded_cluster_is_looked_at_live() -> None:
     assert run("upgrade", "--file", "c.json", "--as-of", "newest")[0] == 2
 
 
-def test_who_finalizes_there_is_said() -> None:
-    fleet = '[[cluster]]\nid = "h0FOOR_sRsiOiKHch7mH4w"\nname = "pay"\nmanaged_by = "strimzi"\n'
-    Path("fleet.toml").write_text(fleet)
-    options = ("--capture", "ghost-broker", *NEWEST, "--fleet", "fleet.toml")
-    code, out, _ = run("pay", "upgrade-all", *options)
-    assert code == 0
-    assert "warning: strimzi finalizes there (managed_by in the inventory): `featurelib" in out
-    assert Path("plans/pay.json").exists()
+def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
+    ids = {"ghost-broker": "h0FOOR_sRsiOiKHch7mH4w", "k41-forgotten": "4Imaql6QRMyinfQbQ1eyVA"}
+    said = "warning: strimzi finalizes metadata.version there (managed_by in the inventory):"
+    for name, cluster in ids.items():
+        entry = f'[[cluster]]\nid = "{cluster}"\nname = "pay"\nmanaged_by = "strimzi"\n'
+        Path("fleet.toml").write_text(entry)
+        options = ("--capture", name, *NEWEST, "--fleet", "fleet.toml")
+        code, out, _ = run("pay", "upgrade-all", *options)
+        assert code == 0
+        made = planfile.read(Path("plans/pay.json").read_bytes(), "x").meaning
+        moved = {update.feature for step in made.steps for update in step.updates}
+        assert (said in out) == ("metadata.version" in moved) == (name == "k41-forgotten")
+        assert made.guards == Guards(
+            require_signature=False,
+            managed_by="strimzi",
+            managed_features=("metadata.version",),
+        )
 
 
 @pytest.mark.parametrize(

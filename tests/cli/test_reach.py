@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelib import reaching
 from featurelib.catalogue import load
 from featurelib.cli.reach import open_fleet, reach
 from featurelib.errors import ConfigError
@@ -93,21 +92,8 @@ def test_what_chooses_no_cluster_is_told(
 
 
 def test_an_inventory_that_was_named_has_to_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected an inventory, found"):
+    with pytest.raises(ConfigError, match=r"--fleet .*none.toml: expected a file, and it cannot"):
         open_fleet(str(tmp_path / "none.toml"), load())
-
-
-def test_the_usual_inventory_is_the_one_here_or_else_the_checkout_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert open_fleet(None, load())[0].endswith("conf/fleet.toml")
-    monkeypatch.setattr(reaching, "CHECKOUT", tmp_path)
-    assert open_fleet(None, load()) == ("conf/fleet.toml", reaching.Fleet())
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "fleet.toml").write_text(FLEET)
-    where, inventory = open_fleet(None, load())
-    assert (where, len(inventory.cluster)) == ("conf/fleet.toml", 2)
 
 
 def test_a_release_is_checked_where_a_catalogue_judges(tmp_path: Path) -> None:

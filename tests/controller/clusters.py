@@ -26,7 +26,7 @@ from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.planned import Meaning, Requirements, Step, Update
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
-from featurelib.journal.journal import Journal
+from featurelib.journal.journal import Clearance, Journal
 from featurelib.planning.planner import make_plan
 from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see
@@ -229,9 +229,9 @@ class Bench:
             journal.close()
 
 
-def approved(at: datetime) -> str:
+def approved(at: datetime) -> Clearance:
     """An approval that holds."""
-    return "approval-1"
+    return Clearance(approval="approval-1", by="ann", reason="CHG-1")
 
 
 def bench(folder: Path, cluster: Cluster, mode: str = "kraft", **how: Any) -> Bench:

@@ -17,7 +17,7 @@ from featurelib.core import ending as endings
 from featurelib.core.cluster import Node, Request, Update
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate
-from featurelib.core.planned import Step
+from featurelib.core.planned import Guards, Step
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
     ApprovalError,
@@ -29,7 +29,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role, UpgradeType
-from featurelib.journal.journal import Intent, Journal, Lock
+from featurelib.journal.journal import Clearance, Intent, Journal, Lock
 from tests.controller.clusters import (
     CATALOGUE,
     OLD,
@@ -151,21 +151,72 @@ def test_validate_only_is_refused_where_it_would_be_written(tmp_path: Path) -> N
 # --- Refused before anything is sent --------------------------------------------------------------
 
 
-def test_a_cluster_that_somebody_else_manages_is_left_to_him(tmp_path: Path) -> None:
+def test_what_somebody_else_finalizes_is_left_to_him_with_his_command_filled_in(
+    tmp_path: Path,
+) -> None:
     it = bench(tmp_path, kraft(25))
-    plan, wrapped = it.plan(), it.wrapped()
-    entry = FleetEntry(id="c-1", name="pay", managed_by="strimzi")
-    it.fleet = Fleet(cluster=(entry,))
-    with pytest.raises(RefusedError, match=r"pay \(c-1\).*strimzi.*kubectl patch kafka pay"):
+    plan = it.plan(up={"metadata.version": "26", "group.version": "1"})
+    wrapped = it.wrapped()
+    it.fleet = Fleet(cluster=(FleetEntry(id="c-1", name="pay", managed_by="strimzi"),))
+    with pytest.raises(RefusedError) as told:
         it.apply(plan, wrapped)
+    assert str(told.value) == (
+        "cluster pay (c-1): expected features that we finalize, found metadata.version, managed by "
+        "strimzi (managed_by in the inventory). Nothing was sent. Use its command: kubectl patch "
+        "kafka pay --type merge --patch "
+        '\'{"spec":{"kafka":{"metadataVersion":"4.1-IV0"}}}\'\n'
+        "The rest is ours: featurelib plan pay update --upgrade group.version:1"
+    )
     it.fleet = Fleet(cluster=(FleetEntry(id="c-1", managed_by="the-robot", owner="ann"),))
-    with pytest.raises(RefusedError, match=r"Change levels through the-robot; ask ann\."):
+    with pytest.raises(RefusedError, match=r"Change levels through the-robot; ask ann\.$"):
         it.apply(plan, wrapped)
     assert (wrapped.looks, wrapped.sent) == (0, [])
 
 
+def test_what_the_owner_of_a_cluster_does_not_move_is_ours_to_apply(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    it.fleet = Fleet(cluster=(FleetEntry(id="c-1", name="pay", managed_by="strimzi"),))
+    plan = it.plan(up={"group.version": "1"})
+    assert isinstance(it.apply(plan), endings.Applied)
+    assert it.levels() == {"metadata.version": 25, "group.version": 1}
+
+
+def test_the_rest_of_a_plan_is_planned_as_it_was_meant(tmp_path: Path) -> None:
+    it = bench(tmp_path, replace(kraft(25), finalized={"metadata.version": (25, 25)}))
+    it.apply(it.plan(up={"group.version": "1", "transaction.version": "2"}))
+    plan = it.plan(
+        up={"metadata.version": "26"}, down={"transaction.version": "1"}, delete=["group.version"]
+    )
+    it.fleet = Fleet(cluster=(FleetEntry(id="c-1", name="pay", managed_by="strimzi"),))
+    with pytest.raises(RefusedError) as told:
+        it.apply(plan)
+    assert str(told.value).endswith(
+        "update --delete group.version --downgrade transaction.version:1"
+    )
+
+
+def test_a_plan_says_itself_who_finalizes_what_wherever_it_is_applied(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    guards = Guards(
+        require_signature=False, managed_by="strimzi", managed_features=("metadata.version",)
+    )
+    wrapped = it.wrapped()
+    with pytest.raises(
+        RefusedError, match=r"found metadata\.version, managed by strimzi \(managed_by in the plan"
+    ):
+        it.apply(replace(it.plan(up={"metadata.version": "26"}), guards=guards), wrapped)
+    assert (wrapped.looks, wrapped.sent) == (0, [])
+    it.fleet = Fleet(
+        cluster=(FleetEntry(id="c-1", managed_by="me", managed_features=("group.version",)),)
+    )
+    with pytest.raises(RefusedError, match=r"group\.version, managed by me \(managed_by in the i"):
+        it.apply(replace(it.plan(up={"group.version": "1"}), guards=guards), wrapped)
+    ours = replace(it.plan(up={"transaction.version": "2"}), guards=guards)
+    assert isinstance(it.apply(ours), endings.Applied)
+
+
 def test_a_plan_without_an_approval_is_not_even_looked_at(tmp_path: Path) -> None:
-    def refuse(at: datetime) -> str:
+    def refuse(at: datetime) -> Clearance:
         raise ApprovalError("expired")
 
     it = bench(tmp_path, kraft(25))
@@ -178,10 +229,10 @@ def test_a_plan_without_an_approval_is_not_even_looked_at(tmp_path: Path) -> Non
 def test_an_approval_that_expires_between_two_steps_stops_the_plan(tmp_path: Path) -> None:
     it = bench(tmp_path, zookeeper(), "zk")
 
-    def expires(at: datetime) -> str:
+    def expires(at: datetime) -> Clearance:
         if it.levels()["f"] == 5:
             raise ApprovalError("the approval expired")
-        return "a"
+        return approved(at)
 
     wrapped = it.wrapped()
     ending = it.apply(it.plan(), wrapped, check_approval=expires)
@@ -654,7 +705,7 @@ def test_an_approval_that_was_used_is_not_good_for_a_second_time(tmp_path: Path)
     with pytest.raises(StalePlanError, match=r"With this approval 1 of 1 steps were applied"):
         it.apply(plan, wrapped)
     assert wrapped.sent == []
-    again = it.apply(plan, wrapped, check_approval=lambda at: "another approval")
+    again = it.apply(plan, wrapped, check_approval=lambda at: Clearance(approval="another"))
     assert isinstance(again, endings.Applied)
 
 
@@ -766,7 +817,7 @@ def test_an_interrupt_between_two_requests_says_what_was_done(tmp_path: Path) ->
     it = bench(tmp_path, zookeeper(), "zk")
     asked: list[datetime] = []
 
-    def interrupted(at: datetime) -> str:
+    def interrupted(at: datetime) -> Clearance:
         asked.append(at)
         if it.levels()["f"] == 5:
             raise KeyboardInterrupt
@@ -786,6 +837,8 @@ def test_the_journal_knows_who_sent_what_with_which_approval(tmp_path: Path) -> 
     [entry] = journal.entries(cluster="c-1")
     journal.close()
     assert (entry.intent.approval, entry.intent.step) == ("approval-1", plan.steps[0])
+    assert (entry.intent.approved_by, entry.intent.reason) == ("ann", "CHG-1")
+    assert entry.intent.signed is False
     assert entry.intent.who.command == "the test"
     [outcome] = entry.outcomes
     assert [o.level for o in outcome.result.updates] == [u.to_level for u in plan.steps[0].updates]

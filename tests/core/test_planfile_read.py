@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import featurelib.plans.planfile
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.core.planned import Group, Guards, Meaning, Requirements, Step, Update
 from featurelib.errors import PlanError
 from featurelib.plans.night_plans import with_texts
 from featurelib.plans.planfile import ForPeople, PlanFile, digest, read, write
@@ -30,14 +30,22 @@ CASES = int(os.environ.get("FEATURELIB_CASES", "2000"))
 SCHEMA = Path(featurelib.plans.planfile.__file__).with_name("plan.schema.json")
 PEOPLE = ForPeople(name="payments", level_names={"f": {"1": "one"}}, warnings=("mind",))
 GROUP, STEP, UPDATE = MEANING.requirements.nodes[0], MEANING.steps[0], MEANING.steps[0].updates[0]
+GUARDS = (
+    Guards(require_signature=True, managed_by="strimzi", managed_features=("metadata.version",)),
+    Guards(require_signature=False, managed_by="msk", managed_features=None),
+)
+# Written down by the last release that knew none.
+DIGEST_WITHOUT_GUARDS = "sha256:4b06eaa1087bcb182dca3039176115764b3faa42ba8bf94458a4f9f20c6d78ab"
 Json = dict[str, Any]
 
 
 @cache
 def sample_plans() -> tuple[str, ...]:
-    """The nightly's plans of the samples, and one written by hand."""
+    """The nightly's plans of the samples as releases without guards wrote them, and some written by
+    hand."""
     table = with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE)
-    return (*(text for text in table["plan"].to_pylist() if text), write(MEANING, PEOPLE))
+    plans = [text for text in table["plan"].to_pylist() if text]
+    return (*plans, write(MEANING, PEOPLE), *(write(replace(MEANING, guards=g)) for g in GUARDS))
 
 
 def changed(change: Callable[[Json], object], *, sealed: bool = True) -> str:
@@ -58,11 +66,24 @@ def refusal(text: str | bytes) -> str:
 
 
 def test_what_is_written_reads_back() -> None:
-    assert len(sample_plans()) == 9
+    assert len(sample_plans()) == 9 + len(GUARDS)
     for text in sample_plans():
         plan = read(text, "x")
         assert write(plan.meaning, plan.for_people) == text
         assert read(text.encode(), "x") == plan
+
+
+def test_a_plan_of_a_release_that_wrote_no_guards_is_the_plan_it_was() -> None:
+    assert "guards" not in json.loads(write(MEANING))["meaning"]
+    assert digest(MEANING) == DIGEST_WITHOUT_GUARDS
+    assert read(write(MEANING), "x").meaning.guards is None
+    with_guards = {digest(replace(MEANING, guards=one)) for one in GUARDS}
+    assert len(with_guards - {digest(MEANING)}) == len(GUARDS)
+    assert [GUARDS[0].manages(name) for name in ("metadata.version", "group.version")] == [
+        True,
+        False,
+    ]
+    assert GUARDS[1].manages("group.version")
 
 
 def test_the_order_of_keys_and_whitespace_mean_nothing() -> None:
@@ -128,6 +149,11 @@ def swapped(key: str, value: object) -> Callable[[Json], object]:
             changed(lambda p: p["meaning"]["steps"][0]["updates"][0].update(unsafe=True)),
             'meaning.steps[0].updates[0]: a plan has no key "unsafe"',
         ),
+        (changed(lambda p: p["meaning"].update(guards=None)), 'a plan has no key "guards"'),
+        (
+            changed(lambda p: p["meaning"].update(guards={"require_signature": False})),
+            'meaning.guards: expected the key "managed_by", found none',
+        ),
         (
             changed(lambda p: p["meaning"]["requirements"].pop("nodes"), sealed=False),
             "missing required field `nodes`",
@@ -150,6 +176,10 @@ def swapped(key: str, value: object) -> Callable[[Json], object]:
 )
 def test_what_is_not_a_plan_is_refused(text: str | bytes, said: str) -> None:
     assert said in refusal(text)
+
+
+def guarded(**guards: Any) -> Meaning:
+    return replace(MEANING, guards=Guards(require_signature=False, **guards))
 
 
 def steps(*updates: Update, timeout_ms: int = 1, own: tuple[str, ...] = ("kraft-4.2",)) -> Meaning:
@@ -201,6 +231,10 @@ SECOND = replace(UPDATE, feature="g", from_level=2, to_level=3)
             steps(replace(UPDATE, to_level=0)),
             "expected SAFE_DOWNGRADE or UNSAFE_DOWNGRADE, found 'UPGRADE'",
         ),
+        (guarded(managed_features=("f",)), "expected none where managed_by names nobody"),
+        (guarded(managed_features=None), "names nobody, found all"),
+        (guarded(managed_by="msk"), "guards.managed_features: expected what msk manages"),
+        (guarded(managed_by="msk", managed_features=("g", "f")), "expected ascending values"),
         (required(levels={"f": 1, "g": 0}), "requirements.levels: expected names with 1 to"),
         (required(levels={"f": 1, "": 2}), "requirements.levels: expected names"),
         (required(features_node_version=-1), "features_node_version: expected 0 to"),
@@ -249,7 +283,7 @@ def test_the_schema_has_every_key_of_a_plan_and_no_other() -> None:
         "ForPeople": [field.name for field in msgspec.structs.fields(ForPeople)],
         **{
             kind.__name__: [field.name for field in fields(kind)]
-            for kind in (Meaning, Step, Update, Requirements, Group)
+            for kind in (Meaning, Guards, Step, Update, Requirements, Group)
         },
     }
     shipped = load_schema()["$defs"]

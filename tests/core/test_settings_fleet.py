@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.configuration.fleet import parse_fleet, zookeeper_generation
+from featurelib.catalogue import load
+from featurelib.configuration.fleet import Fleet, parse_fleet, zookeeper_generation
 from featurelib.configuration.muting import mutes_of
 from featurelib.configuration.settings import parse_settings
 from featurelib.core.features_node import Generation
+from featurelib.core.planned import Guards
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
+from featurelib.plans.guarding import Guarding
 
 # Found by these tests and reported; the mark goes with the bug.
 CONF = Path(__file__).parents[2] / "conf"
@@ -68,8 +71,72 @@ def test_settings_that_cannot_be_used_are_told(text: str, words: list[str]) -> N
 def test_an_inventory_that_cannot_be_used_is_told(text: str, words: list[str]) -> None:
     with pytest.raises(ConfigError) as told:
         parse_fleet(text, "my/fleet.toml")
-    assert str(told.value).startswith("my/fleet.toml: ")
+    assert re.match(r"my/fleet.toml(:\d+)?: ", str(told.value))
     assert [word for word in words if word not in str(told.value)] == []
+
+
+TWO = "[[cluster]]\nid='x'\n\n[[cluster]]\nname='pay'\nid='a'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("managed_features=['f']", 7, ["managed_features: expected managed_by beside it"]),
+        ("managed_by='me'\nmanaged_features=[]", 8, ["what me finalizes", "empty list"]),
+        (
+            "managed_by='me'\nmanaged_features=['group.version','group.version']",
+            8,
+            ["each feature once", "'group.version' twice"],
+        ),
+        (
+            "managed_by='strimzi'\nmanaged_features=['metadata.verison']",
+            8,
+            ["found 'metadata.verison' (did you mean metadata.version?)", "--overlay FILE"],
+        ),
+        ("managed_by='strimzi'\nmanaged_features=['zzz']", 8, ["found 'zzz'."]),
+        ("release='4.1'\nzookeeper='z:1'", 8, ["the release 4.1", "4.x has no ZooKeeper mode"]),
+        ("brokers=[1,2,1]", 7, ["brokers: expected each node once, found 1 twice"]),
+        ("id='x'", 7, ["Cannot overwrite a value"]),
+        ("[cluster.security]\nprotocol='SASL_SSL'", 7, ["security.mechanism: expected one"]),
+        ("security.protocol='SSL'\nsecurity.key_file='k'", 7, ["security.key_file: expected"]),
+        ("[cluster.security]\nprotocol='PLAIN'", 8, ["'PLAIN'"]),
+        ("[cluster.security]\nx=1\nprotocol='SSL'", 8, ["unknown field `x`"]),
+        ("[[cluster]]\nid='a'", 8, ["cluster 'a' stands there twice"]),
+        ("[[cluster]]\nid=''", 8, ["empty id"]),
+        ("[[cluster]]\nowner='b'", 7, ["[[cluster]] number 3: expected an id"]),
+    ],
+)
+def test_an_inventory_that_contradicts_itself_is_told_with_its_line(
+    text: str, line: int, words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as told:
+        parse_fleet(TWO + text + "\n", "my/fleet.toml", load())
+    said = str(told.value)
+    assert said.startswith(f"my/fleet.toml:{line}: ") or f"at line {line}" in said
+    assert [word for word in words if word not in said] == []
+
+
+def test_clusters_in_an_unusual_form_have_no_line() -> None:
+    with pytest.raises(ConfigError, match=r"^f: cluster 'a': brokers: expected each node once"):
+        parse_fleet("cluster = [{id = 'a', brokers = [1, 1]}]", "f")
+
+
+def test_what_is_managed_is_what_its_owner_moves_unless_the_inventory_says_it() -> None:
+    text = "managed_by='Strimzi'\n", "managed_by='msk'\n", "", "managed_by='x'\n"
+    more = "managed_features=['group.version', 'custom']"
+    one, two, three, four = (
+        parse_fleet(f"[[cluster]]\nid='a'\n{one}{rest}", "f").cluster[0]
+        for one, rest in zip(text, ("", "", "", more), strict=True)
+    )
+    assert (one.managed, two.managed, three.managed) == (("metadata.version",), None, ())
+    assert four.managed == ("custom", "group.version")
+    known = "[[cluster]]\nid='a'\nmanaged_by='me'\nmanaged_features=['group.version']"
+    assert parse_fleet(known, "f", load()).cluster[0].managed == ("group.version",)
+    guarding = Guarding.by(parse_settings("require_signature = true", "s"), Fleet(cluster=(one,)))
+    assert guarding.of("a") == Guards(
+        require_signature=True, managed_by="Strimzi", managed_features=("metadata.version",)
+    )
+    assert guarding.of("b") == Guards(require_signature=True)
 
 
 def test_a_wrong_configuration_is_a_usage_error() -> None:

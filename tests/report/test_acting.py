@@ -166,6 +166,16 @@ def test_each_request_is_a_command_to_type_where_that_is_safe() -> None:
     assert report(mine, inventory=Fleet(cluster=(entry,))).clusters[0].commands == ()
 
 
+def test_what_the_owner_of_a_managed_cluster_does_not_move_is_ours_to_carry_out() -> None:
+    entry = Cluster(id="a", managed_by="strimzi")
+    mine = judged([plan("a", "READY", steps=[step("group.version", 0, 1)])])
+    said = report(mine, inventory=Fleet(cluster=(entry,)), plan_files={"a": "plans/a.json"})
+    assert len(said.clusters[0].commands) == 1
+    text = words(render_text(said))
+    assert "by strimzi, which does not move what is planned: that is ours" in text
+    assert "Read the plan of a, and carry it out step by step:" in text
+
+
 # What did not land.
 
 

@@ -1,0 +1,214 @@
+"""Guards travel: no folder one happens to stand in makes a rule weaker, and the rule is shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from featurelib import settings_file
+from featurelib.catalogue import load
+from featurelib.cli.app import make_app
+from featurelib.cli.night import choose_places
+from featurelib.core.planned import Guards
+from featurelib.errors import ConfigError
+from featurelib.plans import planfile
+from featurelib.plans.approval import approve, write
+from featurelib.reaching import open_fleet
+from featurelib.settings_file import NO_FILE, find_settings
+
+STRIMZI = '[[cluster]]\nid = "{id}"\nname = "pay"\nmanaged_by = "strimzi"\n'
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No settings anywhere, as after an installation from a wheel."""
+    monkeypatch.delenv("FEATURELIB_CONFIG", raising=False)
+    monkeypatch.setattr(settings_file, "CHECKOUT", tmp_path / "checkout" / "conf")
+    monkeypatch.setattr(settings_file, "SYSTEM", tmp_path / "etc" / "featurelib")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(make_app(), args, prog_name="featurelib")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def settle(folder: Path, *, signature: bool | None = None, fleet: str | None = None) -> None:
+    """Settings and inventory of one place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if signature is not None:
+        text = f"require_signature = {str(signature).lower()}\n"
+        (folder / "audit.toml").write_text(text)
+    if fleet is not None:
+        (folder / "fleet.toml").write_text(fleet)
+
+
+def cluster() -> str:
+    """A new cluster in ../cluster.db; its id."""
+    made = run("embedded", "make", "../cluster.db", "--software", "4.1", "--metadata", "3.9")
+    assert made[0] == 0
+    return made[1].partition("cluster ")[2].partition(",")[0]
+
+
+def plan(*asked: str) -> planfile.PlanFile:
+    assert run("plan", *asked, "--file", "../cluster.db", "--out", "../p.json")[0] == 0
+    return planfile.read(Path("../p.json").read_bytes(), "p.json")
+
+
+APPLY = ("apply", "../p.json", "--approval", "../p.approval.json", "--file", "../cluster.db")
+APPROVE = ("approve", "../p.json", "--expires", "1h", "--yes")
+
+
+def test_a_plan_made_where_signatures_are_required_is_not_sent_without_one_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(tmp_path / "work" / "conf", signature=True)
+    cluster()
+    made = plan("upgrade-all")
+    assert made.meaning.guards == Guards(require_signature=True)
+    settle(tmp_path / "elsewhere" / "conf", signature=False)
+    (tmp_path / "nothing").mkdir()
+    for folder in ("nothing", "elsewhere"):
+        monkeypatch.chdir(tmp_path / folder)
+        code, _, err = run(*APPROVE)
+        assert code == 3
+        assert "expected a signature (require_signature in the plan)" in err
+    unsigned = approve(made.meaning, by="ann", at=datetime.now(UTC), expires=timedelta(hours=1))
+    Path("../p.approval.json").write_bytes(write(unsigned))
+    for folder in ("nothing", "elsewhere"):
+        monkeypatch.chdir(tmp_path / folder)
+        code, out, err = run(*APPLY, "--yes")
+        assert (code, out) == (3, "")
+        assert "expected a signature (require_signature in the plan), found none" in err
+
+
+def test_the_settings_of_who_applies_count_too_where_they_are_stricter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster()
+    assert plan("upgrade-all").meaning.guards == Guards(require_signature=False)
+    assert run(*APPROVE)[0] == 0
+    settle(tmp_path / "etc" / "featurelib", signature=True)
+    code, out, err = run(*APPLY, "--yes")
+    assert (code, out) == (3, "")
+    assert "expected a signature (require_signature in conf/audit.toml), found none" in err
+    monkeypatch.setenv("FEATURELIB_CONFIG", str(tmp_path / "mine"))
+    settle(tmp_path / "mine", signature=False)
+    assert run(*APPLY, "--yes")[0] == 0
+
+
+def test_apply_shows_and_keeps_which_file_ruled_and_whether_it_was_signed(
+    tmp_path: Path,
+) -> None:
+    cluster()
+    plan("upgrade-all", "--stepwise")
+    assert run(*APPROVE, "--by", "ann", "--reason", "CHG-1")[0] == 0
+    code, out, err = run(*APPLY[:2], *APPLY[4:], "--dry-run")
+    assert (code, err.splitlines()[0]) == (0, f"settings: {NO_FILE}")
+    code, out, _ = run(*APPLY, "--yes", "--json")
+    said = json.loads(out)
+    assert (said["settings"], said["approved_by"], said["signed"]) == (NO_FILE, "ann", False)
+    settle(tmp_path / "work" / "conf", signature=False)
+    code, out, _ = run(*APPLY, "--yes")
+    assert code == 0
+    assert f"settings: {tmp_path / 'work' / 'conf' / 'audit.toml'}" in out.splitlines()
+    assert "approval: by ann, NOT signed (CHG-1)" in out.splitlines()
+
+
+def test_who_owns_which_feature_travels_in_the_plan_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(tmp_path / "work" / "conf", fleet=STRIMZI.format(id=cluster()))
+    plan("upgrade", "--metadata", "4.0", "--feature", "group.version=1")
+    assert run(*APPROVE)[0] == 0
+    monkeypatch.chdir(tmp_path)
+    words = ("apply", "p.json", "--approval", "p.approval.json", "--file", "cluster.db", "--yes")
+    code, _, err = run(*words)
+    assert code == 3
+    assert "found metadata.version, managed by strimzi (managed_by in the plan)" in err
+    assert '{"spec":{"kafka":{"metadataVersion":"4.0-IV3"}}}' in err
+    assert "The rest is ours: featurelib plan " in err
+    assert "update --upgrade group.version:1" in err
+    guards = "guards     a signature is not required; strimzi finalizes metadata.version"
+    assert guards in run("show", "p.json")[1].splitlines()
+
+
+# --- One order of places --------------------------------------------------------------------------
+
+
+def test_every_command_and_job_takes_the_first_place_that_has_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / "checkout" / "conf", Path("conf"), tmp_path / "etc" / "featurelib"]
+    assert find_settings(None)[1] == NO_FILE
+    assert open_fleet(None, load())[1].cluster == ()
+    for number, place in enumerate([*places, tmp_path / "mine"], start=1):
+        settle(place, signature=False, fleet=f'[[cluster]]\nid = "c-{number}"\n')
+        if number == 4:
+            monkeypatch.setenv("FEATURELIB_CONFIG", str(place))
+        assert find_settings(None)[1] == str((place / "audit.toml").absolute())
+        assert [entry.id for entry in open_fleet(None, load())[1].cluster] == [f"c-{number}"]
+        night = choose_places("", str(tmp_path / "tables"), None, None, None, None, None)
+        assert [entry.id for entry in night.fleet.cluster] == [f"c-{number}"]
+    assert find_settings("conf/audit.toml")[1] == str(Path("conf/audit.toml").absolute())
+    # Each file for itself: where the first place has none, the next is asked.
+    (tmp_path / "mine" / "audit.toml").unlink()
+    assert find_settings(None)[1] == str(places[2] / "audit.toml")
+
+
+def test_a_folder_one_stands_in_is_no_way_around_the_rules_of_the_checkout(tmp_path: Path) -> None:
+    settle(Path("conf"), signature=False)
+    settle(tmp_path / "checkout" / "conf", signature=True)
+    with (tmp_path / "checkout" / "conf" / "audit.toml").open("a") as file:
+        file.write("longest_approval_hours = 2\n")
+    settings, ruled = find_settings(None)
+    assert ruled == str(Path("conf/audit.toml").absolute())
+    assert (settings.require_signature, settings.longest_approval_hours) == (True, 2)
+    assert settings.allowed_signers == str(tmp_path / "checkout" / "conf" / "allowed_signers")
+    settle(Path("conf"), signature=True)
+    settle(tmp_path / "checkout" / "conf", signature=False)
+    settings, _ = find_settings(None)
+    assert (settings.require_signature, settings.allowed_signers) == (True, "conf/allowed_signers")
+    assert not find_settings("../checkout/conf/audit.toml")[0].require_signature
+
+
+def test_a_place_that_cannot_be_looked_at_is_told_and_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEATURELIB_CONFIG", str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match=r"FEATURELIB_CONFIG .*none: expected a folder with aud"):
+        find_settings(None)
+    file = tmp_path / "mine.toml"
+    file.write_text("")
+    monkeypatch.setenv("FEATURELIB_CONFIG", str(file))
+    with pytest.raises(ConfigError, match="or one file with --fleet FILE"):
+        open_fleet(None, load())
+    monkeypatch.setenv("FEATURELIB_CONFIG", "")
+    folder = tmp_path / "etc" / "featurelib"
+    folder.mkdir(parents=True)
+    (folder / "audit.toml").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match=r"audit\.toml: expected a file, and it cannot"):
+        find_settings(None)
+    (folder / "audit.toml").unlink()
+    (folder / "audit.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="it is no text in UTF-8"):
+        find_settings(None)
+
+    def closed(path: Path) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "lstat", closed)
+    with pytest.raises(ConfigError, match=r"audit.toml: expected to see whether it is there"):
+        find_settings(None)
