@@ -55,7 +55,8 @@ def doubtful(sight: Sight) -> dict[Half, frozenset[str] | None]:
 
 
 def known_cluster(sight: Sight, levels: Levels) -> Cluster:
-    """The cluster in which every doubtful node supports `levels`."""
+    """The cluster in which every doubtful node supports `levels`, and one whose release nobody
+    knows runs what the active controller does: a raft layer asks its voters' releases too."""
     doubts = doubtful(sight)
     nodes = []
     for node in sight.cluster.nodes:
@@ -63,7 +64,8 @@ def known_cluster(sight: Sight, levels: Levels) -> Cluster:
         if half in doubts:
             names = doubts[half]
             levels_of = {n: v for n, v in levels.items() if names is None or n in names}
-            nodes.append(widened(node, levels_of))
+            release = node.release or sight.cluster.release
+            nodes.append(replace(widened(node, levels_of), release=release))
         else:
             nodes.append(node)
     return replace(sight.cluster, nodes=tuple(nodes))

@@ -265,10 +265,11 @@ def _begin(rng: Random, home: Path) -> World:
     for turn in range(5):
         dynamic = rng.random() < 0.5
         at = rng.randrange(2 if dynamic else 0, len(RELEASES))
-        near = RELEASES[at : at + rng.randint(1, 3)]
+        is_newest = rng.random() < 0.2  # where controllers can be unregistered (KIP-1312)
+        near = RELEASES[-1:] if is_newest else RELEASES[at : at + rng.randint(1, 3)]
         ids = rng.sample([*range(1, 20), 33, 100, 101, 257], 6)
         combined = rng.random() < 0.25
-        count = rng.choice((1, 1, 2, 3))
+        count = rng.choice((2, 3) if is_newest else (1, 1, 2, 3))
         nodes = []
         for _ in range(rng.randint(count, 3) if combined else count):
             roles = "broker,controller" if combined else "controller"
@@ -278,7 +279,7 @@ def _begin(rng: Random, home: Path) -> World:
         newest = min(NEWEST_LEVEL[node.release[:3]] for node in nodes)
         least = 21 if dynamic else 7
         level = rng.choice([n for n in NAMES if least <= n <= newest])
-        if rng.random() < 0.4:
+        if is_newest or rng.random() < 0.4:
             level = max(n for n in NAMES if n <= newest)
         with suppress(ValueError, NotReadyError, KeyError):
             return World.start(
