@@ -6,6 +6,7 @@ from enum import Enum
 
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
+from featurelib.core.remedies import remedies
 from featurelib.core.rows import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness
 from featurelib.rulebook import rulebook
@@ -21,7 +22,8 @@ WORDS = {
     "node": "A broker or a controller. A process that is both counts as two, with one id.",
     "registered": "The cluster counts the node as its own. On KRaft also while it is switched off "
     "(*fenced*), until it is unregistered; in ZooKeeper mode only while it runs.",
-    "ghost": "A broker that is registered and does not run.",
+    "ghost": "A node that is registered and that Kafka itself does not see: a broker it calls "
+    "fenced, or a controller that neither votes nor follows. What only we cannot reach is none.",
     "supported version range": "`min_version`..`max_version`: what a node's software can do with a "
     "feature. A node that does not list a feature supports 0-0, or nothing, by its dialect.",
     "finalized version level": "`max_version_level`, in rules `level`: what the cluster has agreed "
@@ -87,6 +89,10 @@ def vocabulary_page() -> str:
         "## Findings",
         _findings_intro(),
         table(["code", "severity", "says", "rests on", "remedy"], _findings()),
+        "## Ways out",
+        "What `{way}` stands for in a finding, and what plans and `why-not` say of a node in "
+        "the way. `{software}` is the least release that helps, where it is known.",
+        table(["action", "what to do", "command"], _ways()),
         "## Findings of rules",
         "What a rule asks, of whom and in which words: [rules](rules.md).",
         table(["code", "severity", "says", "remedy"], _rule_findings()),
@@ -138,6 +144,13 @@ def _findings() -> list[list[str]]:
             severity = wording.severity.value
             rows.append([code(name), severity, wording.message, wording.source, remedy])
     return rows
+
+
+def _ways() -> list[list[str]]:
+    return [
+        [code(action), way.text, code(way.command) if way.command else ""]
+        for action, way in remedies().items()
+    ]
 
 
 def _rule_findings() -> list[list[str]]:

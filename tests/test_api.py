@@ -497,7 +497,7 @@ def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
     }
     [ghost] = [row for row in found.rows if row["code"] == "ghost_broker"]
     assert (ghost["severity"], ghost["node_id"], ghost["muted"]) == ("warning", 2, None)
-    assert "Broker 2 is registered but not live" in str(ghost["says"])
+    assert "Broker 2 is registered but fenced" in str(ghost["says"])
     assert ghost["why"] == "its cluster was judged in one of the nights only"
     assert "25 clusters without a difference" in str(found)
     earlier = open_tables(night, run=BEFORE, fleet=str(SAMPLES / "fleet.toml"))

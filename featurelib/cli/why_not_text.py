@@ -11,7 +11,8 @@ from featurelib.cli.layout import show_moment, table, wrapped
 from featurelib.cli.muted_text import muted_lines
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.mutes import InForce
-from featurelib.core.unlock import Action, Fix, Unlock
+from featurelib.core.remedies import remedies
+from featurelib.core.unlock import Unlock
 from featurelib.questions.muted import over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import Answer, WhyNot
@@ -172,15 +173,13 @@ def _way_out(
 
 def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Iterator[str]:
     yield "the smallest set of changes that unlocks it"
-    software = f"Kafka {way.release} or later" if way.release else "software that supports it"
     if way.fixes:
         for group in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
             mine = [fix for fix in way.fixes if (fix.role, fix.action) == group]
             who = say_nodes(group[0].text, [fix.node_id for fix in mine])
-            yield from wrapped(f"{who}: {fix_text(mine[0], software)}", width, "  ", "    ")
-            if group[1] is Action.UNREGISTER:
-                for fix in mine:
-                    yield f"    {UNREGISTER} {fix.node_id}"
+            ways = [remedies()[group[1]].of(fix.node_id, way.release) for fix in mine]
+            yield from wrapped(f"{who}: {ways[0].text}", width, "  ", "    ")
+            yield from (f"    {one.command}" for one in ways if one.command)
     for role, node_id in found.also_refused_over:
         one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
         yield from wrapped(_own_text(one), width, "  ", "    ")
@@ -214,20 +213,6 @@ LOOK_AGAIN = (
     "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
     "cluster itself"
 )
-UNREGISTER = "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id"
-
-
-def fix_text(fix: Fix, software: str) -> str:
-    """What to do about one node."""
-    texts = {
-        Action.UPGRADE: f"upgrade to {software}",
-        Action.DOWNGRADE: "run older software: its range begins above the level",
-        Action.UNREGISTER: "unregister or upgrade; it is registered and does not run. Start it "
-        f"with {software}, or, if it is gone for good:",
-        Action.REMOVE_VOTER: f"start it with {software}, or remove it from the quorum",
-        Action.REGISTER: "start it with Kafka 3.7 or later, or remove it from the quorum",
-    }
-    return texts[fix.action]
 
 
 def _remedy_lines(proofs: Sequence[Proof], width: int, *, heading: bool = True) -> Iterator[str]:

@@ -23,6 +23,7 @@ from featurelib.core.deprecation import find_deprecations
 from featurelib.core.dialect import Dialect
 from featurelib.core.evidence import Conditions, Evidence, Expected
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
+from featurelib.core.ghosts import least_software, report_ghosts
 from featurelib.core.incompatible import find_incompatible, listed
 from featurelib.core.mutes import set_aside
 from featurelib.core.own_dialect import OwnDialects
@@ -33,7 +34,7 @@ from featurelib.core.target import Judge
 from featurelib.core.verdicts import readiness, verdicts
 from featurelib.core.waiting import find_forgotten, remember
 from featurelib.core.way_back import ways_back
-from featurelib.feature import Severity, Verdict
+from featurelib.feature import Role, Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ def judge(
     said = Findings(evidence.clusters, usual | (severities or {}))
 
     unknown = missing.report(evidence, said)
+    report_ghosts(asking, limits.ceiling, said)
     unfit = find_incompatible(asking, said)
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
     own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
@@ -104,14 +106,18 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
     count = np.zeros(len(wanted), dtype=np.int64)
     for code, hit in asking.violations(ceiling, target):
         questions = np.flatnonzero(hit & wanted)
-        detail = None
+        detail, node_id = None, None
         if code == "dependency_unmet":
             detail = [asking.dependency(int(q), int(ceiling[q])) for q in questions]
         elif code == "voter_not_registered":
-            detail = [asking.missing_voters(int(asked.cluster[q])) for q in questions]
+            questions, voters = asking.missing_voters(questions)
+            node_id = who.node_id[voters]
+            detail = least_software(evidence, asking.catalogue, ceiling, asked.cluster[questions])
         said.add(
             code,
             asked.cluster[questions],
+            role=None if node_id is None else np.full(len(node_id), int(Role.CONTROLLER)),
+            node_id=node_id,
             feature=evidence.features(questions),
             finalized_level=_current(asking, questions),
             level=ceiling[questions],
@@ -119,7 +125,7 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
             line=evidence.levels.line[asked.cluster[questions]],
             detail=detail,
         )
-        count[questions] += 1
+        np.add.at(count, questions, 1)
     pair, subject = evidence.expand(asking.offending_pairs(ceiling, wanted))
     question = asked.pair_question[pair]
     said.add(

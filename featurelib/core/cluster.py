@@ -23,6 +23,7 @@ class Node:
     registered: bool = True
     fenced: bool = False
     running: bool = True  # it answers now
+    gone: bool = False  # Kafka itself calls it fenced, or does not see it in the quorum
     voter: bool = False
     ignored: bool = False  # registered, and left out of the live brokers (ZooKeeper mode)
 

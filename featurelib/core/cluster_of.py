@@ -109,7 +109,7 @@ class PlainClusters:
         controller = who.role[mine] == Role.CONTROLLER
         # Nobody is held to a list that was never read; what answers after a list is on it by now.
         registered = who.registered[mine] | np.where(controller, ~known[where.position], True)
-        never_failed = (who.failed_at[mine] == 0) & (who.fenced[mine] != 1)
+        never_failed = (who.failed_at[mine] == 0) & ~who.gone[mine]
         running = who.answers[mine] | never_failed | (where.zookeeper & who.registered[mine])
         profiles = self._evidence.answering.of_subject[mine]
         vouched = controller & self._evidence.controllers_vouched[where.position]
@@ -125,6 +125,7 @@ class PlainClusters:
             registered.tolist(),
             (who.fenced[mine] == 1).tolist(),
             running.tolist(),
+            who.gone[mine].tolist(),
             who.voter[mine].tolist(),
             left_out.tolist(),
         )
@@ -137,9 +138,10 @@ class PlainClusters:
                 registered=listed,
                 fenced=fenced,
                 running=runs,
+                gone=gone,
                 voter=voter,
             )
-            for subject, profile, node_id, leads, listed, fenced, runs, voter, out in zip(
+            for subject, profile, node_id, leads, listed, fenced, runs, gone, voter, out in zip(
                 *columns, strict=True
             )
             if not out

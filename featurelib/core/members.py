@@ -27,6 +27,7 @@ from featurelib.feature import Role, Witness
 ZOOKEEPER = int(Witness.FEATURES_NODE)
 LOG = int(Witness.METADATA_LOG)
 BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
+ONE_LOOK = 5 * 60 * 1_000_000  # microseconds: lines as near to each other may be of one look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ class Sources:
         self.log_end = integers(batch.column("log_end"))
         self.log_at = np.where(self.log_end > 0, integers(batch.column("log_at")), 0)
         self.quorum_at = integers(batch.column("quorum_at"))
+        self.followers = Flat(batch.column("observers"))
         self.zookeeper = integers(batch.column("zookeeper")).astype(bool)
         flat = self.listeners
         self.listener_key = node_key(flat.row, flat.field("role"), flat.field("node_id"))
@@ -105,8 +107,23 @@ def other_keys(said: Sources, authority_at: Int, in_zookeeper: Bool) -> Int:
 
 def voter_keys(said: Sources) -> Int:
     """The controllers that vote, distinct."""
-    controllers = np.full(len(said.voters), CONTROLLER, dtype=np.int64)
-    return distinct(node_key(said.voters.row, controllers, integers(said.voters.values)))
+    return _controller_keys(said.voters)
+
+
+def gone_controllers(said: Sources, keys: Int, registered_at: Int) -> Bool:
+    """Which of `keys` are controllers that Kafka itself does not see: neither a voter nor a
+    follower by the quorum's leader, which was asked after they were seen to be registered."""
+    cluster = keys >> 32
+    seen = distinct(np.concatenate((voter_keys(said), _controller_keys(said.followers))))
+    asked_at = said.quorum_at[cluster]
+    gone = ((keys >> 31) & 1 == CONTROLLER) & (find(seen, keys) < 0)
+    return gone & (asked_at > 0) & (registered_at <= asked_at + ONE_LOOK)
+
+
+def _controller_keys(ids: Flat) -> Int:
+    """Node keys of lists of controllers, distinct."""
+    controllers = np.full(len(ids), CONTROLLER, dtype=np.int64)
+    return distinct(node_key(ids.row, controllers, integers(ids.values)))
 
 
 def position(keys: Int, order: Int, wanted: Int) -> Int:
@@ -115,9 +132,17 @@ def position(keys: Int, order: Int, wanted: Int) -> Int:
 
 
 def fenced_flags(said: Sources, keys: Int, entry: Int) -> Int:
-    """What the newest witness says: DescribeCluster with fenced brokers, or the registration."""
+    """What the newest witness says: DescribeCluster with fenced brokers, or the registration.
+
+    A list that leaves fenced brokers out is a witness, too: a broker that was registered when the
+    log was dumped, and is not listed later, is fenced, or not registered any more.
+    """
     fenced = pick(said.registrations.field("fenced"), entry, -1)
     entry_at = pick(said.registrations.field("at"), entry, 0)
+    in_log = (entry >= 0) & (pick(said.registrations.field("witness"), entry, LOG) == LOG)
+    plain = distinct(said.member_key[~said.member_shown])
+    left_out = in_log & ((keys >> 31) & 1 == BROKER) & (find(plain, keys) < 0)
+    fenced = np.where(left_out & (said.newest_list(False)[keys >> 32] > entry_at), 1, fenced)
     shown = np.flatnonzero(said.member_shown)
     order = shown[np.argsort(said.member_key[shown], kind="stable")]
     order = order[first_of_equals(said.member_key[order])]

@@ -6,6 +6,7 @@ about it). Each reason is a finding; nothing is unknown without one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +14,14 @@ import numpy as np
 from featurelib.core.columns import Bool, Int, distinct, find, integers
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
+from featurelib.core.ghosts import vouched_for, without_range
 from featurelib.core.malformed import CODE as MALFORMED
 from featurelib.core.missing_of_features import report_features
 from featurelib.core.oddity import Oddity, read
 from featurelib.core.refusals import REFUSED
 from featurelib.core.rights import report_rights
 from featurelib.core.validations import PROBED
-from featurelib.feature import Role, Witness
+from featurelib.feature import Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +92,14 @@ def _clusters(evidence: Evidence, said: Findings, count: _Count, hidden: Bool) -
 
 def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
     who = evidence.subjects
-    vouched = evidence.controllers_vouched[who.cluster] & (who.role == int(Role.CONTROLLER))
-    vouched &= ~who.answers
+    vouched = vouched_for(evidence)
     missing = who.expected_only & ~vouched
     counted = ~who.expected_only & ~vouched
-    no_range = counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
-    errors = evidence.errors
+    no_range = without_range(evidence)
 
-    def add(code: str, hit: Bool, at: Int, line: Int, detail: bool = False) -> None:
+    def add(
+        code: str, hit: Bool, at: Int, line: Int, say: Callable[[Int], list[str]] | None = None
+    ) -> None:
         rows = np.flatnonzero(hit)
         said.add(
             code,
@@ -106,31 +108,20 @@ def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
             node_id=who.node_id[rows],
             at=at[rows],
             line=line[rows],
-            detail=[errors(int(who.listener[row])) for row in rows] if detail else None,
+            detail=None if say is None else say(rows),
         )
+
+    def reasons(rows: Int) -> list[str]:
+        live = ["; Kafka calls it live" if row else "" for row in who.live[rows]]
+        errors = [evidence.errors(int(who.listener[row])) for row in rows]
+        return [f"{error}{more}" for error, more in zip(errors, live, strict=True)]
 
     add("expected_node_missing", missing, who.at, who.line)
     add("node_not_asked", counted & who.not_asked, who.at, who.line)
-    add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, True)
-    add("range_unknown", no_range, who.at, who.line)
+    add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, reasons)
+    count.add(who.cluster[no_range])  # featurelib.core.ghosts says them
     add("evidence_too_old", counted & who.too_old, who.at, who.line)
     _say_vouched(evidence, np.flatnonzero(vouched), said)
-    silent = counted & who.registered & (who.role == int(Role.BROKER)) & ~who.answers
-    in_zookeeper = evidence.membership.zookeeper[who.cluster]
-    # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
-    for code, hit in (
-        ("ghost_broker", silent & ((who.fenced == 1) | (who.failed_at > 0)) & ~in_zookeeper),
-        ("silent_broker", silent & (who.failed_at > 0) & in_zookeeper),
-    ):
-        rows = np.flatnonzero(hit)
-        said.add(
-            code,
-            who.cluster[rows],
-            role=who.role[rows],
-            node_id=who.node_id[rows],
-            at=who.at[rows],
-            line=who.line[rows],
-        )
 
 
 def _say_vouched(evidence: Evidence, rows: Int, said: Findings) -> None:
@@ -212,11 +203,13 @@ def _membership_oddities(evidence: Evidence, said: Findings) -> None:
     known = distinct((who.cluster << 32) | who.node_id)
     seen = (evidence.observers.row << 32) | integers(evidence.observers.values)
     strangers = seen[find(known, seen) < 0]
-    where = strangers >> 32
-    said.add(
-        "observer_not_registered",
-        where,
-        node_id=strangers & 0xFFFFFFFF,
-        at=evidence.membership.quorum_at[where],
-        line=evidence.membership.quorum_line[where],
-    )
+    proven = evidence.membership.registrations_proven[strangers >> 32]
+    for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
+        where = strangers[hit] >> 32
+        said.add(
+            code,
+            where,
+            node_id=strangers[hit] & 0xFFFFFFFF,
+            at=evidence.membership.quorum_at[where],
+            line=evidence.membership.quorum_line[where],
+        )

@@ -23,12 +23,15 @@ from featurelib.core.columns import (
     pick,
 )
 from featurelib.core.members import (
+    BROKER,
     CONTROLLER,
     LOG,
+    ONE_LOOK,
     ZOOKEEPER,
     Membership,
     Sources,
     fenced_flags,
+    gone_controllers,
     other_keys,
     position,
     registered_keys,
@@ -37,6 +40,7 @@ from featurelib.core.members import (
 from featurelib.core.profiles import Profiles
 
 NOBODY = -1
+REGISTERED = 0  # why a node counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,8 @@ class Subjects:
     listener: Int  # position among the batch's listeners, -1 = it was never asked
     registered: Bool
     voter: Bool
+    gone: Bool  # Kafka itself does not see it: a fenced broker, a controller that does not follow
+    live: Bool  # a broker that Kafka itself called live when we asked it last
     listed_nothing: Bool  # registered in ZooKeeper without a word about features
     expected_only: Bool
     too_old: Bool
@@ -141,7 +147,7 @@ def _describe(
     system_off: Bool,
     age: _Age,
 ) -> Subjects:
-    """`way`: 0 registered, 1 counted for another reason, 2 only expected."""
+    """`way`: REGISTERED, 1 counted for another reason, 2 only expected."""
     cluster, role, node_id = keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
     said_itself = _own_word(said, profiles, keys)
     listener, answered_at = said_itself.listener, said_itself.at
@@ -166,8 +172,13 @@ def _describe(
     line = np.where(believe_entry, pick(said.registrations.field("line"), entry, 0), line)
 
     fenced = fenced_flags(said, keys, entry)
-    confirmed = (fenced == 1) | in_zookeeper
     answers = (answered_at > 0) & (answered_at >= failed_at)
+    listed_at = _listed_at(said, keys)
+    lost = gone_controllers(said, keys, np.maximum(entry_at, listed_at))
+    # What answered after the quorum was asked, or just before it, is there.
+    lost &= (way == REGISTERED) & ~(answers & (answered_at + ONE_LOOK >= said.quorum_at[cluster]))
+    gone = (fenced == 1) | lost
+    confirmed = gone | in_zookeeper
     voter = np.zeros(len(keys), dtype=bool)
     voter[find(keys, voter_keys(said))] = True  # every voter counts, so each is found
     return Subjects(
@@ -184,8 +195,10 @@ def _describe(
         failed_line=pick(flat.field("failed_line"), listener, 0),
         answers=answers,
         listener=listener,
-        registered=way == 0,
+        registered=way == REGISTERED,
         voter=voter,
+        gone=gone,
+        live=(role == BROKER) & (listed_at > 0) & (listed_at + ONE_LOOK >= failed_at) & ~gone,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         expected_only=way == 2,
         # A time as far ahead is no better: such a clock cannot be believed.
@@ -195,6 +208,13 @@ def _describe(
         own_word=(role == CONTROLLER) & ~said_itself.of_broker_half & ~believe_entry & answers,
         stable_metadata=said_itself.stable,
     )
+
+
+def _listed_at(said: Sources, keys: Int) -> Int:
+    """When DescribeCluster last listed each node; 0 = it did not."""
+    order = np.lexsort((-said.member_at, said.member_key))
+    order = order[first_of_equals(said.member_key[order])]
+    return pick(said.member_at, position(said.member_key, order, keys), 0)
 
 
 def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:

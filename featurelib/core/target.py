@@ -165,11 +165,18 @@ class Judge:
         on_kraft = membership.kraft | ~membership.zookeeper
         return RULES["metadata_version_unmet"].ask(rows) & on_kraft[asked.cluster] & ~mine
 
-    def missing_voters(self, cluster: int) -> str:
-        """The node ids of the cluster's voters that never registered, comma separated."""
-        subjects = self.evidence.subjects
-        mine = self._missing_voter & (subjects.cluster == cluster)
-        return ", ".join(map(str, subjects.node_id[mine].tolist()))
+    def missing_voters(self, questions: Int) -> tuple[Int, Int]:
+        """The voters that never registered in the clusters of these questions, as (question,
+        subject), one row each."""
+        cluster = self.evidence.subjects.cluster
+        missing = np.flatnonzero(self._missing_voter)
+        pairs = [
+            (q, s)
+            for q in questions.tolist()
+            for s in missing[cluster[missing] == self.asked.cluster[q]].tolist()
+        ]
+        found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
 
     def _unregistered_voters(self) -> Int:
         """Voters each cluster's witnesses of registrations do not know."""

@@ -7,9 +7,8 @@ depends on; only among levels that a dependency leaves open is there something t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,20 +18,11 @@ from featurelib.core.cluster import Case, Cluster, Features, Node, Range, Reques
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.fitting import fits
 from featurelib.core.moves import level_of, software_of
+from featurelib.core.remedies import Action, action_for_gone
 from featurelib.core.rows import NodeRows
 from featurelib.core.rules import RULES
 from featurelib.core.tried import refused_by
 from featurelib.feature import METADATA_VERSION, Role
-
-
-class Action(StrEnum):
-    """What to do about a node that is in the way."""
-
-    UPGRADE = "upgrade"  # its software
-    DOWNGRADE = "downgrade"  # it no longer knows so low a level
-    UNREGISTER = "unregister"  # a ghost: registered, and not running
-    REMOVE_VOTER = "remove from the quorum"  # a ghost that is a voter, or start it again
-    REGISTER = "register"  # a voter that never did: start it with 3.7 or later, or remove it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +124,10 @@ def _unlocks(
             voters = [n for n in cluster.nodes if n.voter and not n.registered]
             wanted |= {(n.role, n.node_id): n for n in voters}
         fixes = tuple(
-            Fix(role=n.role, node_id=n.node_id, action=_action(n, moves, codes))
+            Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
             for _, n in sorted(wanted.items())
         )
-        fixed.append((fixes, _first_release(cluster, catalogue, moves)))
+        fixed.append((fixes, first_release(cluster, catalogue, moves)))
     then = [
         _case(_repaired(cluster, fixes, moves, release), moves)
         for moves, (fixes, release) in zip(chosen.values(), fixed, strict=True)
@@ -197,18 +187,21 @@ def _least(choices: list[Moves], offenders: Mapping[tuple[str, int], tuple[Node,
     return min(choices, key=cost)
 
 
-def _action(node: Node, moves: Moves, codes: frozenset[str]) -> Action:
+def action_for(cluster: Cluster, node: Node, moves: Moves, codes: Container[str]) -> Action:
+    """What to do about a node that is in the way of `moves`, where these rules refuse them."""
     if node.voter and not node.registered and "voter_not_registered" in codes:
         return Action.REGISTER
+    if not node.running and node.gone:
+        return action_for_gone(node.role, metadata_version(cluster))
     if not node.running:
-        return Action.REMOVE_VOTER if node.voter else Action.UNREGISTER
+        return Action.START
     level = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([_range(node, name)[0] for name in moves], dtype=np.int32)
     below = RULES["below_local_min"].ask(SimpleNamespace(level=level, local_min=lowest))
     return Action.DOWNGRADE if below.any() else Action.UPGRADE
 
 
-def _first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
+def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
     """The oldest release whose production software supports the levels there would be."""
     levels = {name: level for name, (_, level) in cluster.finalized.items()} | moves
     return next((fit.release for fit in fits(levels, catalogue) if fit.joins), "")
@@ -223,11 +216,17 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
         action = todo.get((node.role, node.node_id))
         if action is None:
             nodes.append(node)
-        elif action not in (Action.UNREGISTER, Action.REMOVE_VOTER):
+        elif action not in (Action.UNREGISTER, Action.UNREGISTER_CONTROLLER):
             known = node.supported | _wider(node, moves)
             nodes.append(replace(node, registered=True, supported=known, release=release))
             own = release if (node.role, node.node_id) == (local, cluster.active) else own
     return replace(cluster, nodes=tuple(nodes), release=own)
+
+
+def metadata_version(cluster: Cluster) -> int | None:
+    """What is finalized of metadata.version; None in ZooKeeper mode."""
+    level = level_of(cluster, METADATA_VERSION)
+    return level if level or _kraft(cluster) else None
 
 
 def _kraft(cluster: Cluster) -> bool:

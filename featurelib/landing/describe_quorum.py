@@ -1,7 +1,9 @@
 """`describe_quorum`: who votes in the metadata quorum, and who only follows.
 
 Only partition 0 of `__cluster_metadata` is the metadata quorum. A replica that changed its disk
-may be listed twice, with two directory ids: the ids are kept once.
+may be listed twice, with two directory ids: the ids are kept once. Kafka lists an observer for five
+minutes after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), so who follows is told by
+the times of their fetches, against the leader's own time in the same answer.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from featurelib.landing.fault import FaultError
 from featurelib.landing.wire import Epoch, Int16, NodeId, NodeIdOrNone, Text
 
 METADATA_TOPIC = "__cluster_metadata"
+# A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
+FOLLOWS_WITHIN_MS = 10_000
 
 
 class QuorumDescription(msgspec.Struct, frozen=True, gc=False):
     """One DescribeQuorum answer; voters and observers are node ids, ascending.
 
-    -1 as leader, epoch or high watermark = unknown.
+    Of the observers those that follow. -1 as leader, epoch or high watermark = unknown.
     """
 
     asked_node: int
@@ -41,6 +45,7 @@ class QuorumDescription(msgspec.Struct, frozen=True, gc=False):
 
 class _Replica(msgspec.Struct, frozen=True, gc=False):
     replica_id: NodeId
+    last_fetch_timestamp: Epoch | msgspec.UnsetType = UNSET  # ms; -1 or UNSET = not known
 
 
 class _Partition(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +61,6 @@ class _Partition(msgspec.Struct, frozen=True, gc=False):
 class _WholeReplica(_Replica, frozen=True, gc=False):
     replica_directory_id: Unused = UNSET
     log_end_offset: Unused = UNSET
-    last_fetch_timestamp: Unused = UNSET
     last_caught_up_timestamp: Unused = UNSET
 
 
@@ -123,7 +127,7 @@ class DescribeQuorumLine(DescribeLine, tag="describe_quorum", frozen=True, gc=Fa
             said.leader_epoch,
             said.high_watermark,
             _ids(said.current_voters),
-            _ids(said.observers),
+            _ids(_following(said)),
             answered,
             code,
             self.principal or "",
@@ -147,6 +151,19 @@ def _quorum(answer: _Answer) -> _Partition | None:
             if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
                 return partition
     raise FaultError(f"answer.topics: expected partition 0 of {METADATA_TOPIC}, found none")
+
+
+def _following(quorum: _Partition) -> list[_Replica]:
+    """The observers that fetched lately. The leader's own entry has the time of the answer
+    (LeaderState.describeReplicaState); where no time is said, being listed is all there is."""
+    now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
+    fetched = ((one, _fetched_at(one)) for one in quorum.observers)
+    return [one for one, at in fetched if at < 0 or now - at <= FOLLOWS_WITHIN_MS]
+
+
+def _fetched_at(replica: _Replica) -> int:
+    at = replica.last_fetch_timestamp
+    return -1 if at is UNSET else at
 
 
 def _ids(replicas: Sequence[_Replica]) -> tuple[int, ...]:

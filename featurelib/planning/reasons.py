@@ -18,16 +18,17 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.core.moves import Fault, level_of, software_of
 from featurelib.core.probes import PROBE_REFUSED
+from featurelib.core.remedies import remedies
 from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal
-from featurelib.core.unlock import refusing
+from featurelib.core.unlock import action_for, first_release, refusing
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.report.words import Columns, Words
 from featurelib.sight import Sight
 
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
 PROBE = "probe"  # the controller itself, asked to validate only
-_OF_NODES = "unsupported_by_node"
+_OF_NODES, _OF_VOTERS = "unsupported_by_node", "voter_not_registered"
 _BEYOND = "level_newer_than_catalogue"
 # What no level could be asked for at all; others tell of levels that were not asked for.
 _DAMAGED = frozenset({"features_node_damaged"})
@@ -120,7 +121,7 @@ class Reasons:
     def of_refusals(self, refusals: Sequence[Refusal]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends; a controller's in Kafka's words."""
         for refusal in refusals:
-            if refusal.judge == STRICT and refusal.code == _OF_NODES:
+            if refusal.judge == STRICT and refusal.code in (_OF_NODES, _OF_VOTERS):
                 yield from self._of_nodes(refusal)
             elif refusal.judge == STRICT and refusal.code in self._wordings:
                 yield self._of_policy(refusal)
@@ -134,10 +135,23 @@ class Reasons:
                 )
 
     def _of_nodes(self, refusal: Refusal) -> Iterator[Reason]:
-        question = (refusal.feature, refusal.level)
-        nodes = refusing(self._sight.cluster.nodes, [question])[question]
+        """Every node that offends, and what to do about it in this cluster."""
+        question, cluster = (refusal.feature, refusal.level), self._sight.cluster
+        if refusal.code == _OF_VOTERS:
+            nodes = tuple(node for node in cluster.nodes if node.voter and not node.registered)
+        else:
+            nodes = refusing(cluster.nodes, [question])[question]
         for node in sorted(nodes, key=lambda one: (one.role, one.node_id)):
-            yield self._of_policy(refusal, node)
+            yield self._with_way(self._of_policy(refusal, node), node)
+
+    def _with_way(self, reason: Reason, node: Node) -> Reason:
+        """The same reason with what to do about this node, in this cluster."""
+        cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
+        release = first_release(cluster, self._catalogue, moves)
+        action = action_for(cluster, node, moves, (reason.code,))
+        way = remedies()[action].of(node.node_id, release)
+        remedy = f"{way.text[:1].upper()}{way.text[1:]}."
+        return replace(reason, remedy=remedy, command=way.command)
 
     def _of_policy(self, refusal: Refusal, node: Node | None = None) -> Reason:
         feature, level = refusal.feature, refusal.level
@@ -204,8 +218,6 @@ class Reasons:
     def _detail(self, refusal: Refusal) -> Iterator[str]:
         """What a rule of the policy has to add, as the audit adds it."""
         cluster = self._sight.cluster
-        if refusal.code == "voter_not_registered":
-            yield from (str(n.node_id) for n in cluster.nodes if n.voter and not n.registered)
         for known in self._catalogue.dependencies:
             needs = known.other == refusal.feature and known.least > refusal.level
             if needs and level_of(cluster, known.feature) == known.level:
@@ -215,7 +227,7 @@ class Reasons:
         columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
         said, missing = self._words.say(columns), self._is_missing(row["code"])
         low, high = row["min_version"], row["max_version"]
-        return Reason(
+        reason = Reason(
             judge=EVIDENCE if missing else STRICT,
             code=row["code"],
             feature=row["feature"] or "",
@@ -226,6 +238,14 @@ class Reasons:
             remedy=said.remedy,
             command=said.command,
         )
+        node = self._node(row) if row["code"] in (_OF_NODES, _OF_VOTERS) else None
+        return reason if node is None else self._with_way(reason, node)
+
+    def _node(self, row: dict[str, Any]) -> Node | None:
+        """The node a finding is about, where the look shows it."""
+        wanted = row["role"], row["node_id"]
+        nodes = self._sight.cluster.nodes
+        return next((node for node in nodes if (node.role.text, node.node_id) == wanted), None)
 
     def _is_missing(self, code: str) -> bool:
         unknown = self._wordings[code].severity is Severity.UNKNOWN

@@ -17,7 +17,8 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.findings import Wording, wordings
 from featurelib.core.mutes import EXPIRED
-from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.core.remedies import Remedy, action_for_gone, remedies, software
+from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.report.clean import clean
 from featurelib.report.model import Level, Range
 
@@ -25,6 +26,9 @@ NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes.
 COMPOSED = frozenset({"features_node_damaged", "features_node_ambiguous", EXPIRED})
 COMPOSED_LENGTH = 1200
+# The detail of these is the least release that helps.
+RELEASED = frozenset({"ghost_controller", "voter_not_registered"})
+WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?! \()")
 
@@ -104,14 +108,22 @@ class Words:
         """The finding's message, remedy, command and source."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         values = self._values(columns)
+        way = self._way(columns)
+        values["way"] = way.text.format_map(values)
+        command = way.command if wording.command == WAY else wording.command
         message = wording.message.format_map(values)
         remedy = wording.remedy.format_map(values)
         return Said(
             message=_open_sentence(wording.message, message).rstrip(),
             remedy=_open_sentence(wording.remedy, remedy),
-            command=_fill_command(wording.command, values),
+            command=_fill_command(command, values),
             source=wording.source,
         )
+
+    def _way(self, columns: Columns) -> Remedy:
+        """What to do about the node that the finding calls gone."""
+        role = Role[(columns["role"] or Role.BROKER.text).upper()]
+        return remedies()[action_for_gone(role, columns["finalized_level"])]
 
     def _values(self, columns: Columns) -> dict[str, str]:
         feature = columns["feature"]
@@ -128,6 +140,7 @@ class Words:
             "finalized": "an unknown level" if finalized is None else finalized.text,
             # An empty detail has nothing to add; a missing one should have been there.
             "detail": "?" if detail is None else self.detail(columns["code"], detail) or "",
+            "software": software(detail or "") if columns["code"] in RELEASED else software(""),
             "observed_at": show_time(columns["observed_at"]) or "an unknown day",
             "dated": self._catalogue.label,
         }
@@ -155,8 +168,8 @@ def metadata_first(feature: str) -> tuple[bool, str]:
 
 
 def _open_sentence(template: str, text: str) -> str:
-    """A role at the start gets its capital letter; a feature's name keeps its own."""
-    return text[:1].upper() + text[1:] if template.startswith("{role}") else text
+    """A role or an action at the start gets its capital letter; a feature's name keeps its own."""
+    return text[:1].upper() + text[1:] if template.startswith(("{role}", WAY)) else text
 
 
 def _unworded(code: str) -> Wording:

@@ -54,7 +54,8 @@ kafka-features.sh           -      2026-11-21 05:49 UTC
 a controller's epoch is not comparable with a broker's
 
 findings
-  warning  Broker 2 is registered but not live; it counts until it is unregistered.
+  warning  Broker 2 is registered but fenced; it did not answer (ConnectionRefusedError: Connection
+           refused); it counts until it is unregistered.
 """
 
 

@@ -66,7 +66,8 @@ def test_what_is_ready_is_planned_and_what_is_not_is_told() -> None:
         "    unsupported_by_node: Broker 2 does not support metadata.version 27 (4.1-IV1): it "
         "supports\n"
         "      7-25 (up to 4.0-IV3).\n"
-        "      → Upgrade the software of broker 2, or, if it is gone for good, unregister it.\n"
+        "      → Start it with Kafka 4.1 or later, or, if it is gone for good, unregister it.\n"
+        "        kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2\n"
         "\n"
         "Not moved: 4 features\n"
         "  group.version is at 1; its ceiling is no higher.\n"
@@ -93,7 +94,8 @@ def test_a_refusal_names_every_rule_node_and_range_and_writes_nothing() -> None:
         "    unsupported_by_node: Broker 2 does not support metadata.version 27 (4.1-IV1): it "
         "supports\n"
         "      7-25 (up to 4.0-IV3).\n"
-        "      → Upgrade the software of broker 2, or, if it is gone for good, unregister it.\n"
+        "      → Start it with Kafka 4.1 or later, or, if it is gone for good, unregister it.\n"
+        "        kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2\n"
         '    KRaft 4.1 would answer: "Invalid update version 27 for feature metadata.version. '
         "Broker 2\n"
         '      only supports versions 7-25"\n'
@@ -134,11 +136,9 @@ def test_missing_evidence_is_said_with_its_remedy() -> None:
         "    missing evidence, node_not_answering: Controller 1 did not answer "
         "(ConnectionRefusedError:\n"
         "      Connection refused).\n"
-        "      → Check its address, the network and the credentials first. If it is down, "
-        "start it, with\n"
-        "        software that supports what is finalized. Unregister it only if it is gone "
-        "for good and\n"
-        "        others answer.\n"
+        "      → Check its address, the network, the credentials and its load first. If it is "
+        "down, start\n"
+        "        it, with software that supports what is finalized.\n"
     )
 
 

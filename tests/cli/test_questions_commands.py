@@ -30,8 +30,7 @@ the rules that refuse it
       supports versions 7-25"
 
 the smallest set of changes that unlocks it
-  broker 2: unregister or upgrade; it is registered and does not run. Start it with Kafka 4.1 or
-    later, or, if it is gone for good:
+  broker 2: start it with Kafka 4.1 or later, or, if it is gone for good, unregister it
     kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2
   what was read stays as it is: collect and run the nightly again, or let the plan look at the
     cluster itself
@@ -50,7 +49,8 @@ metadata.version  BLOCKED at 25 (4.0-IV3), ceiling 27 (4.1-IV1)  READY 25 (4.0-I
 findings that are gone: 2
   blocker  unsupported by node: Broker 2 does not support metadata.version 27 (4.1-IV1): it supports
     7-25 (up to 4.0-IV3).
-  warning  ghost broker: Broker 2 is registered but not live; it counts until it is unregistered.
+  warning  ghost broker: Broker 2 is registered but fenced; it did not answer
+    (ConnectionRefusedError: Connection refused); it counts until it is unregistered.
 """
 ROLLED = """\
 k42-dynamic: software of 4.1 may NOT join now

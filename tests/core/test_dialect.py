@@ -17,7 +17,7 @@ from featurelib.core.rules import RULES
 CORE = Path(featurelib.core.__file__).parent
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
-PLACES |= {"observed_at", "epoch"}
+PLACES |= {"observed_at", "epoch", "way", "software"}
 
 
 def compiled(**change: object) -> module.RuleRow:

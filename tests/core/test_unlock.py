@@ -143,16 +143,23 @@ def test_a_level_asked_for_by_name_is_unlocked_as_among_the_next_ones() -> None:
             assert unlock(cluster, CATALOGUE, feature, level) == found
 
 
-def test_ghosts_are_unregistered_or_leave_the_quorum() -> None:
-    ghost = replace(node(20, Role.BROKER, "3.9"), running=False, fenced=True)
-    gone = replace(node(3, Role.CONTROLLER, "3.9"), running=False)
-    observer = replace(node(4, Role.CONTROLLER, "3.9"), running=False, voter=False)
-    cluster = kraft("4.0", {METADATA_VERSION: 21}, ghost, gone, observer)
+def test_only_what_kafka_calls_gone_is_unregistered_and_no_controller_below_33() -> None:
+    ghost = replace(node(20, Role.BROKER, "3.9"), running=False, gone=True)
+    silent = replace(node(21, Role.BROKER, "3.9"), running=False)
+    voter = replace(node(3, Role.CONTROLLER, "3.9"), running=False)
+    observer = replace(node(4, Role.CONTROLLER, "3.9"), running=False, voter=False, gone=True)
+    others = (ghost, silent, voter, observer)
+    cluster = kraft("4.0", {METADATA_VERSION: 21}, *others)
     assert by_level(cluster, METADATA_VERSION)[25].fixes == fixes(
         (Role.BROKER, 20, Action.UNREGISTER),
-        (Role.CONTROLLER, 3, Action.REMOVE_VOTER),
-        (Role.CONTROLLER, 4, Action.UNREGISTER),
+        (Role.BROKER, 21, Action.START),
+        (Role.CONTROLLER, 3, Action.START),
+        (Role.CONTROLLER, 4, Action.REGISTER_ANEW),
     )
+    old = replace(observer, supported=software("4.3"))
+    newest = kraft("4.4", {METADATA_VERSION: 33}, old)
+    found = by_level(newest, "share.version")
+    assert found[2].fixes == fixes((Role.CONTROLLER, 4, Action.UNREGISTER_CONTROLLER))
 
 
 def test_voters_that_never_registered_are_named_where_they_count() -> None:

@@ -1,0 +1,71 @@
+"""What to do about a node that is in the way or gone: the only place that makes such remedies.
+
+Which action helps depends on the role and on what the cluster can do: a broker can be unregistered,
+a controller only from a metadata.version on. The words are in remedies.toml.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+
+from featurelib.feature import Role
+
+# KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
+CONTROLLERS_UNREGISTER_FROM = 33
+
+
+class Action(StrEnum):
+    """What to do about a node that is in the way; a row of remedies.toml."""
+
+    UPGRADE = "upgrade"  # its software
+    DOWNGRADE = "downgrade"  # it no longer knows so low a level
+    START = "start"  # it does not answer us, and Kafka does not call it gone
+    START_AGAIN = "start_again"  # it is gone, and nobody knows what its cluster allows
+    REGISTER = "register"  # a voter that never did
+    UNREGISTER = "unregister"  # a broker that is gone
+    REGISTER_ANEW = "register_anew"  # a controller that is gone, where none can be unregistered
+    UNREGISTER_CONTROLLER = "unregister_controller"  # … where it can
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """The words of one action; {node} and {software} are to be filled in."""
+
+    text: str
+    command: str
+
+    def of(self, node_id: int, release: str) -> Remedy:
+        """The same words about one node; `release` is the least that helps, "" = none is known."""
+        known = {"node": node_id, "software": software(release)}
+        return Remedy(text=self.text.format_map(known), command=self.command.format_map(known))
+
+
+@cache
+def remedies() -> dict[Action, Remedy]:
+    """The words of every action."""
+    text = resources.files(__package__).joinpath("remedies.toml").read_text(encoding="utf-8")
+    table: dict[str, dict[str, str]] = tomllib.loads(text)
+    return {action: Remedy(**table[action.value]) for action in Action}
+
+
+def action_for_gone(role: Role, metadata_version: int | None) -> Action:
+    """What to do about a registered node that Kafka itself does not see.
+
+    `metadata_version` as it is finalized; None = not known, or ZooKeeper mode, where a registration
+    ends with its session.
+    """
+    if metadata_version is None:
+        return Action.START_AGAIN
+    if role is Role.BROKER:
+        return Action.UNREGISTER
+    can = metadata_version >= CONTROLLERS_UNREGISTER_FROM
+    return Action.UNREGISTER_CONTROLLER if can else Action.REGISTER_ANEW
+
+
+def software(release: str) -> str:
+    """The least software that helps, in words; `release` "" = none is known."""
+    return f"Kafka {release} or later" if release else "software that supports the level wanted"
