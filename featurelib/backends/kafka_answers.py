@@ -17,11 +17,13 @@ from featurelib.core.refusals import ALTER, DESCRIBE, DESCRIBE_CONFIGS, NOT_AUTH
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import ProtocolError
 from featurelib.landing.describe_configs import KEYS
+from featurelib.report.clean import clean
 
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_KNOWN = -1  # an offset
 METADATA_TOPIC = "__cluster_metadata"
+LONGEST_WORDS, LONGEST_HOST = 500, 255  # characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 
 _T = TypeVar("_T")
@@ -79,7 +81,7 @@ class Answer:
             return None
         if head.error_code == NOT_AUTHORIZED and self.api in RIGHTS:
             return missing_right(self.api)
-        said = f": {head.error_message}" if head.error_message else ""
+        said = f": {clean(head.error_message, LONGEST_WORDS)}" if head.error_message else ""
         return f"{self.api.title} was answered with error {head.error_code}{said}"
 
 
@@ -283,7 +285,8 @@ def configurations(answer: Answer) -> dict[str, object]:
 
 
 def address(host: str, port: int) -> str:
-    """host:port; an IPv6 host in brackets."""
+    """host:port; an IPv6 host in brackets. A host that nobody can have is made safe to show."""
+    host = clean(host, LONGEST_HOST)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_limits import LONGEST_OF_ALL, Allowance, longest, too_long
 from featurelib.backends.kafka_words import words
 from featurelib.backends.security import Credentials
 from featurelib.errors import ConfigError, FeatureLibError, UnreachableError, install_line
@@ -46,7 +47,6 @@ with warnings.catch_warnings():
 # Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
-LONGEST_ANSWER_BYTES = 100_000_000  # DescribeCluster of a large cluster
 _PAUSE_MS = 50
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no seconds
 _LEAST_SECONDS = 0.001  # 0 would mean: do not wait at all
@@ -55,7 +55,7 @@ _SOFTWARE = {
     "client_software_name": "featurelib-kafka-python",
     "client_software_version": __version__,
 }
-_CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_ANSWER_BYTES}
+_CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_ALL}
 _REQUESTS = {
     Api.METADATA: MetadataRequest,
     Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
@@ -75,12 +75,17 @@ class Connection:
     """One open, authenticated connection, to be closed; one thread at a time.
 
     `connect_ms` is how long opening may take, `timeout_ms` each answer, and opening where nothing
-    else is said. `offered` is API key → (lowest, highest version). Raises UnreachableError,
-    ConfigError.
+    else is said. What is received is taken from the `allowance`. `offered` is API key → (lowest,
+    highest version). Raises UnreachableError, ConfigError.
     """
 
     def __init__(
-        self, address: str, credentials: Credentials, timeout_ms: int, connect_ms: int | None = None
+        self,
+        address: str,
+        credentials: Credentials,
+        timeout_ms: int,
+        connect_ms: int | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self.address, self._credentials, self._timeout_ms = address, credentials, timeout_ms
         connect_ms = timeout_ms if connect_ms is None else connect_ms
@@ -95,6 +100,7 @@ class Connection:
             settings["sasl_oauth_token_provider"] = _TokenProvider(token)
         self._net = NetworkSelector()
         self._socket: socket.socket | None = None
+        self._meter = _Meter(allowance)
         self._connection: Any = KafkaConnection(
             self._net, node_id=address, **_CLIENT, **_SOFTWARE, **settings
         )
@@ -106,7 +112,8 @@ class Connection:
             raise
         except Exception as error:  # mechanisms raise what they like
             self.close()
-            raise UnreachableError(f"{address}: {words(error, credentials, connect_ms)}") from None
+            why = self._meter.fault or words(error, credentials, connect_ms)
+            raise UnreachableError(f"{address}: {why}") from None
         self.offered: dict[int, tuple[int, int]] = dict(offered)
 
     def close(self) -> None:
@@ -128,6 +135,7 @@ class Connection:
         Raises UnreachableError if nothing was sent, LostError if no answer came.
         """
         request, wait_ms = _request(api, version, fields), self._timeout_ms + more_ms
+        self._meter.expect(longest(api))
         self._net.run(self._unthrottled)
         if not self._connection.connected or self._connection.paused:
             raise UnreachableError(
@@ -141,7 +149,8 @@ class Connection:
         try:
             return self._net.run(answered)
         except Exception as error:
-            raise LostError(words(error, self._credentials, wait_ms)) from None
+            why = self._meter.fault or words(error, self._credentials, wait_ms)
+            raise LostError(why) from None
 
     def _open(self, limit: float) -> None:
         """Connected, authenticated, and told what the listener offers, in `limit` seconds."""
@@ -156,7 +165,8 @@ class Connection:
             self._socket = context.wrap_socket(self._socket, server_hostname=host.rstrip("."))
             transport = _SecuredTransport
         self._socket.setblocking(False)
-        self._connection.connection_made(transport(self._net, self._socket, host=host))
+        metered = _Metered(self._socket, self._meter)
+        self._connection.connection_made(transport(self._net, metered, host=host))
 
         async def initialized() -> None:
             await self._connection.initialize(timeout_at=over_at)
@@ -189,6 +199,45 @@ def _request(api: Api, version: int, fields: dict[str, object]) -> Any:
         update = UpdateFeaturesRequest.FeatureUpdateKey
         fields = {**fields, "feature_updates": [update(**one) for one in updates]}
     return _REQUESTS[api](version=version, **fields)
+
+
+class _Meter:
+    """How much of an answer may still come. `fault` says that it was too much; "" = it was not."""
+
+    def __init__(self, allowance: Allowance | None) -> None:
+        self._allowance, self.fault = allowance, ""
+        self.expect(longest(Api.API_VERSIONS))
+
+    def expect(self, most: int) -> None:
+        """An answer of at most so many bytes comes next."""
+        self._most = self._left = most
+
+    def take(self, count: int) -> None:
+        """So many bytes came. Raises OSError where that is too much."""
+        self._left -= count
+        if self._allowance is not None:
+            self._allowance.take(count)
+            self.fault = self._allowance.spent
+        if self._left < 0:
+            self.fault = too_long(self._most)
+        if self.fault:
+            raise OSError(self.fault)
+
+
+class _Metered:
+    """A socket that is read no further than its meter lets it; else it is the socket."""
+
+    def __init__(self, opened: socket.socket, meter: _Meter) -> None:
+        self._opened, self._meter = opened, meter
+
+    def recv(self, most: int) -> bytes:
+        """What came, at most so many bytes."""
+        data = self._opened.recv(most)
+        self._meter.take(len(data))
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
 
 
 class _LastWords:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 from featurelib.backends.base import Say
 from featurelib.backends.kafka_asking import NOT_OFFERED, Asked
+from featurelib.backends.kafka_limits import MOST_NODES
 from featurelib.backends.kafka_map import Map
 from featurelib.backends.kafka_search import Reach, Search
 from featurelib.configuration.addresses import split_id
 from featurelib.errors import UnreachableError
+from featurelib.report.phrases import some
 
 if TYPE_CHECKING:  # its client is an extra of its own
     from featurelib.backends.znodes import Znodes
+
+SHOWN = 10  # nodes, or reasons, of a kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +36,12 @@ def look(reach: Reach, say: Say) -> Seen:
     search.run()
     asked = sorted(search.asked.values(), key=lambda one: (-one.target.role, one.target.node_id))
     silent = [f"{one.target.title}: {one.error}" for one in asked if one.error is not None]
-    for text in silent:
+    for text in silent[:SHOWN]:
         say(text)
+    if len(silent) > SHOWN:
+        say(f"{reach.where}: {len(silent) - SHOWN:,} more listeners did not answer")
+    if search.known.is_full:
+        say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(asked):
         raise UnreachableError(_nobody(reach, (*search.failures, *silent)))
     say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
@@ -46,6 +54,8 @@ def _nobody(reach: Reach, reasons: Iterable[str]) -> str:
     """That nobody answered, and each reason once. An address that a reason names is not repeated,
     and a reason that stands alone and says what was expected is enough."""
     found = [reason.rstrip(".") for reason in dict.fromkeys(reasons)]
+    if len(found) > SHOWN:
+        found[SHOWN:] = [f"and {len(found) - SHOWN:,} more"]
     if len(found) == 1 and "expected" in found[0]:
         return f"{found[0]}."
     alone = f"{reach.where}: " if len(found) == 1 else ""
@@ -70,7 +80,7 @@ def _refusals(asked: Iterable[Asked]) -> Iterator[str]:
             if silence.why != NOT_OFFERED.format(silence.api.title):
                 reasons.setdefault(silence.why, []).append(one.target.title)
     for why, titles in reasons.items():
-        yield f"{', '.join(titles)}: {why}"
+        yield f"{some(titles, SHOWN)}: {why}"
 
 
 def voters_not_asked(known: Map) -> Iterator[str]:
@@ -78,12 +88,12 @@ def voters_not_asked(known: Map) -> Iterator[str]:
     lost = sorted(known.voters - set(known.controllers))
     if not lost:
         return
-    ids = ", ".join(map(str, lost))
     yield (
-        f"voters {ids}: not asked, because no address is known. Add ID@HOST:PORT of each to "
+        f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
+        "ID@HOST:PORT of each to "
         "controller_bootstrap (--controllers)."
     )
-    for address in known.nameless:
+    for address in known.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
             "(before 3.7, or under another address). Write it as ID@HOST:PORT."

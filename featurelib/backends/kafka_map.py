@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from featurelib.backends.kafka_answers import Api, Members, Quorum, members, quorum
 from featurelib.backends.kafka_asking import Asked, Target
+from featurelib.backends.kafka_limits import MOST_ADDRESSES, MOST_NODES
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
+from featurelib.report.clean import clean
 
 NOBODY = -1
 
@@ -44,6 +47,16 @@ class Map:
         """Whether nodes of both modes answered."""
         return bool(self.kraft) and self.zookeeper
 
+    @property
+    def size(self) -> int:
+        """How many addresses are known, of all nodes."""
+        return sum(map(len, self.brokers.values())) + sum(map(len, self.controllers.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nodes may have been left out."""
+        return max(len(self.brokers), len(self.controllers)) >= MOST_NODES
+
     def targets(self) -> list[Target]:
         """Every half of every node that is known, controllers first."""
         parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
@@ -63,7 +76,7 @@ class Map:
     def learn_id(self, cluster_id: str) -> None:
         """The cluster's id, "" = not said. Raises ConfigError for the id of another cluster."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
-            first, second = sorted((self.cluster_id, cluster_id))  # whoever was faster
+            first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by speed
             raise ConfigError(
                 f"expected nodes of one cluster, found some of {first} and some of "
                 f"{second}. Mend the addresses of bootstrap and controller_bootstrap."
@@ -101,5 +114,7 @@ class Map:
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
-    """Further addresses of a node, behind those that were known."""
-    known[node] = tuple(dict.fromkeys((*known.get(node, ()), *new)))
+    """Further addresses of a node, behind those that were known; a node too many is left out."""
+    if node in known or len(known) < MOST_NODES:
+        addresses = dict.fromkeys((*known.get(node, ()), *new))
+        known[node] = tuple(islice(addresses, MOST_ADDRESSES))

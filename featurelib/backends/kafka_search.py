@@ -9,16 +9,19 @@ somebody who is silent, so that a search takes one time limit, however many are.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from featurelib.backends.base import Say
 from featurelib.backends.kafka_asking import Asked, Share, Target, ask
 from featurelib.backends.kafka_introducing import Introduced, introduce, learn, place
+from featurelib.backends.kafka_limits import Allowance
 from featurelib.backends.kafka_map import Map, add_addresses
 from featurelib.backends.kafka_wire import Wire
 from featurelib.configuration.addresses import split_id
@@ -69,10 +72,14 @@ class Search:
         self.znodes: Znodes | None = None
         self._reach, self._say, self._share = reach, say, Share()
         self._running: dict[Future[Any], Callable[[], None]] = {}  # and what is done then
+        self._done = SimpleQueue[Future[Any]]()
+        self._may_be_new = True  # whether somebody may have to be asked
         self._tried: dict[Key, set[str]] = {}
         self._given: set[str] = set()  # brokers that were or are asked who there is
         self._introducing, self._has_list = 0, False
         self._began = self._next_broker_at = time.monotonic()
+        allowance = Allowance(max(reach.wire(role).timeout for role in Role))
+        self._wires = {role: reach.wire(role).in_one_look(allowance) for role in Role}
 
     def run(self) -> None:
         """Search to the end. Raises ConfigError."""
@@ -84,19 +91,27 @@ class Search:
             self._introduce_controllers()
             while True:
                 self._introduce_next_broker()
-                if self._asks:
+                if self._asks and self._may_be_new:
+                    self._may_be_new = self._is_patient()
                     self._ask_new()
                 if not self._running:
                     break
-                done, _ = wait(self._running, self._patience(), return_when=FIRST_COMPLETED)
-                for job in [job for job in self._running if job in done]:
+                for job in self._next_done():
                     self._running.pop(job)()
         finally:
             self._pool.shutdown(cancel_futures=True)
 
+    def _next_done(self) -> Iterator[Future[Any]]:
+        """Whoever has ended since, waited for as long as nothing else is to be done."""
+        with suppress(Empty):
+            yield self._done.get(timeout=self._patience())
+            while True:
+                yield self._done.get_nowait()
+
     def _start(self, work: Callable[[], _T], then: Callable[[Future[_T]], None]) -> None:
         job = self._pool.submit(work)
         self._running[job] = partial(then, job)
+        job.add_done_callback(self._done.put)
 
     # Who introduces others
 
@@ -126,12 +141,13 @@ class Search:
     def _introduce(self, role: Role, address: str) -> None:
         self._introducing += 1
         self._start(
-            partial(introduce, role, address, self._reach.wire(role), who_leads=not self._asks),
+            partial(introduce, role, address, self._wires[role], who_leads=not self._asks),
             partial(self._learn_introduced, role),
         )
 
     def _learn_introduced(self, role: Role, job: Future[Introduced]) -> None:
         self._introducing -= 1
+        self._may_be_new = True
         try:
             learn(self.known, job.result())
         except BackendError as error:
@@ -143,6 +159,7 @@ class Search:
 
     def _learn_znodes(self, job: Future[Znodes]) -> None:
         self._introducing -= 1
+        self._may_be_new = True
         try:
             self.znodes = job.result()
         except UnreachableError as error:
@@ -194,13 +211,15 @@ class Search:
         if new:
             self._say(f"{self._reach.where}: asking {_counted(new)}")
         for target in new:
-            wire = self._reach.wire(target.role)
+            wire = self._wires[target.role]
             self._start(partial(ask, target, wire, self._share), self._learn_asked)
 
     def _learn_asked(self, job: Future[Asked]) -> None:
         answer = job.result()
         self.asked[answer.target.key] = answer
+        before = self.known.size
         self.known.learn(answer)
+        self._may_be_new |= self.known.size > before or answer.error is not None
         if len(self.asked) % TOLD_EVERY == 0:
             self._say(f"{self._reach.where}: {len(self.asked)} of {len(self._tried)} asked")
 

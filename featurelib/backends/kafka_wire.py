@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ from featurelib.backends.kafka_answers import (
     Api,
 )
 from featurelib.backends.kafka_client import Connection, LostError
+from featurelib.backends.kafka_limits import Allowance
 from featurelib.backends.security import Credentials
 from featurelib.core.planned import Step
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
@@ -57,19 +59,35 @@ class Wire:
         again_ms = max(AGAIN_AT_LEAST_MS, self._timeout_ms // AGAIN_PART)
         self._again_ms = min(self._timeout_ms, again_ms)
         self._silent: set[str] = set()  # addresses
+        self._allowance: Allowance | None = None
+
+    def in_one_look(self, allowance: Allowance) -> Wire:
+        """The same, for as long as the allowance lets it."""
+        wire = copy(self)
+        wire._allowance = allowance
+        return wire
+
+    @property
+    def timeout(self) -> float:
+        """Seconds to connect, and again for each answer."""
+        return self._timeout_ms / 1000
 
     def connect(self, address: str) -> Talk:
         """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
+        if self._allowance is not None and (why := self._allowance.spent):
+            raise UnreachableError(f"{address}: not asked, {why}")
         limit_ms = self._again_ms if address in self._silent else self._timeout_ms
         began = time.monotonic()
         try:
-            connection = Connection(address, self._credentials, self._timeout_ms, limit_ms)
+            connection = Connection(
+                address, self._credentials, self._timeout_ms, limit_ms, self._allowance
+            )
         except UnreachableError:
             if time.monotonic() - began >= ALL_OF_IT * limit_ms / 1000:
                 self._silent.add(address)
             raise
         self._silent.discard(address)
-        return Talk(connection, self._credentials.principal)
+        return Talk(connection, self._credentials.principal, self._allowance)
 
 
 class Talk:
@@ -78,8 +96,10 @@ class Talk:
     `principal` is who asks, as an authorizer names it; "" = only the listener knows.
     """
 
-    def __init__(self, connection: Connection, principal: str = "") -> None:
-        self._connection, self.principal = connection, principal
+    def __init__(
+        self, connection: Connection, principal: str = "", allowance: Allowance | None = None
+    ) -> None:
+        self._connection, self.principal, self._allowance = connection, principal, allowance
 
     def __enter__(self) -> Self:
         return self
@@ -195,6 +215,8 @@ class Talk:
         )
 
     def _ask(self, api: Api, version: int, **fields: object) -> Answer:
+        if self._allowance is not None and (why := self._allowance.spent):
+            raise UnreachableError(f"{self.address}: not asked, {why}")
         try:
             return self._send(api, version, fields)
         except LostError as lost:

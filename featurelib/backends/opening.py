@@ -12,7 +12,10 @@ from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster
 from featurelib.errors import ConfigError
+from featurelib.report.clean import clean
+from featurelib.report.phrases import some
 
+SHOWN = 3  # clusters
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 
 
@@ -48,7 +51,8 @@ def look(backend: Backend, entry: Cluster, say: Say) -> tuple[bytes, ...]:
     if entry.id and found != [entry.id]:
         raise ConfigError(
             f"{backend.where}: expected the cluster {entry.id} ({entry.title}), found "
-            f"{', '.join(found) or 'none'}. Mend its addresses or its id in the inventory."
+            f"{some([*map(clean, found)], SHOWN) or 'none'}. Mend its addresses or its id in the "
+            "inventory."
         )
     return lines
 

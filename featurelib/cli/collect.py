@@ -47,6 +47,7 @@ from featurelib.configuration.fleet import Cluster
 from featurelib.errors import BackendError, ConfigError
 from featurelib.probing import Probed
 from featurelib.probing import probe as ask_to_validate
+from featurelib.report.phrases import some
 
 SHOWN = 3  # silent listeners that a line names
 
@@ -189,7 +190,8 @@ def _line(result: Collected) -> str:
         named = [f"{half}: {why}" for half, why in result.silent.items()][:SHOWN]
         more = "; …" if len(result.silent) > SHOWN else ""
         silent = f", {len(result.silent)} did not ({'; '.join(named)}{more})"
-    odd = f"; ingest will quarantine: {'; '.join(result.refused)}" if result.refused else ""
+    reasons = [*dict.fromkeys(result.refused)]
+    odd = f"; ingest will quarantine: {some(reasons, SHOWN)}" if reasons else ""
     probe = f"; {result.probe}" if result.probe else ""
     return f"{result.title}: {_halves(len(result.answered))} answered{silent}{odd}{probe}"
 

@@ -1,0 +1,229 @@
+"""Listeners that answer without an end, or with what is meant for a terminal: a look ends, costs
+little, and says in one line what it saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DescribeClusterResponse, DescribeQuorumResponse
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from featurelib.backends import kafka_limits, kafka_map
+from featurelib.backends.kafka_answers import Api
+from featurelib.backends.kafka_backend import open_kafka
+from featurelib.catalogue import load
+from featurelib.configuration.fleet import Cluster
+from featurelib.errors import UnreachableError
+from featurelib.feature import Role
+from tests.backends.speaking import Answering, Listener, speaking
+from tests.backends.test_kafka_old_and_odd import api_versions
+
+CATALOGUE = load()
+OFFERED = {
+    Api.API_VERSIONS: (0, 4),
+    Api.DESCRIBE_CLUSTER: (0, 2),
+    Api.DESCRIBE_QUORUM: (0, 2),
+    Api.UPDATE_FEATURES: (0, 2),
+}
+LONG = "x" * (kafka_limits.LISTS + 1)
+STEERS = "\x1b[2J\x9b31m\nerror: forged \u202egnorw\u2066"  # erases, colours, adds a line, turns
+Lines = list[dict[str, Any]]
+
+
+def listing(*hosts: tuple[int, str, int], kind: int = 1, cluster: str = "c") -> Any:
+    """DescribeCluster that lists (node id, host, port)."""
+    broker = DescribeClusterResponse.DescribeClusterBroker
+    return DescribeClusterResponse(
+        error_code=0,
+        error_message=None,
+        endpoint_type=kind,
+        cluster_id=cluster,
+        controller_id=1,
+        brokers=[
+            broker(broker_id=node, host=host, port=port, rack=None, is_fenced=False)
+            for node, host, port in hosts
+        ],
+    )
+
+
+def quorum(*voters: int) -> Any:
+    topic = DescribeQuorumResponse.TopicData
+    state = topic.PartitionData.ReplicaState
+    partition = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        error_message=None,
+        leader_id=1,
+        leader_epoch=1,
+        high_watermark=1,
+        current_voters=[state(replica_id=node, log_end_offset=1) for node in voters],
+        observers=[],
+    )
+    topics = [topic(topic_name="__cluster_metadata", partitions=[partition])]
+    return DescribeQuorumResponse(error_code=0, error_message=None, topics=topics, nodes=[])
+
+
+@contextmanager
+def hostile(**answers: Any) -> Iterator[Listener]:
+    """A listener of KRaft that lists itself as node 1 unless said otherwise."""
+    told: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    with speaking(told) as listener:
+        mine = (1, "127.0.0.1", int(listener.address.split(":")[1]))
+        told[Api.DESCRIBE_CLUSTER] = lambda version: listing(mine)
+        told[Api.DESCRIBE_QUORUM] = lambda version: quorum(1)
+        for name, answer in answers.items():
+            told[Api[name.upper()]] = lambda version, answer=answer: answer(mine)
+        yield listener
+
+
+def looked(listener: Listener, role: Role = Role.BROKER) -> tuple[Lines, list[str], float]:
+    """The landing lines of a look, what it said, and how many seconds it took."""
+    given = {("bootstrap" if role is Role.BROKER else "controller_bootstrap"): (listener.address,)}
+    said: list[str] = []
+    began = time.monotonic()
+    backend = open_kafka(Cluster(id="c", **given), CATALOGUE, timeout=1.0)
+    lines = [json.loads(line) for line in backend.describe(said.append)]
+    return lines, said, time.monotonic() - began
+
+
+def naming_one_more(mine: tuple[int, str, int], known: list[int]) -> Any:
+    known.append(len(known) + 1)
+    return listing(*((node, *mine[1:]) for node in known), kind=2)
+
+
+def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_limits, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(kafka_limits, "TIME_LIMITS", 1)
+    known: list[int] = []
+    with hostile(describe_cluster=lambda mine: naming_one_more(mine, known)) as listener:
+        lines, said, seconds = looked(listener, Role.CONTROLLER)
+    errors = [line["error"] for line in lines if "error" in line and line["node_id"] > 1]
+    assert errors[-1].endswith("the look was to take at most 1 s")
+    assert 1 <= seconds < 10
+    assert "listeners answered" in said[-1]
+
+
+def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (kafka_map, sys.modules["featurelib.backends.kafka_look"]):
+        monkeypatch.setattr(module, "MOST_NODES", 30)
+    known: list[int] = []
+    with hostile(describe_cluster=lambda mine: naming_one_more(mine, known)) as listener:
+        lines, said, _ = looked(listener, Role.CONTROLLER)
+    assert len([line for line in lines if line["kind"] == "api_versions"]) == 30
+    assert f"{listener.address}: 30 nodes or more are named; no more than that are asked" in said
+
+
+def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with hostile(describe_cluster=lambda mine: listing((1, LONG, 1))) as listener:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(UnreachableError, match="longer than 4 MB, and was not read"):
+            looked(listener)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
+    ranges = ApiVersionsResponse.SupportedFeatureKey
+    many = [ranges(name=LONG[:9_000], min_version=1, max_version=2) for _ in range(120)]
+    keys = api_versions(OFFERED)(4).api_keys
+    answer = ApiVersionsResponse(error_code=0, api_keys=keys, supported_features=many)
+    with (
+        hostile(api_versions=lambda mine: answer) as listener,
+        pytest.raises(UnreachableError, match="longer than 1 MB, and was not read"),
+    ):
+        looked(listener)
+
+
+def test_all_answers_of_a_look_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_limits, "MOST_BYTES", 2_000_000)
+    same = lambda mine: listing(*((node, *mine[1:]) for node in (1, 2, 3)), (4, LONG[:900_000], 1))  # noqa: E731
+    with hostile(describe_cluster=same) as listener:
+        lines, _, _ = looked(listener)
+    assert any("answered with more than 2 MB" in line.get("error", "") for line in lines)
+
+
+def test_a_real_fleet_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = ApiVersionsResponse.SupportedFeatureKey
+    features = [
+        ranges(name=f"some.feature.version.{n}", min_version=0, max_version=9) for n in range(1000)
+    ]
+    keys = api_versions(OFFERED)(4).api_keys
+    answer = ApiVersionsResponse(error_code=0, api_keys=keys, supported_features=features)
+    host = "broker-{:04}.kafka.a-rather-long-name-of-a-team.eu-central-1.example.internal"
+    with hostile(
+        api_versions=lambda mine: answer,
+        describe_cluster=lambda mine: listing(
+            mine, *((n, host.format(n), 1) for n in range(2, 12))
+        ),
+        describe_quorum=lambda mine: quorum(*range(1000)),
+    ) as listener:
+        lines, _, _ = looked(listener)
+    assert {line["kind"] for line in lines if "error" not in line} >= {
+        "api_versions",
+        "describe_cluster",
+        "describe_quorum",
+    }
+
+
+def test_many_nodes_in_one_answer_are_said_in_a_short_line() -> None:
+    with hostile(describe_quorum=lambda mine: quorum(*range(1, 20_000))) as listener:
+        _, said, _ = looked(listener)
+    assert max(map(len, said)) < 300
+    assert any(text.startswith("voters 1, 2, 3") and "more: not asked" in text for text in said)
+
+
+COMMANDS = (
+    "collect --out landing",
+    "describe",
+    "plan upgrade-all",
+    "why-not some.feature=2",
+    "roll --to 4.2",
+)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"{one} --json" for one in COMMANDS[:2])])
+def test_nothing_that_a_node_says_steers_a_terminal(command: str, tmp_path: Path) -> None:
+    def steering(mine: tuple[int, str, int]) -> Any:
+        return listing(mine, (2, STEERS, 99999), cluster=f"c{STEERS}")
+
+    ranges = ApiVersionsResponse.SupportedFeatureKey
+    levels = ApiVersionsResponse.FinalizedFeatureKey
+    answer = api_versions(OFFERED)(4)
+    answer = ApiVersionsResponse(
+        error_code=0,
+        api_keys=answer.api_keys,
+        supported_features=[ranges(name=f"f{STEERS}", min_version=1, max_version=3)],
+        finalized_features=[levels(name=f"f{STEERS}", min_version_level=1, max_version_level=1)],
+        finalized_features_epoch=4,
+    )
+    refused = DescribeQuorumResponse(error_code=99, error_message=STEERS, topics=[], nodes=[])
+    with hostile(
+        api_versions=lambda mine: answer,
+        describe_cluster=steering,
+        describe_quorum=lambda mine: refused,
+    ) as listener:
+        words = [*command.split(), "--bootstrap", listener.address, "--timeout", "2"]
+        done = subprocess.run(
+            [sys.executable, "-m", "featurelib", *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert done.returncode in (0, 3, 5), said
+    assert [c for c in said if not c.isprintable() and c != "\n"] == []
+    assert not any(line.startswith("error: forged") for line in said.splitlines()), said
+    if "--json" in command:
+        json.loads(done.stdout)
