@@ -74,7 +74,7 @@ def list_builds(features: int, catalogue: Catalogue | None = None) -> Builds:
                 maximum[build, column] = levels[build, column] = FIRST_LEVEL + step
             else:
                 maximum[build, column] = _newest_stable(known, name, release.name)
-                levels[build, column] = known.defaults(name)[release.newest_stable]
+                levels[build, column] = known.of(release.name).default(name, release.newest_stable)
     return Builds(
         names=names,
         minimum=minimum,

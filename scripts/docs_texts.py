@@ -127,3 +127,53 @@ Types are Arrow's; `int16` is a version or a level, as on Kafka's wire.
 SCHEMAS_INTRO = """
 Files that are read by programs, or kept. A schema that changes gets another `version`.
 """
+SIDE_EFFECTS_INTRO = """
+A level may change more than itself. Such a level moves only when somebody asks for it by name: it
+is in no `upgrade-all` plan and in no `upgrade --release-version`, although Kafka's own
+`kafka-features.sh upgrade --release-version` sends it. The audit does not count it for the ceiling
+and shows it as available.
+
+    featurelib plan payments-eu upgrade --feature eligible.leader.replicas.version=1
+
+What else it changes stands in the plan, bound by its digest, with the cluster's own values where
+DescribeConfigs gave them; `plan`, `show`, `approve` and `apply` say it, and `apply` refuses a plan
+whose side effects are no longer what they would be.
+
+## eligible.leader.replicas.version 1
+
+The active controller writes `min.insync.replicas` as the default of the whole cluster, from *its
+own* configuration: the file of the controller, or Kafka's default, 1. Usually it is set in the
+brokers' files only. Then every topic without a value of its own goes from the brokers' value to 1,
+at once and for good: an acknowledged write may stand on one disk. What was set for one broker is
+deleted.
+
+Set the default of the whole cluster first, to what it shall be:
+
+    kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default \\
+        --alter --add-config min.insync.replicas=2
+
+Tried on 4.0.1 to 4.4.0: a cluster default that is there is left alone, so the value stays 2. What
+is set for one broker is deleted all the same. The same command also mends it afterwards: while the
+level is finalized the cluster default may be changed, and not removed; a value for one broker is
+refused (`Broker-level min.insync.replicas cannot be altered while ELR is enabled.`). Topics with a
+value of their own keep it. Going back to 0 restores nothing: the cluster default stays, and may
+then be removed.
+
+## What the catalogue says
+"""
+SIDE_EFFECTS_MEASURED = """
+## What was measured
+
+`scripts/measure_side_effects.py` starts the real processes of each release: a controller without
+`min.insync.replicas`, two brokers with 2 in their files, a value for one broker, a cluster default
+of another key, two topics, a group, quotas. It raises every feature level by level from the lowest
+the release can format, and reads all configurations, topics, groups, quotas and the metadata log
+before, after, and after going back; and tries which keys may still be set. Every step is a row of
+`featurelib/catalogue/measured_steps.csv`; steps that are alike in several releases are one row.
+
+Numbers in brackets are sources of DescribeConfigs: 1 the topic, 2 one broker, 3 the cluster
+default, 4 the node's file, 5 Kafka's default. REGISTER_BROKER_RECORD and REGISTER_CONTROLLER_RECORD
+are nodes that register again in the new form: no setting changes. KRaftVersion and KRaftVoters are
+what kraft.version 1 is: the voters stand in the log from then on. A refused way back is the
+metadata.version's own, or that of kraft.version.
+"""

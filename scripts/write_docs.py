@@ -33,6 +33,7 @@ from scripts.docs_texts import (
 from scripts.markdown import code, comments_of, page, table
 from scripts.write_commands import commands_page, errors_page, exit_codes_page
 from scripts.write_schemas import schemas_page, tables_page
+from scripts.write_side_effects import side_effects_page
 from scripts.write_vocabulary import vocabulary_page
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -211,6 +212,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
     "dialects.md": dialects_page,
     "vocabulary.md": vocabulary_page,
+    "side_effects.md": side_effects_page,
     "reference/commands.md": commands_page,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,

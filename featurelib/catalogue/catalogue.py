@@ -21,7 +21,7 @@ from featurelib.catalogue.releases import (
     release_catalogues,
     union,
 )
-from featurelib.catalogue.rows import Cell, Rows, pairs, read_rows
+from featurelib.catalogue.rows import Cell, Rows, SideEffectRow, pairs, read_rows
 from featurelib.catalogue.tables import Tables, make_tables
 from featurelib.feature import METADATA_VERSION
 
@@ -125,17 +125,36 @@ class Catalogue:
             return max(self.names)
         return max((known.level for known in self.levels if known.feature == feature), default=0)
 
-    def defaults(self, feature: str) -> npt.NDArray[np.int16]:
-        """The default level of `feature`, int16, indexed by metadata.version from 0.
+    def only_by_name(self, feature: str) -> frozenset[int]:
+        """The levels of `feature` that move only when they are asked for by name: irreversible
+        ones, and those that change more than the level."""
+        irreversible = {v.level for v in self.levels if v.feature == feature and v.irreversible}
+        return frozenset(irreversible | {row.level for row in self.side_effects(feature)})
+
+    def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
+        """What else the levels of `feature` change (measured: scripts/measure_side_effects.py)."""
+        return tuple(row for row in self.rows.side_effect if row.feature == feature)
+
+    def ceiling(
+        self,
+        feature: str,
+        metadata_version: npt.NDArray[np.int64],
+        current: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """The default level of `feature` at each metadata.version, as far as it can be had from the
+        `current` one without a level on the way that moves only by name. int64, shapes alike.
 
         Kafka scans the levels in order and stops at the first whose bootstrap version is higher
-        (Feature.java, defaultLevel); irreversible levels are nobody's default here.
+        (Feature.java, defaultLevel).
         """
-        table = np.zeros(max(self.names) + 1, dtype=np.int16)
+        level, stopped = np.zeros_like(current), np.zeros(current.shape, dtype=bool)
         for known in self.levels:
-            if known.feature == feature and not known.irreversible:
-                table[known.default_from :] = known.level
-        return table
+            if known.feature == feature:
+                if known.level in self.only_by_name(feature):
+                    stopped |= current < known.level
+                there = ~stopped & (metadata_version >= known.default_from)
+                level = np.where(there, known.level, level)
+        return level
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:
         """The newest stable metadata.version of software that advertises up to level i, int16.

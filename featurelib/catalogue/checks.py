@@ -15,6 +15,7 @@ from featurelib.catalogue.rows import (
     ReleaseRow,
     Row,
     Rows,
+    SideEffectRow,
     VersionRow,
     pairs,
 )
@@ -83,6 +84,8 @@ def _of_row(row: Row, known: Known) -> Iterator[Fault]:
         yield from _release(row, known)
     elif isinstance(row, ReleaseFeatureRow):
         yield from _release_feature(row, known)
+    elif isinstance(row, SideEffectRow):
+        yield from _side_effect(row, known)
     else:
         yield from _difference(row, known)
 
@@ -150,6 +153,20 @@ def _difference(row: DifferenceRow, known: Known) -> Iterator[Fault]:
         yield from _too_early("value", row.release, row.feature, row.level, known)
     elif row.value not in ("true", "false"):
         yield "value", '"true" or "false"', repr(row.value)
+
+
+def _side_effect(row: SideEffectRow, known: Known) -> Iterator[Fault]:
+    """Level 0 is where a feature goes back to, and metadata.version moves unasked."""
+    if row.feature == METADATA_VERSION:
+        yield "feature", f"another feature than {METADATA_VERSION}", row.feature
+    else:
+        yield from _known_level("level", row.feature, row.level, known)
+    if row.level == 0:
+        yield "level", "a level above 0", row.level
+    if not row.what.strip():
+        yield "what", "what the level changes, in words", repr(row.what)
+    if row.from_controller and not row.key:
+        yield "key", "the configuration that the controller's value is written to", repr(row.key)
 
 
 def _known_level(column: str, feature: str, level: int, known: Known) -> Iterator[Fault]:

@@ -81,8 +81,28 @@ class DifferenceRow:
     source: str = ""
 
 
-Row = VersionRow | LevelRow | ReleaseRow | ReleaseFeatureRow | DifferenceRow
-R = TypeVar("R", VersionRow, LevelRow, ReleaseRow, ReleaseFeatureRow, DifferenceRow)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideEffectRow:
+    """What else a level changes when it is finalized from below: such a level moves only by name.
+
+    `from_controller`: what becomes of a configuration `key` is known by rule: where the cluster has
+    no default of it, the active controller's own value becomes that, and values set per broker are
+    deleted (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("feature", "level", "key")
+    feature: str
+    level: int
+    key: str = ""  # the configuration it changes; empty = none that has a name
+    from_controller: bool = False
+    what: str  # what it does, for people
+    afterwards: str = ""  # what can no longer be done while it is finalized
+    restored: bool  # whether going back restores what was
+    source: str = ""
+
+
+Row = VersionRow | LevelRow | ReleaseRow | ReleaseFeatureRow | DifferenceRow | SideEffectRow
+R = TypeVar("R", VersionRow, LevelRow, ReleaseRow, ReleaseFeatureRow, DifferenceRow, SideEffectRow)
 # The table's name in an overlay → its row, its file in this package.
 TABLES: dict[str, type[Row]] = {
     "metadata_version": VersionRow,
@@ -90,6 +110,7 @@ TABLES: dict[str, type[Row]] = {
     "release": ReleaseRow,
     "release_feature": ReleaseFeatureRow,
     "release_difference": DifferenceRow,
+    "side_effect": SideEffectRow,
 }
 
 
@@ -102,6 +123,7 @@ class Rows:
     release: tuple[ReleaseRow, ...]
     release_feature: tuple[ReleaseFeatureRow, ...]
     release_difference: tuple[DifferenceRow, ...]
+    side_effect: tuple[SideEffectRow, ...]
 
     def every(self) -> Iterator[tuple[str, Row]]:
         """Each row with the name of its table."""
@@ -134,6 +156,7 @@ def read_rows() -> Rows:
         release=_table(ReleaseRow, "releases.csv"),
         release_feature=_table(ReleaseFeatureRow, "release_features.csv"),
         release_difference=_table(DifferenceRow, "release_differences.csv"),
+        side_effect=_table(SideEffectRow, "side_effects.csv"),
     )
 
 

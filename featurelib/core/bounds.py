@@ -32,7 +32,8 @@ class Bounds:
 
 def bounds(evidence: Evidence, catalogue: Catalogue) -> Bounds:
     """The ceiling of each question: the production default at the newest stable
-    metadata.version any node supports, or, for unknown features, the highest level seen."""
+    metadata.version any node supports, below what moves only by name, or, for unknown features, the
+    highest level seen."""
     asked = evidence.questions
     seen = _reduce(np.maximum, asked, asked.pair_max)
     # A node whose answer may leave the feature out says nothing of it, least of all 0.
@@ -49,7 +50,7 @@ def bounds(evidence: Evidence, catalogue: Catalogue) -> Bounds:
         if name == METADATA_VERSION:
             newest_stable[mine], ceiling[mine] = stable[mine], newest[mine]
         else:
-            ceiling[mine] = catalogue.defaults(name)[newest[mine]]
+            ceiling[mine] = catalogue.ceiling(name, newest[mine], asked.current[mine])
     return Bounds(
         ceiling=np.maximum(ceiling, asked.current),
         newest_known=newest_known,

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import load
+from featurelib.core.effects import say_more
 from featurelib.core.moves import Asking, Direction, Goal, irreversible, level_of, software_of
 from featurelib.feature import METADATA_VERSION
 
@@ -21,7 +24,8 @@ def upgrade_all(cluster: Cluster, catalogue: Catalogue, by_name: Collection[str]
 
     The ceiling is the production default at the newest metadata.version any node supports; for a
     feature no release knows, the highest level any node supports. Nothing is lowered. What is
-    supported beyond the default, and what nothing takes back, moves only when `by_name` names it.
+    supported beyond the default, what nothing takes back, and what changes more than its level
+    moves only when `by_name` names it.
     """
     asking = Asking(cluster=cluster, catalogue=catalogue, direction=Direction.UP)
     newest = _newest_stable(cluster, catalogue)
@@ -31,7 +35,8 @@ def upgrade_all(cluster: Cluster, catalogue: Catalogue, by_name: Collection[str]
         if name == METADATA_VERSION:
             ceiling = available = newest
         elif name in catalogue.features:
-            ceiling = int(catalogue.defaults(name)[newest])
+            current = np.array([level_of(cluster, name)])
+            ceiling = int(catalogue.ceiling(name, np.array([newest]), current)[0])
             known = {v.level for v in catalogue.levels if v.feature == name}
             available = max(known & _stable_levels(cluster, catalogue, name, seen), default=0)
         _ask_up(asking, name, available if name in by_name else ceiling, available)
@@ -45,16 +50,26 @@ def _ask_up(asking: Asking, name: str, ceiling: int, available: int) -> None:
     if current < ceiling:
         asking.want(name, ceiling)
     elif current < available:
-        there = asking.name(name, available)
-        if available in irreversible(asking.catalogue, name):
-            text = f"{name} could go up to {there}, but never back: ask for it by name."
-            asking.stay("irreversible", name, available, text)
-        else:
-            text = f"{name} could go up to {there}, but that is no default: ask for it by name."
-            asking.stay("beyond_default", name, available, text)
+        code = _only_by_name(asking, name, available) or "beyond_default"
+        but = {
+            "irreversible": "never back",
+            "side_effect": say_more(asking.catalogue, name, available),
+            "beyond_default": "that is no default",
+        }[code]
+        text = f"{name} could go up to {asking.name(name, available)}, but {but}"
+        asking.stay(code, name, available, f"{text}: ask for it by name.")
     else:
         text = f"{name} is at {asking.name(name, current)}; its ceiling is no higher."
         asking.stay("at_ceiling", name, ceiling, text)
+
+
+def _only_by_name(asking: Asking, name: str, level: int) -> str:
+    """Why the way up to `level` is gone only when it is asked for by name; "" if it is not so."""
+    current, catalogue = level_of(asking.cluster, name), asking.catalogue
+    on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
+    if any(n in irreversible(catalogue, name) for n in on_the_way):
+        return "irreversible"
+    return "side_effect" if on_the_way else ""
 
 
 def _stable_levels(cluster: Cluster, catalogue: Catalogue, name: str, seen: int) -> frozenset[int]:
@@ -147,7 +162,8 @@ def release_version(
 
     `software` is the release whose tool maps, by default the active controller's; without `text`
     its newest production level. Whatever would go against `direction` is a fault, each by name.
-    kraft.version and other levels nobody takes back stay, although Kafka's own tool sends them.
+    Levels that nobody takes back or that change more than themselves stay, although Kafka's own
+    tool sends them (kraft.version 1; eligible.leader.replicas.version 1).
     """
     asking = Asking(cluster=cluster, catalogue=catalogue, direction=direction, unsafe=unsafe)
     software = software or software_of(cluster, catalogue)
@@ -166,12 +182,15 @@ def release_version(
     for name, level in software.defaults(version).items():
         if not _checked(asking, software, name, level) or _kept(asking, name, level):
             continue
-        if level in irreversible(catalogue, name) and level > level_of(cluster, name):
+        if code := _only_by_name(asking, name, level):
             there = f"{name} {asking.name(name, level)}"
             told = f"{there} is never taken back, so it moves only when asked for by name."
+            if code == "side_effect":
+                more = say_more(catalogue, name, level)
+                told = f"{there} moves only when asked for by name: {more}."
             if direction is Direction.DOWN:
                 told = f"{name} is {_at(asking, name)}, and a downgrade raises nothing."
-            asking.stay("irreversible", name, level, told)
+            asking.stay(code, name, level, told)
         else:
             asking.want(name, level)
     return asking.goal()

@@ -55,11 +55,10 @@ def way_back(levels: Levels, release: str, running: Iterable[str], catalogue: Ca
     `levels` are finalized (N3; KIP-778, Downgrades)."""
     software, before = catalogue.of(release), set(running) - {release}
     kept = {name: level for name, level in levels.items() if name in catalogue.features}
-    never = {(v.feature, v.level) for v in catalogue.levels if v.irreversible}
     brings = {
         name: level
         for name, level in software.defaults(software.newest_stable).items()
-        if level > kept.get(name, 0) and (name, level) not in never
+        if level > kept.get(name, 0) and level not in catalogue.only_by_name(name)
     }
     after, can = kept | brings, load(speaks(software.based_on, KRAFT)).can
     where, then = (_footing(catalogue, release, at) for at in (kept, after))

@@ -21,6 +21,7 @@ from featurelib.plans import planfile
 from tests.backends.clusters import KRAFT
 from tests.report.samples import SAMPLES
 
+ELR = "eligible.leader.replicas.version"
 NEWEST = ("--as-of", "newest")
 FLEET = ("--fleet", str(SAMPLES / "fleet.toml"))
 COMMANDS = ("upgrade-all", "downgrade-all", "upgrade", "downgrade", "disable", "update")
@@ -47,42 +48,41 @@ def sample(name: str, *args: str) -> tuple[int, str, str]:
 
 
 def test_what_is_ready_is_planned_and_what_is_not_is_told() -> None:
-    code, out, err = sample("ghost-broker", "upgrade-all")
-    plan = planfile.read(Path("plans/ghost-broker.json").read_bytes(), "x")
+    code, out, err = sample("zk-332-ranges", "upgrade-all")
+    plan = planfile.read(Path("plans/zk-332-ranges.json").read_bytes(), "x")
     assert (code, err) == (0, "")
-    assert out == (
-        "cluster    h0FOOR_sRsiOiKHch7mH4w (ghost-broker)\n"
+    head, _, left_out = out.partition("Left out, 8 reasons:\n")
+    assert head == (
+        "cluster    uiqyQFsLTM6QMR0uG6zBbg (zk-332-ranges)\n"
         "asked      upgrade-all\n"
-        "from       landing files in ghost-broker, last seen 2026-11-21T05:49:46Z\n"
-        "judged by  strict policy, and as these controllers answer: KRaft 4.1; catalogue of "
-        "2026-11-21\n"
+        "from       landing files in zk-332-ranges, last seen 2026-11-21T05:43:26Z\n"
+        "judged by  strict policy, and as these controllers answer: ZooKeeper mode, 3.3 to 3.9; "
+        "catalogue\n"
+        "           of 2026-11-21\n"
         f"digest     {plan.digest}\n"
         "\n"
-        "Request 1 of 1\n"
-        "  eligible.leader.replicas.version 0 (not finalized) → 1: upgrade\n"
+        "Request 1 of 2\n"
+        "  geo 0 (not finalized) → 4: upgrade\n"
+        "Request 2 of 2\n"
+        "  search.index 2 → 3: upgrade\n"
         "\n"
-        "Left out, 1 reason:\n"
-        "  metadata.version 27 (4.1-IV1)\n"
-        "    unsupported_by_node: Broker 2 does not support metadata.version 27 (4.1-IV1): it "
-        "supports\n"
-        "      7-25 (up to 4.0-IV3).\n"
-        "      → Start it with Kafka 4.1 or later, or, if it is gone for good, unregister it.\n"
-        "        kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2\n"
+    )
+    assert left_out.startswith(
+        "  extra 7\n"
+        "    unsupported_by_node: Broker 10 does not support extra 7: it supports no such "
+        "feature.\n"
+    )
+    assert left_out.endswith(
+        "    unsupported_by_node: Broker 30 does not support tiering 3: it supports 1-2.\n"
         "\n"
-        "Not moved: 4 features\n"
-        "  group.version is at 1; its ceiling is no higher.\n"
-        "  kraft.version could go up to 1, but never back: ask for it by name.\n"
-        "  share.version could go up to 1, but that is no default: ask for it by name.\n"
-        "  transaction.version is at 2; its ceiling is no higher.\n"
-        "\n"
-        "The plan is in plans/ghost-broker.json. Nothing was sent.\n"
-        "Next: featurelib show plans/ghost-broker.json\n"
+        "The plan is in plans/zk-332-ranges.json. Nothing was sent.\n"
+        "Next: featurelib show plans/zk-332-ranges.json\n"
     )
     people = plan.for_people
-    assert (people.name, people.made_from) == ("ghost-broker", "landing files in ghost-broker")
-    assert people.seen_at == "2026-11-21T05:49:46Z"
+    assert (people.name, people.made_from) == ("zk-332-ranges", "landing files in zk-332-ranges")
+    assert people.seen_at == "2026-11-21T05:43:26Z"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", people.written_at)
-    assert people.left_out[0].startswith("Broker 2 does not support metadata.version 27")
+    assert people.left_out[0].startswith("Broker 10 does not support extra 7")
 
 
 def test_a_refusal_names_every_rule_node_and_range_and_writes_nothing() -> None:
@@ -100,7 +100,9 @@ def test_a_refusal_names_every_rule_node_and_range_and_writes_nothing() -> None:
         "Broker 2\n"
         '      only supports versions 7-25"\n'
         "\n"
-        "Not moved: 5 features\n"
+        "Not moved: 6 features\n"
+        "  eligible.leader.replicas.version 1 moves only when asked for by name: it changes\n"
+        "    min.insync.replicas too, and going back does not restore that.\n"
         "  group.version is at 1 already.\n"
         "  kraft.version 1 is never taken back, so it moves only when asked for by name.\n"
         "  share.version is not finalized, as asked.\n"
@@ -189,13 +191,13 @@ def test_zookeeper_mode_goes_one_feature_a_request() -> None:
 
 
 def test_json_says_the_same() -> None:
-    code, out, _ = sample("ghost-broker", "upgrade-all", "--json")
+    code, out, _ = sample("zk-332-ranges", "upgrade-all", "--json")
     said = json.loads(out)
     plan = planfile.read(Path(said["file"]).read_bytes(), "x")
     assert (code, said["version"], said["outcome"]) == (0, 1, "planned")
-    assert (said["digest"], said["cluster"]) == (plan.digest, "h0FOOR_sRsiOiKHch7mH4w")
-    assert said["refusals"][0]["node"] == "broker 2"
-    assert said["refusals"][0]["supported"] == [7, 25]
+    assert (said["digest"], said["cluster"]) == (plan.digest, "uiqyQFsLTM6QMR0uG6zBbg")
+    assert said["refusals"][2]["node"] == "broker 10"
+    assert said["refusals"][2]["supported"] == [2, 4]
     code, out, _ = sample("ghost-broker", "upgrade", "--json")
     said = json.loads(out)
     assert (code, said["outcome"], said["plan"], said["file"]) == (3, "refused", None, None)
@@ -205,19 +207,19 @@ def test_json_says_the_same() -> None:
 
 
 def test_a_plan_on_standard_output_is_alone_there() -> None:
-    code, out, err = sample("ghost-broker", "upgrade-all", "--out", "-")
+    code, out, err = sample("k41-forgotten", "upgrade-all", "--out", "-")
     assert (code, Path("plans").exists()) == (0, False)
     assert planfile.read(out, "-").meaning.intent == "upgrade-all"
     assert err.endswith("The plan is on standard output. Nothing was sent.\n")
-    assert sample("ghost-broker", "upgrade-all", "--out", "-", "--json")[0] == 2
+    assert sample("k41-forgotten", "upgrade-all", "--out", "-", "--json")[0] == 2
 
 
 def test_packed_files_and_single_files_are_read() -> None:
     packed = Path("packed/deep/landing.jsonl.gz")
     packed.parent.mkdir(parents=True)
-    packed.write_bytes(gzip.compress((SAMPLES / "ghost-broker/landing.jsonl").read_bytes()))
+    packed.write_bytes(gzip.compress((SAMPLES / "k41-forgotten/landing.jsonl").read_bytes()))
     digests = set()
-    for path in ("packed", str(packed), "ghost-broker/landing.jsonl"):
+    for path in ("packed", str(packed), "k41-forgotten/landing.jsonl"):
         code, out, _ = run("upgrade-all", "--capture", path, *NEWEST, "--json")
         assert code == 0
         digests.add(json.loads(out)["digest"])
@@ -228,11 +230,11 @@ def test_packed_files_and_single_files_are_read() -> None:
 
 
 def test_a_broken_line_is_said_and_the_rest_goes_on() -> None:
-    with Path("ghost-broker/landing.jsonl").open("a") as file:
+    with Path("k41-forgotten/landing.jsonl").open("a") as file:
         file.write("{\n")
-    code, _, err = sample("ghost-broker", "upgrade-all")
+    code, _, err = sample("k41-forgotten", "upgrade-all")
     assert code == 0
-    assert re.match(r"warning: ghost-broker: line \d+ is set aside: ", err)
+    assert re.match(r"warning: k41-forgotten: line \d+ is set aside: ", err)
 
 
 def test_an_embedded_cluster_is_looked_at_live() -> None:
@@ -252,7 +254,10 @@ def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
         entry = f'[[cluster]]\nid = "{cluster}"\nname = "pay"\nmanaged_by = "strimzi"\n'
         Path("fleet.toml").write_text(entry)
         options = ("--capture", name, *NEWEST, "--fleet", "fleet.toml")
-        code, out, _ = run("pay", "upgrade-all", *options)
+        asked = (
+            ("upgrade-all",) if name == "k41-forgotten" else ("upgrade", "--feature", f"{ELR}=1")
+        )
+        code, out, _ = run("pay", *asked, *options)
         assert code == 0
         made = planfile.read(Path("plans/pay.json").read_bytes(), "x").meaning
         moved = {update.feature for step in made.steps for update in step.updates}
@@ -316,6 +321,6 @@ def test_a_cluster_may_be_called_like_a_command() -> None:
 
 
 def test_a_place_that_cannot_be_written_to_is_said() -> None:
-    code, _, err = sample("ghost-broker", "upgrade-all", "--out", "ghost-broker/landing.jsonl/x")
+    code, _, err = sample("k41-forgotten", "upgrade-all", "--out", "k41-forgotten/landing.jsonl/x")
     assert code == 2
-    assert "--out ghost-broker/landing.jsonl/x: expected a place to write to" in err
+    assert "--out k41-forgotten/landing.jsonl/x: expected a place to write to" in err

@@ -75,7 +75,7 @@ def test_a_plan_for_kraft_is_validated_applied_and_reported_by_every_node(tmp_pa
     assert it.levels()["metadata.version"] == 29
     assert [validate_only for _, validate_only in wrapped.sent] == [True, False]
     assert wrapped.written == [plan.steps[0]]
-    assert says(ending).startswith("Applied: cluster c-1: eligible.leader.replicas.version is at 1")
+    assert says(ending).startswith("Applied: cluster c-1: group.version is at 1, ")
     assert "metadata.version is at 29 (4.2-IV1), share.version is at 1, " in says(ending)
     assert says(ending).endswith("transaction.version is at 2; 5 of 5 nodes report it.")
     assert it.fates() == ["applied"]

@@ -42,6 +42,7 @@ PARTS = {
     "plans": UPGRADE_PLANS,
 }
 GHOST = "h0FOOR_sRsiOiKHch7mH4w"
+FORGOTTEN = "4Imaql6QRMyinfQbQ1eyVA"
 
 
 def append(
@@ -187,10 +188,10 @@ def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:
 def test_a_plan_from_tables_is_the_nightly_s(tables: Path) -> None:
     lake = Lake(str(tables))
     sight = see_row(
-        lake.snapshot(GHOST), catalogue=CATALOGUE, as_of=read_samples().newest, max_age=HOURS_72
+        lake.snapshot(FORGOTTEN), catalogue=CATALOGUE, as_of=read_samples().newest, max_age=HOURS_72
     )
     planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
-    text = lake.rows(UPGRADE_PLANS, cluster=GHOST)["plan"][0].as_py()
+    text = lake.rows(UPGRADE_PLANS, cluster=FORGOTTEN)["plan"][0].as_py()
     assert planned.meaning is not None
     assert planned.meaning == planfile.read(text, "x").meaning
 

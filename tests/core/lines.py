@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from featurelib.catalogue import Catalogue, with_overlay
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
@@ -334,10 +335,28 @@ def conditions(clusters: Iterable[Cluster]) -> Conditions:
     return Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE, inventory=inventory)
 
 
-def judge_rows(batch: pa.RecordBatch, clusters: Iterable[Cluster] = ()) -> Judged:
-    return judge(batch, conditions(clusters), load_catalogue(), load_dialect("strict"))
+# A default that depends on something, as none of Kafka's own that moves unasked does.
+DEPENDING = with_overlay(
+    load_catalogue(),
+    """
+    [[feature_level]]
+    feature = "group.version"
+    level = 1
+    default_from = "4.0-IV1"
+    dependency = "metadata.version=23"
+    stable_since = "4.0"
+    """,
+    "depending.toml",
+)
 
 
-def judge_clusters(*clusters: Cluster) -> Judged:
+def judge_rows(
+    batch: pa.RecordBatch, clusters: Iterable[Cluster] = (), catalogue: Catalogue | None = None
+) -> Judged:
+    known = catalogue or load_catalogue()
+    return judge(batch, conditions(clusters), known, load_dialect("strict"))
+
+
+def judge_clusters(*clusters: Cluster, catalogue: Catalogue | None = None) -> Judged:
     """What the core says of described clusters, in one batch."""
-    return judge_rows(snapshot({c.name: lines_of(c) for c in clusters}), clusters)
+    return judge_rows(snapshot({c.name: lines_of(c) for c in clusters}), clusters, catalogue)

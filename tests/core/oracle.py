@@ -16,7 +16,9 @@ NO_WITNESS = "no_trustworthy_witness"
 Range = tuple[int, int]
 
 # Kafka's own tables, for the features the random clusters use: what is known, and the default of
-# new clusters from which metadata.version on (`kafka-features.sh version-mapping`).
+# new clusters from which metadata.version on (`kafka-features.sh version-mapping`). By an overlay
+# (DEPENDING, in lines.py) group.version 1 needs a metadata.version, since no default of Kafka's own
+# that moves unasked depends on anything.
 NEWEST_KNOWN = {
     METADATA: 34,
     "kraft.version": 1,
@@ -29,12 +31,12 @@ NEWEST_KNOWN = {
 DEFAULTS: dict[str, list[Range]] = {
     "kraft.version": [],  # level 1 only when it is asked for by name
     "transaction.version": [(24, 2)],
-    "group.version": [(22, 1)],
-    "eligible.leader.replicas.version": [(26, 1)],
+    "group.version": [(23, 1)],
+    "eligible.leader.replicas.version": [],  # level 1 changes more: only by name
     "share.version": [(28, 1), (31, 2)],
     "streams.version": [(29, 1)],
 }
-NEEDS_METADATA = {("eligible.leader.replicas.version", 1): 23}
+NEEDS_METADATA = {("group.version", 1): 23}
 # Before this metadata.version the newest controllers store no level of another feature.
 METADATA_NEEDED = 7
 # The least newest metadata.version of a 4.x controller that knows a level: others refuse it.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from featurelib.catalogue import load
+from featurelib.catalogue import Catalogue, load, with_overlay
+
+ELR = "eligible.leader.replicas.version"
 
 FEATURES = ("transaction.version", "group.version", "eligible.leader.replicas.version")
 FEATURES += ("share.version", "streams.version")
@@ -30,16 +33,45 @@ def test_a_release_has_the_defaults_its_own_tool_prints(
     metadata, name, defaults = row
     assert {r.name: r.newest_stable for r in catalogue.releases}[release] == metadata
     assert catalogue.level_name("metadata.version", metadata) == name
-    found = tuple(int(catalogue.defaults(feature)[metadata]) for feature in FEATURES)
+    own = catalogue.of(release)
+    found = tuple(own.default(feature, metadata) for feature in FEATURES)
     assert found == defaults
 
 
-def test_an_irreversible_level_is_nobodys_default() -> None:
-    assert not load().defaults("kraft.version").any()
+def ceilings(
+    feature: str, *pairs: tuple[int, int], catalogue: Catalogue | None = None
+) -> list[int]:
+    """The ceiling for each pair of a metadata.version and a finalized level."""
+    newest, current = np.array(pairs, dtype=np.int64).T
+    return (catalogue or load()).ceiling(feature, newest, current).tolist()
 
 
-def test_a_feature_nobody_knows_has_no_default() -> None:
-    assert not load().defaults("made.up").any()
+def test_the_ceiling_is_the_default_below_what_moves_only_by_name() -> None:
+    assert ceilings("share.version", (27, 0), (28, 0), (30, 1), (33, 0), (33, 2)) == [0, 1, 1, 2, 2]
+    assert ceilings("kraft.version", (21, 0), (33, 0), (20, 1), (33, 1)) == [0, 0, 0, 1]
+    assert ceilings(ELR, (25, 0), (33, 0), (25, 1), (33, 1)) == [0, 0, 0, 1]
+    assert [sorted(load().only_by_name(name)) for name in ("kraft.version", ELR, "group.version")] \
+        == [[1], [1], []]  # fmt: skip
+
+
+def test_a_level_above_one_that_moves_only_by_name_waits_for_it() -> None:
+    catalogue = with_overlay(
+        load(),
+        """
+        [[side_effect]]
+        feature = "share.version"
+        level = 1
+        what = "a topic is made"
+        restored = true
+        """,
+        "acme.toml",
+    )
+    said = ceilings("share.version", (33, 0), (33, 1), (33, 2), catalogue=catalogue)
+    assert said == [0, 2, 2]
+
+
+def test_a_feature_nobody_knows_has_no_ceiling_of_the_catalogue() -> None:
+    assert ceilings("made.up", (33, 0)) == [0]
     assert load().newest_known("made.up") == 0
 
 

@@ -39,6 +39,7 @@ feature = "acme.version"
 newest_stable = 0
 newest_unstable = 1
 """
+EFFECT = '[[side_effect]]\nfeature = "{}"\nlevel = {}\nwhat = "{}"\nrestored = true'
 BUILD = """
 [[release]]
 release = "4.1-acme"
@@ -69,7 +70,8 @@ def test_the_examples_in_the_shipped_overlay_can_be_used() -> None:
     assert catalogue.of("4.5").newest_stable == 35
     assert catalogue.level_name("metadata.version", 35) == "4.5-IV1"
     assert catalogue.overlay is not None
-    assert len(catalogue.overlay.rows) == 7
+    assert len(catalogue.overlay.rows) == 8
+    assert catalogue.only_by_name("acme.tiering.version") == {1}
 
 
 def test_the_package_s_own_rows_contradict_nothing() -> None:
@@ -228,7 +230,7 @@ NEXT = " conf/catalogue-overlay.toml explains every table and key."
         (
             "[[cluster]]",
             "acme.toml: expected tables metadata_version, feature_level, release, "
-            "release_feature, release_difference, found 'cluster'." + NEXT,
+            "release_feature, release_difference, side_effect, found 'cluster'." + NEXT,
         ),
         ("level = x\n", "acme.toml: expected TOML, found: Invalid value (at line 1, column 9)."),
         (b"\xff", "acme.toml: expected TOML, found: 'utf-8' codec can't decode byte 0xff"),
@@ -289,6 +291,30 @@ NEXT = " conf/catalogue-overlay.toml explains every table and key."
             ),
             "acme.toml:13: [[release_feature]] number 1: newest_stable: expected at most "
             "newest_unstable, 0, found 1.",
+        ),
+        (
+            EFFECT.format("metadata.version", 30, "x"),
+            "acme.toml:1: [[side_effect]] number 1: feature: expected another feature than "
+            "metadata.version, found metadata.version.",
+        ),
+        (
+            EFFECT.format("group.version", 7, "x"),
+            "acme.toml:1: [[side_effect]] number 1: level: expected a level of group.version that "
+            "the catalogue has, found 7.",
+        ),
+        (
+            EFFECT.format("group.version", 0, "x"),
+            "acme.toml:1: [[side_effect]] number 1: level: expected a level above 0, found 0.",
+        ),
+        (
+            EFFECT.format("group.version", 1, " "),
+            "acme.toml:1: [[side_effect]] number 1: what: expected what the level changes, in "
+            "words, found ' '.",
+        ),
+        (
+            EFFECT.format("group.version", 1, "x") + "\nfrom_controller = true",
+            "acme.toml:1: [[side_effect]] number 1: key: expected the configuration that the "
+            "controller's value is written to, found ''.",
         ),
         (
             '[[release_feature]]\nrelease = "4.1"\nfeature = "x"\nnewest_stable = 0\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from featurelib.catalogue import with_overlay
 from featurelib.core.cluster import Cluster
 from featurelib.core.goals import downgrade_all, explicit, release_version, upgrade_all
 from featurelib.core.moves import Direction, Goal, losses
@@ -26,12 +27,24 @@ def stays(goal: Goal) -> dict[str, str]:
 def test_upgrade_all_goes_to_the_defaults_of_the_newest_software() -> None:
     newer = node(20, Role.BROKER, "4.2")
     goal = upgrade_all(kraft("3.9", {METADATA_VERSION: 21}, newer), CATALOGUE)
-    assert goal.levels == {
-        METADATA_VERSION: 29, TRANSACTION: 2, GROUP: 1, ELR: 1, SHARE: 1, STREAMS: 1
-    }  # fmt: skip
-    assert stays(goal) == {KRAFT_VERSION: "irreversible"}
+    assert goal.levels == {METADATA_VERSION: 29, TRANSACTION: 2, GROUP: 1, SHARE: 1, STREAMS: 1}
+    assert stays(goal) == {KRAFT_VERSION: "irreversible", ELR: "side_effect"}
+    assert {stay.text for stay in goal.stays} == {
+        "kraft.version could go up to 1, but never back: ask for it by name.",
+        "eligible.leader.replicas.version could go up to 1, but it changes min.insync.replicas "
+        "too, and going back does not restore that: ask for it by name.",
+    }
     assert {move.kind for move in goal.moves} == {UpgradeType.UPGRADE}
     assert (goal.faults, goal.warnings) == ((), ())
+
+
+def test_a_vendors_level_that_changes_something_without_a_name_moves_only_by_name() -> None:
+    overlay = '[[side_effect]]\nfeature = "group.version"\nlevel = 1\nwhat = "x"\nrestored = true'
+    catalogue = with_overlay(CATALOGUE, overlay, "acme.toml")
+    goal = upgrade_all(kraft("4.0", {METADATA_VERSION: 25, TRANSACTION: 2, ELR: 1}), catalogue)
+    assert stays(goal)[GROUP] == "side_effect"
+    [text] = [stay.text for stay in goal.stays if stay.feature == GROUP]
+    assert text.endswith("1, but it changes more than its level too: ask for it by name.")
 
 
 def test_upgrade_all_moves_what_cannot_go_back_or_is_no_default_only_by_name() -> None:
@@ -101,8 +114,14 @@ def test_downgrade_all_to_a_release_nobody_knows_is_a_fault() -> None:
 def test_a_release_version_gives_every_feature_its_mapped_level() -> None:
     cluster = kraft("4.2", {METADATA_VERSION: 21})
     up = release_version(cluster, "4.1", UP, CATALOGUE)
-    assert up.levels == {METADATA_VERSION: 27, TRANSACTION: 2, GROUP: 1, ELR: 1}
-    assert stays(up) == {KRAFT_VERSION: "irreversible", SHARE: "at_level", STREAMS: "at_level"}
+    assert up.levels == {METADATA_VERSION: 27, TRANSACTION: 2, GROUP: 1}
+    assert stays(up) == {
+        KRAFT_VERSION: "irreversible", ELR: "side_effect", SHARE: "at_level", STREAMS: "at_level"
+    }  # fmt: skip
+    assert [stay.text for stay in up.stays if stay.feature == ELR] == [
+        "eligible.leader.replicas.version 1 moves only when asked for by name: it changes "
+        "min.insync.replicas too, and going back does not restore that."
+    ]
     latest = release_version(cluster, None, UP, CATALOGUE)
     assert latest.levels[METADATA_VERSION] == 29
     mapped = {METADATA_VERSION: 27, TRANSACTION: 2, GROUP: 1, ELR: 1, KRAFT_VERSION: 1}
@@ -123,9 +142,11 @@ def test_every_wrong_direction_is_named() -> None:
         "metadata.version is at 4.2-IV1 and would go down to 4.1-IV1: that is no upgrade."
     )
     down = release_version(cluster, "4.1", DOWN, CATALOGUE)
-    assert faults(down) == [("wrong_direction", ELR), ("wrong_direction", TRANSACTION)]
-    assert (down.faults[1].current, down.faults[1].level) == (1, 2)
-    assert "that is no downgrade" in down.faults[1].text
+    assert faults(down) == [("wrong_direction", TRANSACTION)]
+    assert (down.faults[0].current, down.faults[0].level) == (1, 2)
+    assert "that is no downgrade" in down.faults[0].text
+    [stay] = [stay for stay in down.stays if stay.feature == ELR]
+    assert stay.text == f"{ELR} is not finalized, and a downgrade raises nothing."
     both = explicit(cluster, {METADATA_VERSION: 30 - 2, GROUP: 0, SHARE: 1}, UP, CATALOGUE)
     assert faults(both) == [("wrong_direction", GROUP), ("wrong_direction", METADATA_VERSION)]
     assert stays(both) == {SHARE: "at_level"}

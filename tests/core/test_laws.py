@@ -21,6 +21,7 @@ from featurelib.snapshot import Rows, begin
 from featurelib.snapshot.state import freeze
 from tests.core import scale
 from tests.core.lines import (
+    DEPENDING,
     answer_line,
     at,
     judge_clusters,
@@ -298,7 +299,7 @@ def codes_over_random_clusters() -> Counter[str]:
         drawn.extend(with_changes(c, name=f"drawn-{len(drawn) + i}") for i, c in enumerate(some))
 
     collect()
-    return Counter(judge_clusters(*drawn).findings["code"].to_pylist())
+    return Counter(judge_clusters(*drawn, catalogue=DEPENDING).findings["code"].to_pylist())
 
 
 # The audit lets levels go up, one feature at a time: nothing else of the strict policy can be hurt.
@@ -363,8 +364,9 @@ def test_a_feature_that_rests_on_a_level_in_dispute_is_unknown() -> None:
     one = Node(node_id=1, ranges=RELEASES["4.1"], levels={METADATA: 27}, epoch=1000)
     two = with_changes(one, node_id=2, levels={METADATA: 7})
     cluster = Cluster(name="c", nodes=(one, two), voters=(), stored={METADATA: 27})
-    found = {r["feature"]: r["verdict"] for r in judge_clusters(cluster).readiness.to_pylist()}
-    assert found[METADATA] == found["eligible.leader.replicas.version"] == "UNKNOWN"
+    judged = judge_clusters(cluster, catalogue=DEPENDING)
+    found = {r["feature"]: r["verdict"] for r in judged.readiness.to_pylist()}
+    assert found[METADATA] == found["group.version"] == "UNKNOWN"
 
 
 def test_every_level_rests_on_a_metadata_version_that_is_known() -> None:

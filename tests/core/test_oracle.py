@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from featurelib.core.audit import Judged
-from tests.core.lines import judge_clusters
+from tests.core.lines import DEPENDING, judge_clusters
 from tests.core.oracle import Answer, Cluster, Judgement, judge
 from tests.core.random_clusters import clusters
 
@@ -58,7 +58,7 @@ def said_by_core(judged: Judged, cluster: Cluster) -> Judgement:
 @settings(max_examples=150, derandomize=True, deadline=None, database=None)
 @given(clusters())
 def test_the_core_says_what_the_oracle_says(some: list[Cluster]) -> None:
-    judged = judge_clusters(*some)
+    judged = judge_clusters(*some, catalogue=DEPENDING)
     for cluster in some:
         core, oracle = said_by_core(judged, cluster), judge(cluster)
         assert core.unknown == oracle.unknown, cluster

@@ -66,7 +66,7 @@ def refusal(text: str | bytes) -> str:
 
 
 def test_what_is_written_reads_back() -> None:
-    assert len(sample_plans()) == 9 + len(GUARDS)
+    assert len(sample_plans()) == 7 + len(GUARDS)
     for text in sample_plans():
         plan = read(text, "x")
         assert write(plan.meaning, plan.for_people) == text

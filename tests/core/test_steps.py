@@ -293,8 +293,7 @@ def test_partly_plans_what_can_be_had_and_says_what_cannot() -> None:
     goal = upgrade_all(cluster, CATALOGUE, by_name=[KRAFT_VERSION])
     found = planned(cluster, goal, "kraft-4.2", partly=True)
     assert sent(found) == [
-        {METADATA_VERSION: 25, "transaction.version": 2, "group.version": 1,
-         "eligible.leader.replicas.version": 1},
+        {METADATA_VERSION: 25, "transaction.version": 2, "group.version": 1},
         {KRAFT_VERSION: 1},
     ]  # fmt: skip
     blocked = {(METADATA_VERSION, 29), ("share.version", 1), ("streams.version", 1)}

@@ -51,7 +51,7 @@ def test_a_node_with_newer_software_joins_and_blocks_no_more() -> None:
     found = ask("mixed-42-39", Changes(nodes={3: "4.2.1"}))
     assert (found.joined, found.refused) == ((3,), ())
     assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
-    assert {code for code, _, _ in codes(found.gone)} == {"unsupported_by_node", "dependency_unmet"}
+    assert {code for code, _, _ in codes(found.gone)} == {"unsupported_by_node"}
 
 
 def test_a_release_reaches_the_nodes_that_run_and_a_ghost_is_left() -> None:

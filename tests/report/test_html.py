@@ -67,14 +67,13 @@ def test_the_plot_shows_who_is_in_the_way_and_where_the_levels_are() -> None:
     assert [(mark.kind, mark.text) for mark in first.marks] == [
         ("finalized", "finalized 25 (4.0-IV3)"),
         ("ceiling", "ceiling 27 (4.1-IV1)"),
-        ("floor", "lowest after the plan 23 (4.0-IV1)"),
     ]
     narrow, wide = first.bars
     assert narrow.x == wide.x == LEFT
     assert narrow.width is not None
     assert wide.width is not None
     assert narrow.width < wide.width == RIGHT - LEFT
-    finalized, ceiling, _ = (mark.x for mark in first.marks)
+    finalized, ceiling = (mark.x for mark in first.marks)
     assert LEFT < finalized < LEFT + narrow.width < ceiling < RIGHT
     assert (first.troubled, first.quiet) == (True, False)
 

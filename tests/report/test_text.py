@@ -145,7 +145,7 @@ def test_a_cause_says_what_else_it_holds_back() -> None:
 def test_everything_shows_sources_and_every_cause() -> None:
     text = render_text(report_samples(), limit=0)
     assert "more cause" not in text
-    assert "KIP-1022, Feature dependencies" in text
+    assert "KIP-584, Validations" in text
     assert "… and" not in text
 
 
