@@ -14,9 +14,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import look
 from featurelib.configuration.fleet import Cluster
+from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.errors import CredentialsError, FeatureLibError, LandingError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
@@ -52,6 +55,7 @@ class Collected:
     lines: int = 0
     answered: tuple[Half, ...] = ()
     silent: dict[Half, str] = field(default_factory=dict)  # why each did not answer
+    not_allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # words → who refused
     refused: tuple[str, ...] = ()  # reasons for which ingest would quarantine a line
     error: str = ""
     probe: str = ""  # what became of the probe, in a sentence; "" = none was wanted
@@ -134,9 +138,32 @@ def _written(entry: Cluster, out: Path, lines: Sequence[bytes], error: str = "")
         lines=write_lines(path, lines),
         answered=tuple(sorted(answered, key=_order)),
         silent={half: silent[half] for half in sorted(silent, key=_order) if half not in answered},
+        not_allowed=_not_allowed(lines),
         refused=tuple(line.reason for line in said if isinstance(line, Rejected)),
         error=error,
     )
+
+
+class _Refusal(msgspec.Struct):
+    """What a line says that has no answer because a right is missing."""
+
+    error: str | None = None
+    error_code: int | None = None
+    asked_node: int | None = None
+    listener: str = ""
+    role: str = ""
+
+
+def _not_allowed(lines: Sequence[bytes]) -> dict[str, tuple[str, ...]]:
+    """What the user may not ask, in the words that name the right, and who refused it."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        said = msgspec.json.decode(line, type=_Refusal)
+        if said.error and said.error_code == NOT_AUTHORIZED:
+            found.setdefault(said.error, []).append(
+                f"{said.listener or said.role} {said.asked_node}"
+            )
+    return {words: tuple(halves) for words, halves in found.items()}
 
 
 def _unreached(entry: Cluster, out: Path, error: str) -> Collected:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from shlex import quote
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -85,13 +86,13 @@ class Answer:
         return f"{self.api.title} was answered with error {head.error_code}{said}"
 
 
-def missing_right(api: Api) -> str:
+def missing_right(api: Api, principal: str = "") -> str:
     """The operation that has to be allowed, in place of the controller's words: those show its
-    own objects and no operation that could be looked up."""
+    own objects and no operation that could be looked up. `principal`: who asked, if it is known."""
     return (
         f"{api.title} is not authorized (error {NOT_AUTHORIZED}): the user needs the operation "
         f"{RIGHTS[api]} on the resource CLUSTER. kafka-acls.sh --add --allow-principal "
-        f"User:NAME --operation {RIGHTS[api]} --cluster"
+        f"{quote(principal or 'User:NAME')} --operation {RIGHTS[api]} --cluster"
     )
 
 

@@ -13,9 +13,17 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import NamedTuple
 
-from featurelib.backends.kafka_answers import BROKERS, CONTROLLERS, Answer, Api, quorum
+from featurelib.backends.kafka_answers import (
+    BROKERS,
+    CONTROLLERS,
+    Answer,
+    Api,
+    missing_right,
+    quorum,
+)
 from featurelib.backends.kafka_wire import Talk, Wire
 from featurelib.core.configured import BROKER_DEFAULT
+from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.errors import ProtocolError, UnreachableError
 from featurelib.feature import Role
 
@@ -138,6 +146,8 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
         if (fault := answer.fault) is None:
             answers.append(answer)
         else:
+            if answer.code == NOT_AUTHORIZED:
+                fault = missing_right(api, talk.principal)
             silent.append(Silence(api, answer.at, fault, answer.code))
     return Asked(
         target=target,

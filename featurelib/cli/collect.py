@@ -167,7 +167,7 @@ def _collect(
         entries, out, open_one, parallel=parallel, say=say, probing=probing
     ):
         done.append(result)
-        say(_line(result))
+        say(_line(result, alone=len(entries) == 1))
     failed = [result for result in done if result.error]
     if as_json:
         document = {"version": VERSION, "out": str(out), "clusters": [_document(r) for r in done]}
@@ -179,7 +179,9 @@ def _collect(
     return BackendError.exit_code if failed else 0
 
 
-def _line(result: Collected) -> str:
+def _line(result: Collected, *, alone: bool) -> str:
+    """What became of one cluster; of one that is looked at `alone`, progress has named the
+    rights."""
     if result.error:
         recorded = (
             f" Recorded: {_halves(len(result.silent))} did not answer." if result.file else ""
@@ -193,7 +195,9 @@ def _line(result: Collected) -> str:
     reasons = [*dict.fromkeys(result.refused)]
     odd = f"; ingest will quarantine: {some(reasons, SHOWN)}" if reasons else ""
     probe = f"; {result.probe}" if result.probe else ""
-    return f"{result.title}: {_halves(len(result.answered))} answered{silent}{odd}{probe}"
+    missing = {} if alone else result.not_allowed
+    rights = "".join(f"; {some(halves, SHOWN)}: {words}" for words, halves in missing.items())
+    return f"{result.title}: {_halves(len(result.answered))} answered{silent}{rights}{odd}{probe}"
 
 
 def _halves(count: int) -> str:
@@ -210,6 +214,10 @@ def _document(result: Collected) -> dict[str, object]:
         "not_answering": [
             {"node_id": half.node_id, "role": half.role.text, "error": why}
             for half, why in result.silent.items()
+        ],
+        "not_allowed": [
+            {"error": words, "refused_by": list(halves)}
+            for words, halves in result.not_allowed.items()
         ],
         "quarantined": list(result.refused),
         "probe": result.probe or None,

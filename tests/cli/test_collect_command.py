@@ -13,10 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
+from kafka.protocol.admin import DescribeQuorumResponse
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.landing import Landing, read
 from tests.backends.clusters import TABLES, ZK
+from tests.backends.test_hostile_listeners import hostile
 from tests.cli.commands import run
 from tests.landing.test_tool_outputs import DUMPS
 from tests.test_collect import dead, embedded
@@ -305,3 +307,26 @@ def test_a_file_cannot_be_probed(tmp_path: Path) -> None:
     code, _, said = run("collect", "--from", "-", "--probe", *given)
     assert code == 2
     assert "--probe: expected a live cluster to ask, found --from." in said
+
+
+def test_a_right_that_is_missing_is_said_however_many_clusters_are_read(tmp_path: Path) -> None:
+    refused = DescribeQuorumResponse(error_code=31, error_message="denied", topics=[], nodes=[])
+    with hostile(describe_quorum=lambda mine: refused) as listener:
+        (tmp_path / "one.toml").write_text(
+            f'[[cluster]]\nid = "c"\nname = "secure"\nbootstrap = ["{listener.address}"]\n'
+        )
+        embedded(tmp_path, "kraft")
+        (tmp_path / "two.toml").write_text(
+            (tmp_path / "one.toml").read_text()
+            + '[[cluster]]\nid = "id-kraft"\nfile = "kraft.db"\n'
+        )
+        for inventory in ("one", "two"):
+            words = ("--fleet", str(tmp_path / f"{inventory}.toml"), "--out", str(tmp_path / "out"))
+            code, out, err = run("collect", *words, "--json")
+            assert code == 0
+            (told,) = [line for line in err.splitlines() if "not authorized" in line]
+            assert "broker 1: DescribeQuorum is not authorized (error 31)" in told
+            assert "--allow-principal User:ANONYMOUS --operation DESCRIBE --cluster" in told
+            (said,) = (one for one in json.loads(out)["clusters"] if one["name"] == "secure")
+            assert [one["refused_by"] for one in said["not_allowed"]] == [["broker 1"]]
+            assert told.endswith(said["not_allowed"][0]["error"])
