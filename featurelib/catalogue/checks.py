@@ -1,6 +1,8 @@
 """What rows of a catalogue may not say: each contradiction as a value, the first one first.
 
-The package's own rows pass (a test holds it), so what is found with an overlay is the overlay's.
+First what a row says by itself and of others; where that holds, what Kafka holds each release's own
+catalogue to (Feature.validateDefaultValueAndLatestProductionValue). The package's own rows pass (a
+test holds it), so what is found with an overlay is the overlay's.
 """
 
 from __future__ import annotations
@@ -26,12 +28,13 @@ HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """A cell that does not fit the other rows."""
+    """A cell that does not fit the other rows; `others` are those it does not fit."""
 
     row: Row
     column: str
     expected: str
     found: str
+    others: tuple[Row, ...] = ()
 
 
 class Known:
@@ -65,9 +68,14 @@ class Known:
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
     """Everything the rows say that cannot be, table by table."""
     known = Known(rows)
+    is_whole = True
     for _, row in rows.every():
         for column, expected, found in _of_row(row, known):
+            is_whole = False
             yield Contradiction(row=row, column=column, expected=expected, found=str(found))
+    if is_whole:  # or the rest could not be worked out
+        for release in rows.release:
+            yield from _of_release(Own(rows, release, known))
 
 
 Fault = tuple[str, str, object]  # column, expected, found
@@ -216,3 +224,110 @@ def _dependency(column: str, feature: str, text: str, known: Known) -> Iterator[
             yield column, "a feature and level the catalogue has", f"{other}={least}"
         elif other == feature:
             yield column, f"another feature than {feature} itself", f"{other}={least}"
+
+
+class Own:
+    """One release's own catalogue, as its software has it: which row says what of a level."""
+
+    def __init__(self, rows: Rows, release: ReleaseRow, known: Known) -> None:
+        self.release, self._known = release, known
+        self.features = {
+            row.feature: row for row in rows.release_feature if row.release == release.release
+        }
+        self._levels = {(row.feature, row.level): row for row in rows.feature_level}
+        self._differences = [
+            row for row in rows.release_difference if row.release == release.release
+        ]
+
+    def rows_of(self, feature: str, level: int) -> tuple[Row, ...]:
+        """The rows that say something of a level, differences first."""
+        own = [d for d in self._differences if (d.feature, d.level) == (feature, level)]
+        return (*own, self._levels[feature, level])
+
+    def needed(self, feature: str, level: int) -> list[tuple[str, int]]:
+        """What a level depends on."""
+        return pairs(self._known.says(self.release.release, feature, level, "dependency"))
+
+    def default(self, feature: str, version: int) -> int:
+        """The level of new clusters at a metadata.version; -1 = it does not know the feature."""
+        if feature not in self.features:
+            return -1
+        default = 0
+        newest = self.features[feature].newest_unstable
+        for level in sorted(level for level in self._known.levels[feature] if 0 < level <= newest):
+            name = self._known.says(self.release.release, feature, level, "default_from")
+            if self._known.names[name] > version:
+                break
+            default = level
+        return default
+
+    def production(self, feature: str) -> int:
+        """The newest production level; -1 = it does not know the feature."""
+        if feature == METADATA_VERSION:
+            return self.release.newest_stable
+        return self.features[feature].newest_stable if feature in self.features else -1
+
+    def versions(self) -> list[int]:
+        """Every metadata.version that the release knows."""
+        every = sorted(self._known.levels[METADATA_VERSION])
+        return [level for level in every if level <= self.release.newest_unstable]
+
+
+def _of_release(own: Own) -> Iterator[Contradiction]:
+    """Kafka's own rules, which its software is held to when it is built. They let no new cluster of
+    production software have a level that is not production, or that its others do not carry."""
+    for feature, row in own.features.items():
+        newest = own.release.newest_stable
+        default = own.default(feature, newest)
+        if default > row.newest_stable:
+            yield Contradiction(
+                row=row,
+                column="newest_stable",
+                expected=f"at least {default}, the level of {feature} that new clusters of "
+                f"{own.release.release} get by default at metadata.version {newest}",
+                found=f"{row.newest_stable}: a default that is unstable",
+                others=(*own.rows_of(feature, default), own.release),
+            )
+        yield from _production(feature, row, own)
+        yield from _defaults(feature, own)
+
+
+def _production(feature: str, row: ReleaseFeatureRow, own: Own) -> Iterator[Contradiction]:
+    """The newest production level needs production levels only."""
+    for other, least in own.needed(feature, row.newest_stable):
+        newest = own.production(other)
+        if least > newest:
+            found = f"{newest} in {own.release.release}" if newest >= 0 else "none"
+            said = own.rows_of(feature, row.newest_stable)
+            yield Contradiction(
+                row=said[0],
+                column="value" if isinstance(said[0], DifferenceRow) else "dependency",
+                expected=f"production levels, because {feature} {row.newest_stable} is one in "
+                f"{own.release.release}",
+                found=f"{other}={least}: the newest production level of {other} is {found}",
+                others=(*said[1:], row, own.features.get(other, own.release)),
+            )
+
+
+def _defaults(feature: str, own: Own) -> Iterator[Contradiction]:
+    """A default needs no more of another feature than the other's default at the same
+    metadata.version, named once for each level."""
+    told = set()
+    for version in own.versions():
+        default = own.default(feature, version)
+        for other, least in own.needed(feature, default):
+            if other == METADATA_VERSION:
+                continue  # _too_early says it
+            has = own.default(other, version)
+            if least > has and (default, other) not in told:
+                told.add((default, other))
+                said = own.rows_of(feature, default)
+                yield Contradiction(
+                    row=said[0],
+                    column="value" if isinstance(said[0], DifferenceRow) else "dependency",
+                    expected=f"at most what new clusters of {own.release.release} get by default "
+                    f"at metadata.version {version}, where {feature} {default} is the default",
+                    found=f"{other}={least}: the default of {other} is "
+                    + (f"{has} there" if has >= 0 else "none"),
+                    others=(*said[1:], own.features.get(other, own.release), own.features[feature]),
+                )

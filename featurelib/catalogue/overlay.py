@@ -62,9 +62,13 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
     rows = _merge(base.rows, once)
     places = {id(row): place for place, row in placed}
     for fault in contradictions(rows):
-        place = places.get(id(fault.row), f"{name}: {_key_text(fault.row)}")
+        mine = [row for row in (fault.row, *fault.others) if id(row) in places]
+        place = places[id(mine[0])] if mine else f"{name}: {_key_text(fault.row)}"
+        column = f"{fault.column}: "
+        if mine and mine[0] is not fault.row:  # the cell is another row's
+            column = f"{_key_text(fault.row)}: {column}"
         raise ConfigError(
-            f"{place}: {fault.column}: expected {fault.expected}, found {fault.found}. {NEXT}"
+            f"{place}: {column}expected {fault.expected}, found {fault.found}. {NEXT}"
         )
     return build(rows, Overlay(name=name, rows=frozenset(once), digest=_digest(once)))
 

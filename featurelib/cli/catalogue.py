@@ -72,11 +72,17 @@ def _is_older(text: str, release: str) -> bool:
     return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
 
 
+def trimmed(text: str) -> str:
+    """Without blanks and controls at both ends, as Kafka's tools read NAME=LEVEL
+    (FeatureCommand.parseNameAndLevel; Java's String.trim)."""
+    return text.strip("".join(map(chr, range(0x21))))
+
+
 def parse_features(texts: list[str]) -> dict[str, int]:
     """`NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
     levels: dict[str, int] = {}
     for text in texts:
-        name, _, level = text.partition("=")
+        name, _, level = map(trimmed, text.partition("="))
         if not (name and LEVEL.fullmatch(level) and int(level) in LEVELS):
             raise ConfigError(
                 f"--feature {text}: expected NAME=LEVEL with a whole number up to {LEVELS[-1]}, as "

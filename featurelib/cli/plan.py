@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from featurelib.cli.catalogue import trimmed
 from featurelib.cli.plan_command import command
 from featurelib.cli.plan_command import plan_app as plan_app
 from featurelib.core.intents import Command, Intent
@@ -181,7 +182,7 @@ def _pairs(texts: list[str], option: str, between: str) -> dict[str, str]:
     """NAME and LEVEL of each text. Raises ConfigError for what is no pair, or comes twice."""
     levels: dict[str, str] = {}
     for text in texts:
-        name, found, level = text.rpartition(between)
+        name, found, level = map(trimmed, text.rpartition(between))
         if not (found and name and level):
             raise ConfigError(f"{option} {text}: expected NAME{between}LEVEL, found {text!r}.")
         if name in levels:

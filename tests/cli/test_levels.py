@@ -371,3 +371,11 @@ def test_the_module_is_the_command_and_needs_no_spark() -> None:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("metadata.version=7 (3.3-IV3)\n0 []\n", "")
+
+
+def test_a_feature_is_trimmed_as_kafka_s_own_tool_does() -> None:
+    """Tried on kafka-features of 4.2.1: blanks and controls go, other spaces do not."""
+    plain = run("feature-dependencies", "--feature", "metadata.version=27")
+    for text in (" metadata.version = 27 ", "\tmetadata.version=27\n"):
+        assert run("feature-dependencies", "--feature", text) == plain
+    assert run("feature-dependencies", "--feature", "\u00a0metadata.version=27")[0] == 2

@@ -283,7 +283,7 @@ def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
         (("c", "upgrade-all", "--tables", "k40-fresh"), 5, "table gold.audit_run: there is none"),
         (("upgrade-all",), 2, "expected a cluster, found none named"),
         (("upgrade", "--feature", "f"), 2, "--feature f: expected NAME=LEVEL"),
-        (("upgrade", "--feature", "f=1", "--feature", "f=2"), 2, "expected f once"),
+        (("upgrade", "--feature", " f=1", "--feature", "f =2"), 2, "expected f once"),
         (("upgrade", "--metadata", "1", "--feature", "metadata.version=2"), 2, "found it in"),
         (("upgrade", "--metadata", "1", "--release-version", "4.0"), 2, "found both"),
         (("update", "--upgrade", "f=2"), 2, "--upgrade f=2: expected NAME:LEVEL"),

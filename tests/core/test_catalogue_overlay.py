@@ -30,7 +30,7 @@ stable_since = "4.1"
 [[feature_level]]
 feature = "acme.version"
 level = 1
-default_from = "4.1-IV0"
+default_from = "4.2-IV0"
 stable_since = "4.1"
 dependency = "metadata.version=26;group.version=1"
 [[release_feature]]
@@ -327,6 +327,74 @@ def test_an_overlay_that_contradicts_itself_is_told(text: str | bytes, message: 
     assert told(text).startswith(message)
 
 
+STABLE = FEATURE.replace("newest_stable = 0", "newest_stable = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            FEATURE.replace("4.2-IV0", "4.1-IV0"),
+            "acme.toml:13: [[release_feature]] number 1: newest_stable: expected at least 1, the "
+            "level of acme.version that new clusters of 4.1 get by default at metadata.version 27, "
+            "found 0: a default that is unstable.",
+        ),
+        (
+            STABLE.replace("group.version=1", "streams.version=1"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
+            "because acme.version 1 is one in 4.1, found streams.version=1: the newest production "
+            "level of streams.version is 0 in 4.1.",
+        ),
+        (
+            STABLE.replace("metadata.version=26", "metadata.version=28"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
+            "because acme.version 1 is one in 4.1, found metadata.version=28: the newest "
+            "production level of metadata.version is 27 in 4.1.",
+        ),
+        (
+            STABLE.replace('release = "4.1"', 'release = "3.9"'),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
+            "because acme.version 1 is one in 3.9, found metadata.version=26: the newest ",
+        ),
+        (
+            STABLE.replace('release = "4.1"', 'release = "3.9"')
+            .replace("metadata.version=26;", "")
+            .replace("4.2-IV0", "3.9-IV0"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
+            "because acme.version 1 is one in 3.9, found group.version=1: the newest production "
+            "level of group.version is none.",
+        ),
+        (
+            FEATURE.replace('release = "4.1"', 'release = "3.9"')
+            .replace("metadata.version=26;", "")
+            .replace("4.2-IV0", "4.0-IV0"),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected at most what new "
+            "clusters of 3.9 get by default at metadata.version 22, where acme.version 1 is the "
+            "default, found group.version=1: the default of group.version is none.",
+        ),
+        (
+            STABLE.replace("metadata.version=26;group.version=1", "transaction.version=2").replace(
+                "4.2-IV0", "4.0-IV0"
+            ),
+            "acme.toml:7: [[feature_level]] number 2: dependency: expected at most what new "
+            "clusters of 4.1 get by default at metadata.version 22, where acme.version 1 is the "
+            "default, found transaction.version=2: the default of transaction.version is 0 there.",
+        ),
+        (
+            BUILD.replace("newest_stable = 26", "newest_stable = 22"),
+            "acme.toml:2: [[release]] number 1: feature eligible.leader.replicas.version, level 1: "
+            "dependency: expected production levels, because eligible.leader.replicas.version 1 is "
+            "one in 4.1-acme, found metadata.version=23: the newest ",
+        ),
+    ],
+)
+def test_an_overlay_is_held_to_what_kafka_holds_its_own_catalogue_to(
+    text: str, message: str
+) -> None:
+    """The rules of Feature.validateDefaultValueAndLatestProductionValue."""
+    assert told(text).startswith(message)
+
+
 DIFFERENCE = """[[release_difference]]
 release = "4.1"
 feature = "FEATURE"
@@ -359,6 +427,19 @@ value = "VALUE"
             "found default_from 3.9-IV0 (21)",
         ),
         ("group.version", "dependency", "group.version=0", "value: expected another feature than"),
+        (
+            "group.version",
+            "dependency",
+            "streams.version=1",
+            "value: expected production levels, because group.version 1 is one in 4.1, found ",
+        ),
+        (
+            "group.version",
+            "dependency",
+            "transaction.version=2",
+            "value: expected at most what new clusters of 4.1 get by default at metadata.version "
+            "22, where group.version 1 is the default, found transaction.version=2: the default ",
+        ),
         ("made.up", "dependency", "", "feature: expected one of metadata.version, kraft.version"),
     ],
 )
