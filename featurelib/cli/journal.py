@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +18,13 @@ import typer
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.layout import terminal_width, wrapped
+from featurelib.cli.reach import FleetFile, open_fleet
 from featurelib.cli.text import counted
+from featurelib.configuration.fleet import Fleet
 from featurelib.controller.ending_words import move_text, operation
 from featurelib.core.outcome import UpdateOutcome
-from featurelib.journal.journal import Entry, Journal
+from featurelib.errors import ConfigError
+from featurelib.journal.journal import Clearance, Entry, Intent, Journal
 from featurelib.report.clean import clean
 
 JournalFile = Annotated[
@@ -44,58 +48,103 @@ def journal_path(journal: str | None) -> Path:
 
 def journal(
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ID", help="Only what was sent to it.")
+        str | None,
+        typer.Option(
+            "--cluster", metavar="CLUSTER", help="Only what was sent to it: an id or a name."
+        ),
     ] = None,
     only_open: Annotated[
         bool, typer.Option("--open", help="Only what may have been written: see resume.")
     ] = False,
+    fleet: FleetFile = None,
     journal: JournalFile = None,
     overlay: OverlayFile = None,
     as_json: Json = False,
 ) -> int:
     """What was sent from here, and what became of it.
 
+    Who approved it and why, too.
+
     \b
-        featurelib journal --cluster MkU3OEVBNTcwNTJENDM2Qg
+        featurelib journal --cluster payments-eu
         featurelib journal --open
 
-    Nothing is asked of a cluster. Exit codes: 0 done, 2 usage.
+    Nothing is asked of a cluster. Exit codes: 0 done, 2 usage, or no journal is there, 3 it is
+    damaged.
     """
     catalogue, path = open_catalogue(overlay), journal_path(journal)
-    entries = _read(path, cluster, only_open=only_open)
+    where, inventory = open_fleet(fleet, catalogue)
+    opened = open_journal(path)
+    try:
+        chosen = None if cluster is None else _id_of(cluster, opened.entries(), inventory, where)
+        entries = opened.entries(cluster=chosen, only_open=only_open)
+    finally:
+        opened.close()
+    names = inventory.names
     if as_json:
-        document = {"version": 1, "journal": str(path), "entries": [_as_json(e) for e in entries]}
+        shown = [_as_json(entry, names) for entry in entries]
+        document = {"version": 1, "journal": str(path), "entries": shown}
         print(json.dumps(document, indent=2, ensure_ascii=False))
         return 0
     for entry in entries:
-        print("\n".join(_shown(entry, catalogue)))
+        print("\n".join(_shown(entry, catalogue, names)))
     waiting = sum(entry.is_open for entry in entries)
     what = counted(len(entries), "open request" if only_open else "request")
     print(f"{path}: {what}" + (f"; {waiting} to settle with featurelib resume" if waiting else ""))
     return 0
 
 
-def _read(path: Path, cluster: str | None, *, only_open: bool) -> tuple[Entry, ...]:
-    """The entries; a journal that is not there has none, and is not made."""
+def open_journal(path: Path) -> Journal:
+    """The journal in a file that is there: to look after what was sent none is made. Raises
+    ConfigError where there is none, JournalError and InputError for one that cannot be read."""
     if not path.exists():
-        return ()
-    opened = Journal(path)
-    try:
-        return opened.entries(cluster=cluster, only_open=only_open)
-    finally:
-        opened.close()
+        raise ConfigError(
+            f"{path}: expected a journal, found none: nothing was sent with it, or it is another "
+            "user's or machine's. What may be open cannot be told. Name it with --journal FILE."
+        )
+    if path.is_file() and not path.stat().st_size:
+        raise ConfigError(
+            f"{path}: expected a journal, found an empty file. What may be open cannot be told. "
+            "Name it with --journal FILE."
+        )
+    return Journal(path)
 
 
-def _shown(entry: Entry, catalogue: Catalogue) -> list[str]:
-    """One request: who sent it when and what became of it, then a line an update."""
+def _id_of(text: str, entries: Sequence[Entry], fleet: Fleet, where: str) -> str:
+    """The id of the cluster that is meant: as everywhere else, or as the journal calls it. Raises
+    ConfigError for one that neither knows, or a name of several."""
+    known = {entry.intent.cluster: entry.intent.name for entry in entries}
+    listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
+    if text in known or listed:
+        return text if text in known else fleet.find(text, where).id
+    named = [cluster for cluster, name in known.items() if name == text]
+    if len(named) == 1:
+        return named[0]
+    more = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
+    return fleet.find(text, where, others=more).id
+
+
+def _shown(entry: Entry, catalogue: Catalogue, names: Mapping[str, str]) -> list[str]:
+    """One request: who sent it when and what became of it, then a line an update, and by whose word
+    it was."""
     intent = entry.intent
     fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
     who = f"{clean(intent.who.user)} on {clean(intent.who.host)}"
-    head = f"{entry.number}: {_time(intent.at)} by {who}, cluster {clean(intent.cluster)}, "
+    head = f"{entry.number}: {_time(intent.at)} by {who}, cluster {_named(intent, names)}, "
     width = terminal_width()
     lines = wrapped(f"{head}step {intent.position + 1} of {intent.total}: {fate}", width, "", "  ")
     for update in intent.step.updates:
         lines += wrapped(move_text(update, catalogue), width, "    ", "      ")
+    if intent.approved_by:
+        given = Clearance(
+            approval=intent.approval,
+            by=intent.approved_by,
+            reason=intent.reason,
+            signed=bool(intent.signed),
+        )
+        lines += wrapped(f"approval: {clean(given.text, 2000)}", width, "    ", "      ")
+    if intent.settings:
+        lines += wrapped(f"settings: {clean(intent.settings, 400)}", width, "    ", "      ")
     for outcome in entry.outcomes:
         why = outcome.result.proof or outcome.result.unproven
         text = f"{outcome.by}: {outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
@@ -103,16 +152,28 @@ def _shown(entry: Entry, catalogue: Catalogue) -> list[str]:
     return lines
 
 
-def _as_json(entry: Entry) -> dict[str, object]:
+def _named(intent: Intent, names: Mapping[str, str]) -> str:
+    """A cluster's name with its id: the inventory's of today, or that of when it was sent."""
+    cluster = clean(intent.cluster)
+    name = clean(names.get(intent.cluster) or intent.name or intent.cluster)
+    return cluster if name == cluster else f"{name} ({cluster})"
+
+
+def _as_json(entry: Entry, names: Mapping[str, str]) -> dict[str, object]:
     intent = entry.intent
     return {
         "number": entry.number,
         "open": entry.is_open,
         "outcome": entry.fate.value,
         "cluster": intent.cluster,
+        "name": names.get(intent.cluster) or intent.name or intent.cluster,
         "where": intent.where,
         "plan": intent.plan,
         "approval": intent.approval,
+        "approved_by": intent.approved_by or None,
+        "reason": intent.reason or None,
+        "signed": intent.signed,
+        "settings": intent.settings or None,
         "step": intent.position + 1,
         "steps": intent.total,
         "sent_at": _time(intent.at),

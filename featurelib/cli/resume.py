@@ -9,7 +9,7 @@ from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.journal import JournalFile, journal_path
+from featurelib.cli.journal import JournalFile, journal_path, open_journal
 from featurelib.cli.reach import (
     Bootstrap,
     ClusterName,
@@ -63,8 +63,8 @@ def resume_command(
     \b
         featurelib resume payments-eu
 
-    Exit codes: 0 all settled, 2 usage, 3 somebody is at work there, or it is another
-    cluster, 4 still unknown, 5 could not look.
+    Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
+    work there, or it is another cluster, 4 still unknown, 5 could not look.
     """
     path, catalogue, settings = (
         journal_path(journal),
@@ -72,10 +72,8 @@ def resume_command(
         open_settings(config),
     )
     named = any((cluster, bootstrap, controllers, zookeeper, file))
-    if not path.exists():
-        return report(Found(), catalogue, as_json=as_json)
     more = f" --journal {quote(journal)}" if journal is not None else ""
-    opened = Journal(path)
+    opened = open_journal(path)
     try:
         if named:
             reached = reach(

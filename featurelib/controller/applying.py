@@ -18,6 +18,7 @@ from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.sending import LOCK_SECONDS
 from featurelib.core.ending import Ending
 from featurelib.errors import (
+    ApprovalError,
     BackendError,
     BusyError,
     OutcomeUnknownError,
@@ -25,6 +26,7 @@ from featurelib.errors import (
     RefusedError,
 )
 from featurelib.journal.journal import Journal
+from featurelib.plans.approval import SKEW, say_time
 from featurelib.plans.checks import faults
 from featurelib.plans.planfile import digest
 
@@ -52,10 +54,11 @@ def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
                 _expect_cluster(watcher.look(), order, watcher, journal)
             raise
         mine = journal.entries(cluster=plan.cluster, plan=digest(plan))
-        used = [entry for entry in mine if entry.intent.approval == clearance.approval]
+        if order.mode is Mode.SEND:
+            _expect_clock(journal)
         look = watcher.look()
         _expect_cluster(look, order, watcher, journal)
-        return Run(order, watcher, journal, lock, used).carry_out(look)
+        return Run(order, watcher, journal, lock, mine, clearance.approval).carry_out(look)
 
 
 def _expect_cluster(look: Look, order: Order, watcher: Watcher, journal: Journal) -> None:
@@ -82,6 +85,26 @@ def _right_way(order: Order, watcher: Watcher, journal: Journal) -> str:
         if reach.startswith("--") and reach != order.way.text:
             return f"Cluster {wanted} was reached before with {reach}"
     return f"Give the address or file of cluster {wanted}: --bootstrap HOST:PORT or --file PATH."
+
+
+def _expect_clock(journal: Journal) -> None:
+    """Raises ApprovalError where the journal was written to later than now: then this clock is
+    behind, or one was ahead, and whether an approval has expired cannot be told."""
+    now = datetime.now(UTC)
+    times = [
+        (moment, entry.number)
+        for entry in journal.entries()
+        for moment in (entry.intent.at, *(outcome.at for outcome in entry.outcomes))
+    ]
+    newest, number = max(times, default=(0.0, 0))
+    written = datetime.fromtimestamp(newest, UTC)
+    if written > now + SKEW:
+        raise ApprovalError(
+            f"{journal.path}: expected entries of before now, {say_time(now)}, found that entry "
+            f"{number} was written at {say_time(written)}: this clock is behind, or it was ahead "
+            "then, and whether the approval has expired cannot be told. Nothing was sent. Set the "
+            "clock right; if it is, go on in another journal: --journal FILE"
+        )
 
 
 def expect_settled(journal: Journal, cluster: str, way: Way) -> None:

@@ -5,8 +5,8 @@ It ends at the first step that is not applied, or that some node does not report
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -26,6 +26,7 @@ from featurelib.errors import (
     RefusedError,
 )
 from featurelib.journal.journal import Clearance, Entry, Intent, Journal, Lock
+from featurelib.plans.approval import say_time
 from featurelib.plans.planfile import digest
 
 
@@ -53,7 +54,7 @@ class Order:
     settings: str = ""  # the file that ruled
 
 
-def _carried_out(entries: list[Entry]) -> int:
+def _carried_out(entries: Sequence[Entry]) -> int:
     """How many steps of a plan are known to be applied, from the first on without a gap."""
     fates = {entry.intent.position: entry.fate for entry in entries}
     count = 0
@@ -62,15 +63,31 @@ def _carried_out(entries: list[Entry]) -> int:
     return count
 
 
+def _writers(entries: Sequence[Entry]) -> Iterator[str]:
+    """Who wrote what a plan wants, where the journal knows that it was this plan."""
+    for entry in entries:
+        if entry.fate is Fate.APPLIED:
+            who, when = entry.intent.who, datetime.fromtimestamp(entry.intent.at, UTC)
+            by = f"{who.user} on {who.host}"
+            yield f"journal entry {entry.number}, sent by {by} at {say_time(when)}"
+
+
 class Run:
-    """One go at a plan."""
+    """One go at a plan. `mine` are the journal's entries of this plan."""
 
     def __init__(
-        self, order: Order, watcher: Watcher, journal: Journal, lock: Lock, used: list[Entry]
+        self,
+        order: Order,
+        watcher: Watcher,
+        journal: Journal,
+        lock: Lock,
+        mine: Sequence[Entry],
+        approval: str,
     ) -> None:
         self._order, self._watcher, self._journal, self._lock = order, watcher, journal, lock
-        self._plan, self._digest, self._used = order.plan, digest(order.plan), used
-        self._before = _carried_out(used)
+        self._plan, self._digest, self._mine = order.plan, digest(order.plan), mine
+        self._used = [entry for entry in mine if entry.intent.approval == approval]
+        self._before = _carried_out(self._used)
         self._steps: list[StepOutcome] = []
 
     def carry_out(self, first: Look) -> Ending:
@@ -132,7 +149,7 @@ class Run:
         if isinstance(decision, NothingToDo):
             if self._steps:
                 return self._end("the other levels are there already: somebody else wrote them")
-            return self._of(NothingWasToDo)
+            return replace(self._of(NothingWasToDo), reasons=tuple(_writers(self._mine)))
         assert isinstance(decision, Send)
         if order.mode is Mode.REHEARSE:
             return self._of(Rehearsed)

@@ -128,7 +128,9 @@ def sentence(
     if isinstance(ending, endings.Applied):
         return f"Applied: {who}: {_where(ending.steps, catalogue)}; {_reported(ending.steps)}."
     if isinstance(ending, endings.NothingToDo):
-        return f"Nothing to do: {who} has every level of the plan already; nothing was sent."
+        wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
+        by = wrote if ending.reasons else ""
+        return f"Nothing to do: {who} has every level of the plan already{by}; nothing was sent."
     if isinstance(ending, endings.Validated):
         return f"Validated: {who}: the controller would accept the next step; nothing was written."
     if isinstance(ending, endings.Rehearsed):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -40,6 +41,8 @@ _SCHEMA = (
 
 _INTENT, _OUTCOME = msgspec.json.Decoder(Intent), msgspec.json.Decoder(Outcome)
 _HOLDER = msgspec.json.Decoder(Holder)
+_LATEST = 253_402_300_800.0  # the year 10000, seconds since 1970: no later time can be shown
+Row = TypeVar("Row")
 
 
 class Journal:
@@ -78,7 +81,7 @@ class Journal:
                 "SELECT holder, expires FROM lock WHERE cluster = ?", (cluster,)
             ).fetchone()
             if row is not None:
-                self._expect_free(cluster, _HOLDER.decode(row[0]), row[1])
+                self._expect_free(cluster, *self._holder(cluster, *row))
             self._put(lock, seconds)
         try:
             yield lock
@@ -114,30 +117,60 @@ class Journal:
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
     ) -> tuple[Entry, ...]:
-        """What was intended and what became of it, oldest first."""
+        """What was intended and what became of it, oldest first.
+
+        Every row is read, whatever is asked for: one that is damaged may be of any cluster, open or
+        not. Raises JournalError for such a one.
+        """
         with self._transaction():
-            rows = self._db.execute(
-                "SELECT number, content FROM intent WHERE (?1 IS NULL OR cluster = ?1)"
-                " AND (?2 IS NULL OR plan = ?2) AND (NOT ?3 OR NOT EXISTS"
-                " (SELECT 1 FROM outcome WHERE intent = intent.number AND settled))"
-                " ORDER BY number",
-                (cluster, plan, only_open),
+            intents = self._db.execute(
+                "SELECT number, cluster, plan, content FROM intent ORDER BY number"
             ).fetchall()
-            return tuple(self._entry(*row) for row in rows)
+            rows = self._db.execute(
+                "SELECT intent, content FROM outcome ORDER BY number"
+            ).fetchall()
+        outcomes: dict[int, list[Outcome]] = {number: [] for number, *_ in intents}
+        for number, content in rows:
+            outcome = self._decoded(_OUTCOME, content, f"the outcome of entry {number}")
+            if number not in outcomes or not _are_times(outcome.at):
+                raise self._damaged(f"the outcome of entry {number}", "one of a request")
+            outcomes[number].append(outcome)
+        found = []
+        for number, its_cluster, its_plan, content in intents:
+            intent = self._decoded(_INTENT, content, f"entry {number}")
+            times = _are_times(intent.at, intent.over_at, intent.who.since)
+            if (its_cluster, its_plan) != (intent.cluster, intent.plan) or not times:
+                raise self._damaged(f"entry {number}", "one cluster, plan and time all through it")
+            entry = Entry(number=number, intent=intent, outcomes=tuple(outcomes[number]))
+            wanted = cluster in (None, intent.cluster) and plan in (None, intent.plan)
+            if wanted and (entry.is_open or not only_open):
+                found.append(entry)
+        return tuple(found)
 
     def holders(self) -> dict[str, tuple[Holder, float]]:
         """Who holds which cluster, and until when; seconds since 1970."""
         rows = self._db.execute("SELECT cluster, holder, expires FROM lock")
-        return {row[0]: (_HOLDER.decode(row[1]), float(row[2])) for row in rows}
+        return {row[0]: self._holder(*row) for row in rows}
 
-    def _entry(self, number: int, content: bytes) -> Entry:
-        rows = self._db.execute(
-            "SELECT content FROM outcome WHERE intent = ? ORDER BY number", (number,)
-        )
-        return Entry(
-            number=number,
-            intent=_INTENT.decode(content),
-            outcomes=tuple(_OUTCOME.decode(row[0]) for row in rows),
+    def _holder(self, cluster: str, content: object, expires: object) -> tuple[Holder, float]:
+        what = f"the lock of cluster {cluster}"
+        holder = self._decoded(_HOLDER, content, what)
+        if not isinstance(expires, int | float) or not _are_times(expires, holder.since):
+            raise self._damaged(what, "a time when it ends")
+        return holder, float(expires)
+
+    def _decoded(self, decoder: msgspec.json.Decoder[Row], content: object, what: str) -> Row:
+        try:
+            return decoder.decode(content)  # type: ignore[arg-type]  # the file may hold anything
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+            raise self._damaged(what, "what was written down", str(error)) from error
+
+    def _damaged(self, what: str, expected: str, found: str = "another") -> JournalError:
+        return JournalError(
+            f"{self.path}: {what}: expected {expected}, found {found}: the journal is damaged, and "
+            "what is open cannot be told from it. Nothing was sent. Keep the file; put a copy from "
+            "before in its place, or name another with --journal FILE once you know by featurelib "
+            "describe what is true."
         )
 
     def _put(self, lock: Lock, seconds: float) -> None:
@@ -170,8 +203,9 @@ class Journal:
         row = self._db.execute(
             "SELECT holder FROM lock WHERE cluster = ?", (lock.cluster,)
         ).fetchone()
-        if row is None or bytes(row[0]) != msgspec.json.encode(lock.who):
-            other = "nobody" if row is None else _HOLDER.decode(row[0]).text
+        if row is None or row[0] != msgspec.json.encode(lock.who):
+            what = f"the lock of cluster {lock.cluster}"
+            other = "nobody" if row is None else self._decoded(_HOLDER, row[0], what).text
             raise BusyError(
                 f"cluster {lock.cluster}: expected to hold its lock, found that {other} does: ours "
                 "had expired. The request was not sent. Run this again."
@@ -216,6 +250,14 @@ class Journal:
                 self._db.close()
 
     def _cannot(self, what: str, error: Exception) -> JournalError:
+        no_file_of_ours = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.OperationalError
+        )
+        if no_file_of_ours or "decode" in str(error):
+            return JournalError(
+                f"{self.path}: expected a journal, found a file that is none, or is damaged: "
+                f"{error}. Nothing was sent. Name the right one with --journal FILE."
+            )
         return JournalError(
             f"{self.path}: the journal cannot {what}: {error}. Make room or mend its rights, or "
             "name another with --journal FILE."
@@ -236,6 +278,10 @@ class Lock:
         with self.journal._transaction():
             self.journal._expect_mine(self)
             self.journal._put(self, self.seconds)
+
+
+def _are_times(*seconds: float) -> bool:
+    return all(0 <= moment < _LATEST for moment in seconds)
 
 
 def _now() -> float:

@@ -7,6 +7,8 @@ import json
 import logging
 import re
 import socket
+import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from featurelib.core.cluster import Request, Update
 from featurelib.core.intents import Command, Intent
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
+from featurelib.errors import JournalError
 from featurelib.journal.journal import Journal
 from featurelib.planning.planner import make_plan
 from featurelib.plans import planfile
@@ -29,6 +32,7 @@ from featurelib.sight import see
 from tests.controller.clusters import AGE, say_nothing, zookeeper
 
 CATALOGUE = load()
+JOURNAL = "state/featurelib/journal.sqlite"
 
 
 @pytest.fixture(autouse=True)
@@ -119,8 +123,11 @@ def test_apply_prints_a_line_an_update_and_ends_in_one_sentence() -> None:
     ]
     code, out, _ = run(*APPLY, "--yes")
     assert code == 0
-    assert out.splitlines()[-1] == (
-        "Nothing to do: cluster c-1 has every level of the plan already; nothing was sent."
+    assert re.fullmatch(
+        r"Nothing to do: cluster c-1 has every level of the plan already, written by this plan "
+        r"\(journal entry 1, sent by \S+ on \S+ at \S+Z; journal entry 2, sent by .*\); nothing "
+        r"was sent\.",
+        out.splitlines()[-1],
     )
 
 
@@ -296,7 +303,8 @@ def test_an_interrupted_apply_is_unknown_until_resume_settles_it(
 
     code, out, _ = run("journal", "--open")
     assert code == 0
-    head, move, last = out.splitlines()
+    head, move, *by, last = out.splitlines()
+    assert by[0] == f"    approval: by {getpass.getuser()}, NOT signed"
     host = socket.gethostname()
     assert re.fullmatch(rf"1: \S+Z by \S+ on {host}, cluster c-1, step 1 of 1: UNKNOWN", head)
     assert move == "    Upgrade f: 2 → 4"
@@ -550,11 +558,130 @@ def test_what_cannot_be_looked_at_stays_unknown(monkeypatch: pytest.MonkeyPatch)
     assert out.splitlines()[-1] == "Still unknown: 1 of 1 request. Run this again."
 
 
-def test_the_journal_is_empty_before_anything_was_sent_and_is_not_made() -> None:
-    code, out, _ = run("journal")
-    assert (code, out) == (0, f"{Path('state').absolute()}/featurelib/journal.sqlite: no request\n")
-    assert run("resume")[:2] == (0, "Nothing to settle: the outcome of every request is known.\n")
+def test_a_journal_that_is_not_there_is_no_journal_without_open_requests() -> None:
+    usual = Path("state").absolute() / "featurelib" / "journal.sqlite"
+    Path("empty.sqlite").write_bytes(b"")
+    for words, path, found in (
+        ((), usual, "found none: nothing was sent with it, or it is another"),
+        (("--journal", "typo.sqlite"), "typo.sqlite", "found none"),
+        (("--journal", "empty.sqlite"), "empty.sqlite", "found an empty file"),
+    ):
+        for command in (("journal", "--open"), ("journal",), ("resume",), ("resume", "c-1")):
+            code, out, err = run(*command, *words)
+            assert (code, out) == (2, ""), command
+            assert f"error: {path}: expected a journal, {found}" in err
     assert not Path("state").exists()
+    assert not Path("typo.sqlite").exists()
+
+
+def test_the_journal_calls_clusters_as_they_are_called_everywhere() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    entry = '[[cluster]]\nid = "c-1"\nname = "pay"\nfile = "../cluster.db"\n'
+    other = '[[cluster]]\nid = "c-2"\nname = "search"\n'
+    Path("conf/fleet.toml").write_text(entry + other)
+    assert run("approve", "plan.json", "--expires", "1h", "--reason", "CHG-1", "--yes")[0] == 0
+    assert run(*APPLY[:4], "--yes")[0] == 0
+    settings, who = str(Path("conf/audit.toml").absolute()), getpass.getuser()
+    for name in ("pay", "c-1"):
+        code, out, _ = run("journal", "--cluster", name)
+        assert code == 0
+        assert "cluster pay (c-1), step 1 of 1: applied" in " ".join(out.split())
+        assert f"    approval: by {who}, NOT signed (CHG-1)" in out.splitlines()
+        assert f"settings: {settings}" in " ".join(out.split())
+    assert run("journal", "--cluster", "search", "--open")[1].endswith(": no open request\n")
+    code, out, err = run("journal", "--cluster", "payments", "--open")
+    assert (code, out) == (2, "")
+    assert "expected a cluster with the id or name 'payments', found 2 others, as pay" in err
+    assert "or name one of the journal's: c-1" in err
+    # What the inventory has no more is still called as it was when something was sent.
+    Path("conf/fleet.toml").write_text(other)
+    for name in ("pay", "c-1"):
+        code, out, _ = run("journal", "--cluster", name, "--json")
+        [found] = json.loads(out)["entries"]
+        assert (code, found["name"], found["cluster"]) == (0, "pay", "c-1")
+        assert (found["approved_by"], found["reason"]) == (who, "CHG-1")
+        assert (found["signed"], found["settings"]) == (False, settings)
+    code, _, err = run("resume", "pay")
+    assert (code, "expected a cluster with the id or name 'pay'" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE outcome SET content = '{'", "the outcome of entry 1: expected what was written"),
+        ("UPDATE outcome SET content = x'ff'", "the outcome of entry 1: expected what was"),
+        ("UPDATE outcome SET content = 7", "the outcome of entry 1: expected what was"),
+        ("UPDATE outcome SET intent = 9", "the outcome of entry 9: expected one of a request"),
+        (
+            "UPDATE outcome SET content = replace(content, '\"applied\"', '\"perhaps\"')",
+            "the outcome of entry 1: expected what was written",
+        ),
+        ("UPDATE intent SET content = '[]'", "entry 1: expected what was written down"),
+        ("UPDATE intent SET cluster = 'd'", "entry 1: expected one cluster, plan and time"),
+        ("UPDATE intent SET content = replace(content, '\"at\":1', '\"at\":-1')", "entry 1: exp"),
+        ("UPDATE intent SET cluster = cast(x'ff' AS TEXT)", "a file that is none, or is damaged"),
+    ],
+)
+def test_a_journal_with_a_garbled_row_is_refused_and_never_called_settled(
+    statement: str, said: str
+) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    assert run(*APPLY, "--yes")[0] == 0
+    change_journal("UPDATE intent SET content = cast(content AS TEXT)")  # replace() takes text
+    change_journal("UPDATE outcome SET content = cast(content AS TEXT)")
+    assert run("journal")[0] == 0
+    change_journal(statement)
+    for words in (("journal",), ("journal", "--open"), ("resume",), (*APPLY, "--yes")):
+        code, out, err = run(*words)
+        assert code == 3, words
+        assert said in err
+        assert "open request" not in out
+        assert "Nothing to settle" not in out
+
+
+def change_journal(statement: str, *values: object, path: str = JOURNAL) -> None:
+    db = sqlite3.connect(path)
+    assert db.execute(statement, values).rowcount == 1
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize("column", ["holder = '{}'", "holder = 3", "expires = 'soon'"])
+def test_a_garbled_lock_is_no_free_cluster(column: str) -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    journal = Journal(Path("mine.sqlite"))
+    with journal.lock("c-1", "a test", seconds=60):
+        change_journal(f"UPDATE lock SET {column}", path="mine.sqlite")
+        code, _, err = run(*APPLY, "--yes", "--journal", "mine.sqlite")
+        with pytest.raises(JournalError, match="the lock of cluster c-1: expected"):
+            journal.holders()
+    journal.close()
+    assert code == 3
+    assert "the lock of cluster c-1: expected" in err
+    assert "the journal is damaged" in err
+
+
+def test_a_journal_written_later_than_now_says_that_a_clock_is_wrong() -> None:
+    in_zookeeper_mode()
+    plan(up={"f": "4"})
+    assert run(*APPLY, "--yes")[0] == 0
+    with sqlite3.connect(JOURNAL) as db:
+        text = db.execute("SELECT cast(content AS TEXT) FROM outcome").fetchone()[0]
+    db.close()
+    ahead = re.sub(r'"at":[0-9.]+\}$', f'"at":{time.time() + 600}}}', text)
+    assert ahead != text
+    change_journal("UPDATE outcome SET content = ?", ahead)
+    plan(up={"f": "5"})
+    code, _, err = run(*APPLY, "--yes")
+    assert code == 3
+    assert "expected entries of before now" in err
+    assert "found that entry 1 was written at" in err
+    assert "this clock is behind, or it was ahead then" in err
+    assert run(*APPLY, "--yes", "--dry-run")[0] == 0
+    assert run(*APPLY, "--yes", "--journal", "another.sqlite")[0] == 0
 
 
 def test_the_journal_as_json_holds_everything() -> None:
