@@ -10,7 +10,7 @@ COVERAGE ?= 100
 # A tool for developers on demand: it is in no lock, and `make setup` does not install it.
 COSMIC_RAY := 8.7.0
 
-.PHONY: help setup test quick exhaustive mutants walk lint docs bench clean
+.PHONY: help setup test quick exhaustive mutants walk faults lint docs bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
@@ -33,6 +33,9 @@ mutants: lint ## the core's rules and search changed token by token: does a test
 
 walk: setup ## a random walk of real clusters, 3.7 to 4.4, beside what is said of them: STEPS=1000, SEED=7 to repeat one (hours)
 	$(BIN)/python -m tests.walk --steps $(or $(STEPS),1000) $(if $(SEED),--seed $(SEED))
+
+faults: setup ## real nodes frozen, killed and cut off while a request is under way, and what was said beside the metadata log: RUNS=100, SEED=7
+	$(BIN)/python -m tests.faults.sweep --runs $(or $(RUNS),100) $(if $(SEED),--seed $(SEED))
 
 lint:
 	@scripts/setup.sh --dev --no-java

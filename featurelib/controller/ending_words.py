@@ -198,11 +198,19 @@ def _whys_of(step: StepOutcome) -> list[str]:
         verb = "was" if len(names) == 1 else "were"
         text = _WHYS[fate].format(", ".join(names), verb)
         texts.append(f"{text} ({said})" if said else text)
-    if step.unproven:
-        texts.append(f"it may still be carried out: {clean(step.unproven, 2000).rstrip('.')}")
-    elif step.proof:
-        texts.append(clean(step.proof, 2000))
+    if settled := _proof(step):
+        texts.append(settled)
     return texts
+
+
+def _proof(step: StepOutcome) -> str:
+    """Why nothing of a request can still be carried out, or why something may; "" where what was
+    seen or answered is enough."""
+    if not step.unproven:
+        return clean(step.proof, 2000) if step.proof else ""
+    is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
+    what = "no node could be seen to report it" if is_accepted else "it may still be carried out"
+    return f"{what}: {clean(step.unproven, 2000).rstrip('.')}"
 
 
 _WHYS = {
@@ -224,11 +232,7 @@ def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> 
         Fate.PARTLY: "applied in part",
         Fate.UNKNOWN: "still unknown",
     }
-    why = ""
-    if result.unproven:
-        why = f"; it may still be carried out: {clean(result.unproven, 2000).rstrip('.')}"
-    elif result.proof:
-        why = f"; {clean(result.proof, 2000)}"
+    why = f"; {proof}" if (proof := _proof(result)) else ""
     return f"Journal entry {number}: {words[result.fate]}: {_where([result], catalogue)}{why}."
 
 

@@ -22,10 +22,11 @@ from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.core.cluster import Request, Update
 from featurelib.core.intents import Command, Intent
+from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import JournalError
-from featurelib.journal.journal import Journal
+from featurelib.journal.journal import Journal, Outcome
 from featurelib.planning.planner import make_plan
 from featurelib.plans import planfile
 from featurelib.sight import see
@@ -357,6 +358,41 @@ def left_open(monkeypatch: pytest.MonkeyPatch) -> str:
         lose_replies(patched, applied=True)
         assert run(*APPLY, "--yes")[0] == 4
     return f"--file {Path('cluster.db').absolute()}"
+
+
+def test_resume_says_a_level_that_a_closed_request_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Earlier releases closed a request by the clock, and the controller carried it out."""
+    way = left_open(monkeypatch)  # f is at 4
+    path = Path("state/featurelib/journal.sqlite")
+    journal = Journal(path)
+    [entry] = journal.entries()
+    [update] = entry.intent.step.updates
+    closed = UpdateOutcome(update=update, fate=Fate.REJECTED, code=7, message=None, level=2)
+    result = StepOutcome(position=0, updates=(closed,))
+    journal.settle(1, Outcome(result=result, by="apply", who=entry.intent.who, at=0.0))
+    journal.close()
+    says = (
+        "cluster c-1: f is at 4; no request in this journal that is known to be applied explains "
+        "it; entry 1 asked for it and was closed as rejected."
+    )
+    end = "Nothing to settle; how these levels came about is not known."
+    file = Path("cluster.db").absolute()
+    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
+    for words in (way.split(), ["c-1"], []):
+        code, out, _ = run("resume", *words)
+        assert (code, out.splitlines()) == (0, [says, end])
+    said = json.loads(run("resume", "--json")[1])
+    assert said["unexplained"] == [
+        {"cluster": "c-1", "feature": "f", "level": 4, "entry": 1, "closed_as": "rejected"}
+    ]
+    with EmbeddedCluster("cluster.db", CATALOGUE.tables) as there:
+        for node in there.cluster.nodes:
+            there.stop(node.node_id)
+    code, out, err = run("resume", "c-1")
+    assert (code, out) == (0, "Nothing to settle: the outcome of every request is known.\n")
+    assert "closed requests of cluster c-1 were not looked at again: " in err
 
 
 def ghost() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from featurelib.backends.base import Say
 from featurelib.backends.kafka_answers import Api, missing_right
 from featurelib.configuration.fleet import Cluster as FleetEntry
 from featurelib.configuration.fleet import Fleet
+from featurelib.controller import sending
 from featurelib.controller.ending_words import sentence, update_line
 from featurelib.controller.resuming import resume
 from featurelib.core import ending as endings
 from featurelib.core.cluster import Node, Request, Update
 from featurelib.core.ending import Ending
-from featurelib.core.outcome import Fate
+from featurelib.core.outcome import Fate, Recipient
 from featurelib.core.planned import Guards, Step
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
@@ -415,6 +417,79 @@ def test_without_an_active_controller_nothing_is_sent(tmp_path: Path) -> None:
     assert isinstance(ending, endings.Rejected)
     assert "Nothing was sent" in says(ending)
     assert it.fates() == ["not applied"]
+
+
+def test_without_anybody_to_send_to_nothing_is_written_down_either(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    plan, wrapped = it.plan(), it.wrapped()
+
+    def nobody() -> Recipient:
+        raise UnreachableError("expected the active controller, found none. Nothing was sent.")
+
+    wrapped.recipient = nobody  # type: ignore[method-assign]
+    ending = it.apply(plan, wrapped)
+    assert isinstance(ending, endings.Rejected)
+    assert set(fates(ending)) == {"not applied"}
+    said = sentence(ending, CATALOGUE, again="featurelib apply p.json", plan="featurelib plan c-1")
+    assert said.endswith("Nothing was sent). Go on with the same plan: featurelib apply p.json")
+    assert (wrapped.written, it.fates()) == ([], [])
+
+
+def test_the_journal_says_whom_a_request_was_sent_to(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    it.apply(it.plan())
+    journal = Journal(it.journal_path)
+    [entry] = journal.entries()
+    journal.close()
+    assert entry.intent.sent_to == Recipient(
+        role="controller", node=1, address=it.backend.where, leader=1
+    )
+
+
+def test_while_no_answer_comes_it_is_said_that_one_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = bench(tmp_path, kraft(25))
+    monkeypatch.setattr(sending, "_ANSWER_SAID_S", 0.01)
+    it.apply(it.plan(), it.wrapped(before_update=lambda step: time.sleep(0.2)))
+    assert any(text.startswith("no answer for ") for text in it.said)
+
+
+def test_an_update_that_is_refused_names_the_command_of_another_plan(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+    wrapped, plan = it.wrapped(), it.plan()
+    wrapped.inner = Refusing(it.backend, Reply(code=95, message="not this level", results=()))
+    ending = it.apply(plan, wrapped)
+    said = sentence(ending, CATALOGUE, again="featurelib apply p.json", plan="featurelib plan c-1")
+    assert said.endswith(
+        " were refused (error 95, not this level). Make a new plan: featurelib plan c-1"
+    )
+    assert said.count("error 95") == 1
+
+
+def test_what_was_accepted_and_cannot_be_seen_is_not_said_to_be_pending(tmp_path: Path) -> None:
+    it = bench(tmp_path, kraft(25))
+
+    def unseen(look: int) -> None:
+        if look > 1:
+            raise UnreachableError("nobody answers.")
+
+    ending = it.apply(it.plan(), it.wrapped(before_describe=unseen))
+    assert isinstance(ending, endings.Unknown)
+    assert "no node could be seen to report it: the cluster cannot be looked at" in says(ending)
+    assert "may still be carried out" not in says(ending)
+
+
+def test_what_was_accepted_and_is_gone_again_somebody_took_back(tmp_path: Path) -> None:
+    it = bench(tmp_path, zookeeper(), "zk")
+    plan = it.plan(up={"f": "2"})
+
+    def taken_back(reply: Reply) -> Reply:
+        other_writer(it, "f", 1, UpgradeType.SAFE_DOWNGRADE)
+        return reply
+
+    ending = it.apply(plan, it.wrapped(after_update=taken_back))
+    assert fates(ending) == ["overtaken"]
 
 
 def test_a_plan_that_would_be_refused_now_is_not_sent(tmp_path: Path) -> None:
