@@ -83,7 +83,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
     [settled] = resume(it.watcher(silent), journal, waits=waits, cluster="c-1")
     assert settled.is_open
     assert settled_sentence(1, settled.result, CATALOGUE) == (
-        "Journal entry 1: still unknown: eligible.leader.replicas.version is not finalized, "
+        "Journal entry 1: still unknown: "
         "group.version is not finalized, metadata.version is at 25 (4.0-IV3), share.version is "
         "not finalized, streams.version is not finalized, transaction.version is not finalized; "
         "it may still be carried out: controller 1 does not answer."
