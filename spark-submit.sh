@@ -35,6 +35,7 @@ Environment
                           only and its simplest garbage collector: best for small fleets, but they cap the
                           peak speed of Spark's own SQL. Use 0 for large fleets.
   FEATURELIB_SPARK_LOG    how much Spark itself says: error, warn (default), info
+  FEATURELIB_TRACE        1: stack traces too, of what went wrong and of what Spark says
   FEATURELIB_CACHE        where jars and the class archive are kept; default .cache
   MAVEN_CENTRAL           a mirror of Maven Central, for the first start
   PYTHON, JAVA_HOME       the Python 3.11 and the Java 17 to use

@@ -6,6 +6,7 @@ there once its row in gold.audit_run is. Any Delta reader sees the same; this on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow.parquet import filters_to_expression
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
+from featurelib.report.clean import clean
 from featurelib.schema import SNAPSHOT, TIME
 from featurelib.tables import Table
 from featurelib.tables.bronze import LANDING_LINE
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Wanted = tuple[str, str, object]  # a column, how it compares (deltalake's words), with what
 VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
+LONGEST = 300  # characters of what somebody else said
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN = 5
 
 
@@ -180,7 +184,14 @@ class Lake:
         rows = None if chosen is None else filters_to_expression(chosen)
         # A table of an earlier release lacks the columns that were added since.
         there = [name for name in names if name in dataset.schema.names]
-        found = dataset.to_table(columns=there, filter=rows)
+        try:
+            found = dataset.to_table(columns=there, filter=rows)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(
+                f"table {table.full_name} at {self.root}/{table.path}: cannot be read: "
+                f"{_in_a_line(error)}. A file of it is missing or damaged: restore it, or name "
+                "other tables with --tables."
+            ) from error
         for at, name in enumerate(names):
             if name not in there:
                 column = pa.nulls(found.num_rows, schema.field(name).type)
@@ -215,9 +226,10 @@ class Lake:
                 "writes with --tables FOLDER."
             ) from error
         except (DeltaError, OSError) as error:
+            old = "Snapshots of old nights are kept for 90 days; leave out --run for the newest."
             raise TableError(
-                f"table {table.full_name} at {where}: cannot be read: {error}. Snapshots of old "
-                "nights are kept for 90 days; leave out --run for the newest."
+                f"table {table.full_name} at {where}: cannot be read: {_in_a_line(error)}. "
+                + (old if version is not None else "Is it reachable, and may this user read it?")
             ) from error
         written = found.metadata().configuration.get(VERSION_PROPERTY)
         if written != str(table.version):
@@ -228,3 +240,8 @@ class Lake:
             )
         self._open[table.full_name, version] = found
         return found
+
+
+def _in_a_line(error: Exception) -> str:
+    """What others say of a fault, which may be many lines in colours."""
+    return clean(" ".join(_COLOURS.sub("", str(error)).split()).rstrip("."), LONGEST)

@@ -13,10 +13,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated
 
 import typer
@@ -84,29 +85,51 @@ def _end(main: Callable[..., int], options: dict[str, object]) -> int:
     logging.disable(logging.CRITICAL)
     try:
         return main(**options)
-    except FeatureLibError as error:
-        say(f"error: {error}")
-        if options.get("as_json"):
-            print_json_error(str(error), error.exit_code, error.facts)
-        return error.exit_code
     except KeyboardInterrupt:
         return say_interrupted()
     except Exception as error:
-        return _say_unexpected(error, as_json=bool(options.get("as_json")))
+        return _say_error(error, as_json=bool(options.get("as_json")))
+
+
+def _say_error(error: Exception, *, as_json: bool) -> int:
+    if os.environ.get(TRACE):
+        traceback.print_exception(error)
+    known: Exception | None = error
+    if not isinstance(error, FeatureLibError) and "pyspark" in sys.modules:
+        from featurelib.spark.faults import explain
+
+        known = explain(error)
+    if not isinstance(known, FeatureLibError):
+        return _say_unexpected(error, as_json=as_json)
+    say(f"error: {known}{_kept(error) if known is not error else ''}")
+    if as_json:
+        print_json_error(str(known), known.exit_code, known.facts)
+    return known.exit_code
+
+
+def _kept(error: Exception) -> str:
+    """Where all of a long error is now, which ends a job that is not run again at once."""
+    trace = "".join(traceback.format_exception(error))
+    with (
+        suppress(OSError),
+        NamedTemporaryFile("w", prefix="featurelib-", suffix=".log", delete=False) as file,
+    ):
+        file.write(trace)
+        return f" All that was said is in {file.name}"
+    return ""
 
 
 def _say_unexpected(error: Exception, *, as_json: bool) -> int:
     """One line about an error that nobody foresaw; its class and place are what a report needs."""
-    if os.environ.get(TRACE):
-        traceback.print_exc()
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    kept = _kept(error) if "pyspark" in sys.modules else ""
     text = (
-        f"a fault in featurelib {version('featurelib')}: {clean(what, MOST_OF_A_FAULT)} "
+        f"a fault in featurelib: {clean(what, MOST_OF_A_FAULT)} "
         f"({Path(ours[-1].filename).name}:{ours[-1].lineno}). Run it again with {TRACE}=1 to see "
-        "all of it, and report it."
+        f"all of it, and report it.{kept}"
     )
     say(f"error: {text}")
     if as_json:

@@ -21,7 +21,8 @@ from pyspark.sql import Window as W
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.errors import LandingError, NoEvidenceError
+from featurelib.errors import LandingError, NoEvidenceError, TableError
+from featurelib.spark.faults import explain
 from featurelib.spark.lines import SCHEMA, parse_files
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables.bronze import INGEST_RUN, LANDING_LINE
@@ -238,6 +239,8 @@ def _say_unreadable(landing: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
+        if (known := explain(error)) is not None and not isinstance(known, TableError):
+            raise known from error
         fault = FILE_FAULT.search(str(error))
         if fault is None:
             raise

@@ -4,9 +4,11 @@ interrupted; the exit code says what became of it, and of its output."""
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from featurelib.cli.app import COMMANDS, GROUPS
+from featurelib.cli.entrance import guard
 from featurelib.cli.interrupt import INTERRUPTED
 from featurelib.cli.streams import OUTPUT_LOST, READER_GONE
 from tests.cli.commands import run
@@ -277,3 +281,36 @@ def test_an_interrupt_at_any_moment_is_one_line(folder: Path, tmp_path: Path) ->
         else:
             assert process.returncode == 0, (command, moment, err)
     assert ended >= 5
+
+
+def test_a_table_whose_file_is_damaged_is_one_line(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "tables"
+    shutil.copytree(folder / "tables", copy)
+    for file in (copy / "silver" / "cluster_snapshot").glob("**/*.parquet"):
+        file.write_bytes(file.read_bytes()[:100])
+    words = ["why-not", "ghost-broker", "metadata.version=27", "--fleet", str(FLEET)]
+    code, _, err = run(*words, "--tables", str(copy))
+    assert code == 2
+    (line,) = err.splitlines()
+    assert line.startswith("error: table silver.cluster_snapshot at ")
+    assert "A file of it is missing or damaged" in line
+
+
+def test_what_nobody_foresaw_is_one_line_too_and_the_rest_for_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(**options: object) -> int:
+        raise ValueError("of two\nlines \x1b[2J")
+
+    for trace in ("", "1"):
+        monkeypatch.setenv("FEATURELIB_TRACE", trace)
+        with pytest.raises(typer.Exit) as left:
+            guard(fails)(as_json=True)
+        logging.disable(logging.NOTSET)
+        out, err = capsys.readouterr()
+        said = err.splitlines()[-1]
+        assert left.value.exit_code == json.loads(out)["exit_code"] == 70
+        assert said.startswith("error: a fault in featurelib: ValueError: of two (")
+        assert "FEATURELIB_TRACE=1" in said
+        assert said == f"error: {json.loads(out)['message']}"
+        assert ("Traceback" in err) == bool(trace)

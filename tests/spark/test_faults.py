@@ -1,0 +1,73 @@
+"""Faults of Spark's surroundings, in the words in which Spark said them, are one sentence each."""
+
+from __future__ import annotations
+
+import pytest
+
+from featurelib.errors import BusyError, ConfigError, TableError
+from featurelib.spark.faults import explain
+
+TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)" * 300
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "sentence"),
+    [
+        (
+            "An error occurred while calling o88.save.\n: java.io.IOException: No space left on "
+            "device",
+            ConfigError,
+            "expected room on the disks that Spark writes to, found none",
+        ),
+        (
+            'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file',
+            ConfigError,
+            "the workers cannot start their Python, /opt/none/python. PYSPARK_PYTHON names",
+        ),
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'numpy'\n",
+            ConfigError,
+            "the workers' Python lacks a package: No module named 'numpy'. PYSPARK_PYTHON names",
+        ),
+        (
+            "[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries are "
+            "using the same checkpoint",
+            BusyError,
+            "tables: another run wrote to them at the same time",
+        ),
+        (
+            "[DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION] Cannot create table",
+            BusyError,
+            "tables: another run wrote to them at the same time",
+        ),
+        (
+            "java.lang.RuntimeException: file:/t/silver/x/part-0.c000.zstd.parquet is not a "
+            "Parquet file. Expected magic number at tail",
+            TableError,
+            "a table cannot be read: file:/t/silver/x/part-0.c000.zstd.parquet. A file of it is",
+        ),
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file "
+            "file:///t/bronze/part-1.snappy.parquet. File does not exist.",
+            TableError,
+            "a table cannot be read: file:///t/bronze/part-1.snappy.parquet. A file of it is",
+        ),
+        (
+            "[DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected.\x1b[2J",
+            TableError,
+            "a table cannot be read: DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected",
+        ),
+    ],
+)
+def test_a_fault_of_the_surroundings_is_one_sentence(
+    said: str, kind: type[Exception], sentence: str
+) -> None:
+    found = explain(RuntimeError(said + TRACE))
+    assert type(found) is kind
+    assert str(found).startswith(sentence)
+    assert str(found).isprintable()
+    assert len(str(found)) < 600
+
+
+def test_what_is_not_known_is_a_fault_of_ours() -> None:
+    assert explain(RuntimeError("AssertionError: 3 lines by their newlines, but 2 rows")) is None
