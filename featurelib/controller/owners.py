@@ -18,7 +18,7 @@ from featurelib.feature import METADATA_VERSION, UpgradeType
 
 # How levels are changed there, and which features that moves, None = as far as known all. Strimzi:
 # Kafka resource, spec.kafka.metadataVersion; MSK: the AWS command line raises the Kafka version.
-_COMMANDS = {
+COMMANDS = {
     "strimzi": (
         METADATA_VERSION,
         "kubectl patch kafka {name} --type merge --patch "
@@ -82,7 +82,7 @@ def _ways(
     owner: str, updates: Sequence[Update], entry: Cluster, catalogue: Catalogue
 ) -> Iterator[str]:
     """The owner's command for what it moves, filled in, or whom to ask where none is known."""
-    moved, command = _COMMANDS.get(owner.casefold(), ("", ""))
+    moved, command = COMMANDS.get(owner.casefold(), ("", ""))
     known = [update for update in updates if moved in (None, update.feature)]
     if known:
         level = catalogue.level_name(known[0].feature, known[0].to_level)

@@ -1,0 +1,250 @@
+"""Every remedy that is printed, carried out on real clusters: it does what it says.
+
+tests/docs/test_remedies.py says which test tries which command.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelib.catalogue import load
+from featurelib.core.dialect import STRICT
+from featurelib.core.dialect import load as load_dialect
+from featurelib.core.findings import wordings
+from featurelib.report.words import Words
+from featurelib.sight import Sight, see
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.jars import class_path
+from tests.backends.rig.kraft import Node
+from tests.cli.commands import run
+
+METADATA = "metadata.version"
+TOOLS = {
+    "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
+    "kafka-metadata-quorum.sh": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+}
+Clusters = Callable[..., RunningCluster]
+Row = dict[str, Any]
+
+
+def carry_out(
+    cluster: RunningCluster, command: str, **names: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a printed command by the real tool; `names` fill in what only its reader knows."""
+    filled = {"HOST:PORT": cluster.bootstrap} | names
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, filled))})\b")
+    script, *words = shlex.split(pattern.sub(lambda found: filled[found[1]], command))
+    if script == "kafka-dump-log.sh":
+        return dumped(cluster, *words)
+    return cluster.java.run(TOOLS[script], *words, timeout_seconds=120)
+
+
+def dumped(cluster: RunningCluster, *words: str) -> subprocess.CompletedProcess[str]:
+    """kafka-dump-log: in core before 4.3. Of 4.4 there is none on Maven Central: that of 4.3.1 is
+    given the records that 4.4 knows."""
+    release = max(node.release for node in cluster.nodes.values())
+    before = tuple(map(int, release.split("."))) < (4, 3)
+    main = "kafka.tools.DumpLogSegments" if before else "org.apache.kafka.tools.DumpLogSegments"
+    java = cluster.java
+    if release == "4.4.0":
+        newer = {jar.name.rpartition("-")[0]: jar for jar in class_path(release)}
+        records, what_they_need = newer["kafka-metadata"], newer["kafka-clients"]
+        java = replace(java, jars=(records, *java.jars, what_they_need))
+    return java.run(main, *words, timeout_seconds=120)
+
+
+def log_lines(cluster: RunningCluster, node_id: int = 1) -> list[bytes]:
+    """The metadata log of a node, dumped by the real tool, as landing lines of this moment."""
+    node = cluster.nodes[node_id]
+    folder = node.process.home / "data" / "__cluster_metadata-0"
+    files = sorted(
+        str(path) for ending in ("checkpoint", "log") for path in folder.glob(f"*.{ending}")
+    )
+    told = dumped(cluster, "--cluster-metadata-decoder", "--files", ",".join(files))
+    at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    head = {"kind": "metadata_log", "cluster_id": cluster.cluster_id, "observed_at": at}
+    return [
+        json.dumps(head | {"line_number": number, "line": text}).encode()
+        for number, text in enumerate(told.stdout.splitlines(), start=1)
+    ]
+
+
+def collected(cluster: RunningCluster, out: Path, *words: str) -> list[bytes]:
+    ways = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
+    code, _, said = run("collect", *ways, *words, "--timeout", "5", "--out", str(out))
+    assert code == 0, said
+    [path] = out.iterdir()
+    return path.read_bytes().splitlines()
+
+
+def look(lines: list[bytes]) -> Sight:
+    return see(lines, catalogue=load(), as_of=None, max_age=3_600_000_000)
+
+
+def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
+    rows = sight.judged.findings.to_pylist()
+    return {(row["code"], row["role"], row["node_id"]): row for row in rows}
+
+
+def verdict(sight: Sight, feature: str = METADATA) -> str:
+    rows = sight.judged.readiness.to_pylist()
+    return str(next(row["verdict"] for row in rows if row["feature"] == feature))
+
+
+def remedy(row: Row) -> tuple[str, str]:
+    said = Words(load(), load_dialect(STRICT)).say(row)  # type: ignore[arg-type]
+    return said.remedy, said.command
+
+
+def validated(cluster: RunningCluster, level: int, feature: str = METADATA) -> str:
+    """What the real controller says to a level, asked to validate only; "" = it agrees."""
+    words = ("upgrade", "--feature", f"{feature}={level}", "--dry-run")
+    told = cluster.features_tool("--bootstrap-server", cluster.bootstrap, *words)
+    return "" if told.returncode == 0 else told.stdout + told.stderr
+
+
+def until(true: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "formatted", "target"),
+    [("4.2.1", "4.1.2", "4.1", 29), ("3.9.2", "3.8.1", "3.8", 21)],
+)
+def test_a_ghost_broker_is_unregistered_by_the_printed_command(
+    kraft_cluster: Clusters, tmp_path: Path, newer: str, older: str, formatted: str, target: int
+) -> None:
+    ghost = Node(id=2, roles="broker", release=older)
+    cluster = kraft_cluster(Node(id=1, release=newer), ghost, release_version=formatted)
+    assert (
+        findings(look(collected(cluster, tmp_path / "before")))
+        .keys()
+        .isdisjoint({("ghost_broker", "broker", 2)})
+    )
+    cluster.stop_node(2)
+    log = log_lines(cluster)
+    sight = look([*collected(cluster, tmp_path / "ghost"), *log])
+    row = findings(sight)["ghost_broker", "broker", 2]
+    assert verdict(sight) == "BLOCKED"
+    assert "Broker 2" in validated(cluster, target)
+    _, command = remedy(row)
+    done = carry_out(cluster, command)
+    assert (done.returncode, "no longer registered" in done.stdout) == (0, True), done
+    until(lambda: validated(cluster, target) == "")
+    sight = look([*collected(cluster, tmp_path / "after"), *log_lines(cluster)])
+    assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
+    assert verdict(sight) == "READY"
+
+
+def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    """Its registration counts although it never voted; the broker's command does not help."""
+    old = Node(id=101, roles="controller", release="4.1.2")
+    cluster = kraft_cluster(Node(id=1), old, release_version="4.1", dynamic=True)
+    before = collected(cluster, tmp_path / "before")
+    assert "unsupported_by_node" in {code for code, _, _ in findings(look(before))}
+    cluster.stop_node(101)
+    time.sleep(11)
+    sight = look([*before, *collected(cluster, tmp_path / "gone")])
+    row = findings(sight)["ghost_controller", "controller", 101]
+    assert (row["finalized_level"], row["detail"], verdict(sight)) == (27, "4.2", "BLOCKED")
+    text, command = remedy(row)
+    assert "start a controller of that id once" in text
+    assert command == ""
+    assert "Controller 101 only supports versions 7-27" in validated(cluster, 29)
+    wrong = carry_out(cluster, "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 101")
+    assert "not currently registered" in wrong.stdout + wrong.stderr
+    node = cluster.nodes[101]
+    cluster.java.serve(node.process, "kafka.Kafka", str(node.process.home / "server.properties"))
+    node.process.wait()
+    until(lambda: validated(cluster, 29) == "")
+    anew = collected(cluster, tmp_path / "anew")
+    cluster.stop_node(101)
+    assert validated(cluster, 29) == ""
+    time.sleep(11)
+    assert verdict(look([*anew, *collected(cluster, tmp_path / "stopped")])) == "READY"
+    alone = look(collected(cluster, tmp_path / "alone"))
+    assert (verdict(alone), "range_unknown" in {code for code, _, _ in findings(alone)}) == (
+        "UNKNOWN",
+        True,
+    )
+    probed = look(collected(cluster, tmp_path / "probed", "--probe"))
+    assert (verdict(probed), ("node_probed", "controller", 101) in findings(probed)) == (
+        "READY",
+        True,
+    )
+
+
+def test_a_ghost_controller_is_unregistered_from_33_on(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    """By the request of Kafka 4.4; its tool, whose command is printed, is not on Maven Central."""
+    nodes = (Node(id=1, release="4.4.0"), Node(id=102, roles="controller", release="4.4.0"))
+    cluster = kraft_cluster(*nodes, release_version="4.4", dynamic=True)
+    cluster.stop_node(102)
+    time.sleep(11)
+    sight = look([*collected(cluster, tmp_path / "gone"), *log_lines(cluster)])
+    _, command = remedy(findings(sight)["ghost_controller", "controller", 102])
+    assert command == "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 102"
+    source = Path(__file__).parent / "rig" / "UnregisterController.java"
+    path = ":".join(map(str, class_path("4.4.0")))
+    words = [cluster.java.program, "-cp", path, str(source), cluster.bootstrap, "102"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    log = log_lines(cluster)
+    assert any(b"UNREGISTER_CONTROLLER_RECORD" in line for line in log)
+    sight = look([*collected(cluster, tmp_path / "after"), *log])
+    assert not [key for key in findings(sight) if key[2] == 102]
+
+
+def test_a_voter_that_never_registered_is_started_with_the_software_named(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    voters = (Node(id=2, roles="controller"), Node(id=3, roles="controller", started=False))
+    cluster = kraft_cluster(Node(id=1), *voters, release_version="4.1")
+    row = findings(look(collected(cluster, tmp_path / "before")))[
+        "voter_not_registered", "controller", 3
+    ]
+    assert remedy(row) == (
+        "Start it with Kafka 4.2 or later, so that it registers.",
+        remedy(row)[1],
+    )
+    assert "controller 3 has not registered" in validated(cluster, 29)
+    cluster.start_node(3)
+    until(lambda: validated(cluster, 29) == "")
+    assert verdict(look(collected(cluster, tmp_path / "after"))) == "READY"
+
+
+def test_every_other_printed_command_is_taken_by_the_real_tools(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    allowed = {"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"}
+    cluster = kraft_cluster(Node(id=1, properties=allowed))
+    folder = cluster.nodes[1].process.home / "data" / "__cluster_metadata-0"
+    [log] = folder.glob("*.log")
+    names = {"NAME": "auditor", "LOG": str(log), "CHECKPOINT,LOG": str(log)}
+    said = {words.command for words in wordings(load_dialect(STRICT)).values()}
+    for command in sorted(said - {"", "{way}"}):
+        if command.startswith("featurelib"):
+            assert run(*command.split()[1:])[0] == 0, command
+            continue
+        done = carry_out(cluster, command, **names)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        assert done.stdout, command

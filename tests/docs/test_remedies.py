@@ -1,0 +1,90 @@
+"""Every remedy that can be printed was carried out on a real cluster, or is somebody else's.
+
+A new command, or a new action, has to be given its test here before it is printed to anybody.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from featurelib.controller.owners import COMMANDS
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.findings import wordings
+from featurelib.core.remedies import Action, remedies
+from featurelib.core.words import rule_words
+from featurelib.rulebook import DIALECTS
+
+TESTS = Path(__file__).parents[1]
+REAL = "backends/test_remedies_real.py"
+EVERY_OTHER = f"{REAL}::test_every_other_printed_command_is_taken_by_the_real_tools"
+ANEW = f"{REAL}::test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed"
+REGISTER = f"{REAL}::test_a_voter_that_never_registered_is_started_with_the_software_named"
+GHOST = f"{REAL}::test_a_ghost_broker_is_unregistered_by_the_printed_command"
+# The test that carries it out; `cited:` what is not ours or cannot be run, and who says so.
+COMMANDS_TRIED = {
+    "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id {node}": GHOST,
+    "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id {node}": (
+        "cited: KIP-1312, Public Interfaces; kafka-tools of 4.4.0 is not on Maven Central, so its "
+        f"request was sent instead, by {REAL}::test_a_ghost_controller_is_unregistered_from_33_on"
+    ),
+    "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
+    "--operation DESCRIBE --cluster": EVERY_OTHER,
+    "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --status": EVERY_OTHER,
+    "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
+    "kafka-dump-log.sh --cluster-metadata-decoder --files LOG": EVERY_OTHER,
+    "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
+    "featurelib rules": EVERY_OTHER,
+    "featurelib version-mapping": EVERY_OTHER,
+}
+ACTIONS_TRIED = {
+    Action.UPGRADE: ANEW,
+    Action.DOWNGRADE: "cited: KIP-584, Validations: every node supports the level",
+    Action.START: ANEW,
+    Action.START_AGAIN: ANEW,
+    Action.REGISTER: REGISTER,
+    Action.UNREGISTER: GHOST,
+    Action.REGISTER_ANEW: ANEW,
+    Action.UNREGISTER_CONTROLLER: f"{REAL}::test_a_ghost_controller_is_unregistered_from_33_on",
+}
+OWNERS_TRIED = {
+    "strimzi": "cited: Strimzi, Kafka resource, spec.kafka.metadataVersion",
+    "msk": "cited: AWS CLI, kafka update-cluster-kafka-version",
+}
+
+
+def printed() -> set[str]:
+    """Every command that a finding, a rule or an action can print."""
+    said = {words.command for words in wordings(load(STRICT)).values()}
+    rows = (row for name in DIALECTS for row in (*load(name).rules, *load(name).door))
+    said |= {rule_words(row.rule.name).command for row in rows}
+    said |= {way.command for way in remedies().values()}
+    return said - {"", "{way}"}
+
+
+def test_every_command_that_can_be_printed_is_tried_or_cited() -> None:
+    assert printed() == set(COMMANDS_TRIED)
+    assert set(remedies()) == set(ACTIONS_TRIED)
+    assert set(COMMANDS) == set(OWNERS_TRIED)
+
+
+@pytest.mark.parametrize(
+    "proof",
+    sorted({*COMMANDS_TRIED.values(), *ACTIONS_TRIED.values(), *OWNERS_TRIED.values()}),
+)
+def test_each_proof_is_a_test_that_is_there_or_says_who_says_so(proof: str) -> None:
+    if proof.startswith("cited: "):
+        return
+    file, _, name = proof.partition("::")
+    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_no_remedy_unregisters_a_controller_as_if_it_were_a_broker() -> None:
+    for action, way in remedies().items():
+        if "kafka-cluster.sh unregister --" in way.command:
+            assert action is Action.UNREGISTER
+    for code, words in wordings(load(STRICT)).items():
+        assert "unregister" not in words.command, code
