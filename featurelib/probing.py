@@ -1,6 +1,10 @@
 """The validate-only probe: the first request of the plan the audit would make, put to the active
 controller to validate, and its answer as a landing line.
 
+The plan is made as if whoever did not show its range supported everything: whether that is so is
+what is asked. Where nothing can go up, the present metadata.version is asked for: every registered
+node has a say in that, too.
+
 Nothing is sent unless writing is ruled out: KRaft alone, every dialect that may be spoken there
 honours it, and kraft.version is never among the updates, because 4.1 hands it on
 while it validates.
@@ -8,7 +12,7 @@ while it validates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,18 +21,22 @@ import msgspec
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.controller.validating import as_if_seen, is_honoured
+from featurelib.controller.validating import UNPROVEN, as_if_seen, is_honoured
+from featurelib.core.moves import level_of
 from featurelib.core.planned import Step, Update
 from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, RefusedError
-from featurelib.feature import KRAFT_VERSION
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType, Verdict
 from featurelib.landing.writing import write_line
-from featurelib.sight import Sight, see
+from featurelib.questions.draft import Draft
+from featurelib.sight import Sight, see, see_row
 
 _DAY = 86_400_000_000  # microseconds; the lines are of this moment
 _TIMEOUT_MS = 10_000  # a collector does not wait as long as somebody who writes
 _NOTHING = "probe: nothing was sent: "
+# Nodes whose range is not known: that they do not block is what the controller is asked.
+_UNSEEN = frozenset({"node_not_answering", "node_not_asked", "range_unknown", "evidence_too_old"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +55,8 @@ def probe(
     What cannot be asked or answered is in the sentence; nothing is raised for it.
     """
     try:
-        sight = _sight(entry, lines, catalogue)
-        step = _question(backend, sight)
+        sight, is_unsure = _sight(entry, lines, catalogue)
+        step = _question(backend, sight, is_unsure)
     except FeatureLibError as error:
         return Probed(line=None, text=f"{_NOTHING}{error}")
     moves = ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
@@ -68,19 +76,28 @@ def probe(
     return Probed(line=write_line("probe", sight.cluster_id, now, keys), text=said)
 
 
-def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> Sight:
-    """The cluster as if every registration had been seen: whether that is so is what is asked."""
+def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
+    """The cluster as if every registration had been seen, and supported everything: whether that
+    is so is what is asked. And whether there is anything to ask for but a level above."""
     first = msgspec.json.decode(lines[0], type=_Envelope)
     named = msgspec.structs.replace(entry, id=first.cluster_id)
-    fleet = as_if_seen(Fleet(cluster=(named,)), first.cluster_id)
-    return see(lines, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
+    fleet = Fleet(cluster=(named,))
+    seen = see(lines, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
+    found = [row for row in seen.judged.findings.to_pylist() if row["code"] in (UNPROVEN, *_UNSEEN)]
+    draft = Draft(seen.rows, seen.newest)
+    for node_id in {row["node_id"] for row in found if row["code"] in _UNSEEN}:
+        draft.remove(node_id)
+    row = draft.row() if found else seen.rows
+    vouched = as_if_seen(fleet, first.cluster_id)
+    sight = see_row(row, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=vouched)
+    return sight, bool(found)
 
 
 class _Envelope(msgspec.Struct):
     cluster_id: str
 
 
-def _question(backend: Backend, sight: Sight) -> Step:
+def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
     """The first request of the plan. Raises RefusedError where there is none, or where it might be
     applied."""
     if not is_honoured(backend, sight.dialects):
@@ -97,9 +114,22 @@ def _question(backend: Backend, sight: Sight) -> Step:
         for row in first
         if row["feature"] != KRAFT_VERSION
     )
+    if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE:
+        updates = tuple(_present(sight))
     if not updates:
         raise RefusedError(f"no feature can go up by what is known ({plan['verdict']}).")
     return Step(updates=updates, timeout_ms=_TIMEOUT_MS)
+
+
+def _present(sight: Sight) -> Iterator[Update]:
+    """The update of metadata.version to where it is; none where it is not finalized."""
+    if level := level_of(sight.cluster, METADATA_VERSION):
+        yield Update(
+            feature=METADATA_VERSION,
+            from_level=level,
+            to_level=level,
+            upgrade_type=UpgradeType.UPGRADE.name,
+        )
 
 
 def _asked(update: Update) -> dict[str, object]:

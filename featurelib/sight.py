@@ -135,7 +135,7 @@ def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str],
     catalogue, told = terms.catalogue, conditions.inventory.get(cluster_id, Expected()).release
     judged = judge(unpack(row), conditions, catalogue, load(STRICT), terms.severities)
     assert judged.evidence is not None
-    plain = PlainClusters(judged.evidence, [told], catalogue)
+    plain = PlainClusters(judged.evidence, [told], catalogue, judged.probed)
     return Sight(
         cluster_id=cluster_id,
         rows=row,

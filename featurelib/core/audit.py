@@ -6,7 +6,7 @@ evidence; what is missing makes UNKNOWN, unless a known node already says no.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 import numpy as np
@@ -46,6 +46,8 @@ class Judged:
     readiness: pa.Table
     plans: pa.Table
     evidence: Evidence | None = None  # what they were judged from, where it is still at hand
+    # By subject: what its controller agreed to in its place, feature → (level from, level to).
+    probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
 
 def judge(
@@ -66,13 +68,14 @@ def judge(
     said = Findings(evidence.clusters, usual | (severities or {}))
 
     unknown = missing.report(evidence, said)
-    report_ghosts(asking, limits.ceiling, said)
     unfit = find_incompatible(asking, said)
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
     own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
     agreed = agree(asking, own, limits.ceiling, said)
-    probed = report_probes(asking, agreed, conditions, said)
-    unknown = missing.report_unproven(evidence, said, unknown, probed.proven)
+    probed = report_probes(asking, agreed, own, conditions, said)
+    covered = missing.covered_by_probe(evidence, probed.proven, probed.controllers)
+    unknown = missing.report_nodes(evidence, said, unknown, probed.proven, covered)
+    report_ghosts(asking, limits.ceiling, covered, said)
     target = probed.target
     blockers = agreed.refusals + probed.refusals + _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
@@ -96,6 +99,10 @@ def judge(
         readiness=rows,
         plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects, catalogue),
         evidence=evidence,
+        probed={
+            row: probed.agreed[int(evidence.subjects.cluster[row])]
+            for row in np.flatnonzero(covered).tolist()
+        },
     )
 
 

@@ -7,7 +7,7 @@ here, and whether that is UNKNOWN or BLOCKED is for the audit to say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +40,16 @@ class _Where(NamedTuple):
 class PlainClusters:
     """The clusters of one batch of evidence, each as plain values when it is asked for."""
 
-    def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
-        """`told` is the release the inventory names for each cluster, "" where it names none."""
+    def __init__(
+        self,
+        evidence: Evidence,
+        told: Sequence[str],
+        catalogue: Catalogue,
+        probed: Mapping[int, Features] | None = None,
+    ) -> None:
+        """`told` is the release the inventory names for each cluster, "" where it names none;
+        `probed`: what its controller agreed to in the place of a subject, as ranges."""
+        self._probed = probed or {}
         self._evidence, self._tables = evidence, catalogue.tables
         self._likely = Likely(evidence, told, catalogue)
         owner = evidence.levels.entry_cluster
@@ -133,7 +141,7 @@ class PlainClusters:
             Node(
                 node_id=node_id,
                 role=Role.CONTROLLER if leads else Role.BROKER,
-                supported=ranges.get(profile, {}),
+                supported=self._probed.get(subject) or ranges.get(profile, {}),
                 release=self._likely.of_node(subject),
                 registered=listed,
                 fenced=fenced,

@@ -18,8 +18,9 @@ from featurelib.core.target import Judge
 from featurelib.feature import Role
 
 
-def report_ghosts(asking: Judge, ceiling: Int, said: Findings) -> None:
-    """Add what is known of nodes that are gone, and of voters that are too few."""
+def report_ghosts(asking: Judge, ceiling: Int, covered: Bool, said: Findings) -> None:
+    """Add what is known of nodes that are gone, and of voters that are too few; `covered` are
+    subjects whose range is not missing, because their controller answered for it."""
     evidence = asking.evidence
     who = evidence.subjects
     registered = who.registered & ~who.expected_only & ~vouched_for(evidence)
@@ -28,7 +29,7 @@ def report_ghosts(asking: Judge, ceiling: Int, said: Findings) -> None:
     controller = registered & (who.role == int(Role.CONTROLLER)) & who.gone
     # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
     for code, hit in (
-        ("range_unknown", without_range(evidence)),
+        ("range_unknown", without_range(evidence) & ~covered),
         ("ghost_broker", broker & who.gone & ~in_zookeeper),
         ("ghost_controller", controller),
         ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper),

@@ -21,7 +21,7 @@ from featurelib.core.oddity import Oddity, read
 from featurelib.core.refusals import REFUSED
 from featurelib.core.rights import report_rights
 from featurelib.core.validations import PROBED
-from featurelib.feature import Witness
+from featurelib.feature import Role, Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,12 @@ class _Count:
 def report(evidence: Evidence, said: Findings) -> Unknown:
     """Add every finding about missing evidence to `said`, and say whom it keeps from a verdict.
 
-    What is not known of registrations is said by `report_unproven`, once probes were heard.
+    What is not known of nodes and registrations is said by `report_nodes`, once it is known what
+    controllers answered to probes.
     """
     count = _Count(len(evidence.clusters))
     hidden = report_rights(evidence, said, count.add)
     _clusters(evidence, said, count, hidden)
-    _nodes(evidence, said, count)
     _levels(evidence, said, count)
     _oddities(evidence, said)
     _membership_oddities(evidence, said)
@@ -64,14 +64,30 @@ def report(evidence: Evidence, said: Findings) -> Unknown:
     )
 
 
-def report_unproven(evidence: Evidence, said: Findings, unknown: Unknown, proven: Bool) -> Unknown:
-    """`unknown`, and the clusters whose registrations may be more than were seen; `proven` says by
-    cluster whether its controller showed that none of them blocks."""
+def report_nodes(
+    evidence: Evidence, said: Findings, unknown: Unknown, proven: Bool, covered: Bool
+) -> Unknown:
+    """`unknown`, with what is not known of nodes, and the clusters whose registrations may be more
+    than were seen. By cluster `proven` says whether its controller showed that none of them blocks;
+    `covered` are the subjects whose registrations it answered for."""
+    count = _Count(len(evidence.clusters))
+    _nodes(evidence, said, count, covered)
     unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
-    said.add("registrations_unproven", np.flatnonzero(unproven))
+    said.add("registrations_unproven", count.add(np.flatnonzero(unproven)))
     return replace(
-        unknown, clusters=unknown.clusters | unproven, per_cluster=unknown.per_cluster + unproven
+        unknown,
+        clusters=unknown.clusters | (count.by_cluster > 0),
+        per_cluster=unknown.per_cluster + count.by_cluster,
     )
+
+
+def covered_by_probe(evidence: Evidence, proven: Bool, controllers: Bool) -> Bool:
+    """The subjects whose own word is missing or too old, and whose registration their controller
+    asked when it agreed; `controllers`: by cluster, whether it asks those of controllers."""
+    who = evidence.subjects
+    asked = proven[who.cluster] & who.registered
+    asked &= (who.role == int(Role.BROKER)) | controllers[who.cluster]
+    return asked & (who.not_asked | who.not_answering | who.too_old | without_range(evidence))
 
 
 def _clusters(evidence: Evidence, said: Findings, count: _Count, hidden: Bool) -> None:
@@ -90,12 +106,12 @@ def _clusters(evidence: Evidence, said: Findings, count: _Count, hidden: Bool) -
     said.add("voters_vouched", np.flatnonzero(no_voters & vouched & landed))
 
 
-def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
+def _nodes(evidence: Evidence, said: Findings, count: _Count, covered: Bool) -> None:
     who = evidence.subjects
     vouched = vouched_for(evidence)
     missing = who.expected_only & ~vouched
-    counted = ~who.expected_only & ~vouched
-    no_range = without_range(evidence)
+    counted = ~who.expected_only & ~vouched & ~covered
+    no_range = without_range(evidence) & ~covered
 
     def add(
         code: str, hit: Bool, at: Int, line: Int, say: Callable[[Int], list[str]] | None = None
@@ -121,14 +137,15 @@ def _nodes(evidence: Evidence, said: Findings, count: _Count) -> None:
     add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, reasons)
     count.add(who.cluster[no_range])  # featurelib.core.ghosts says them
     add("evidence_too_old", counted & who.too_old, who.at, who.line)
-    _say_vouched(evidence, np.flatnonzero(vouched), said)
+    _say_stand_in(evidence, "controller_vouched", np.flatnonzero(vouched & ~covered), said)
+    _say_stand_in(evidence, "node_probed", np.flatnonzero(covered), said)
 
 
-def _say_vouched(evidence: Evidence, rows: Int, said: Findings) -> None:
-    """Controllers nobody could ask, for which the owner's word stands in place of an answer."""
+def _say_stand_in(evidence: Evidence, code: str, rows: Int, said: Findings) -> None:
+    """Nodes nobody could ask, for which somebody else's word stands in place of an answer."""
     who = evidence.subjects
     said.add(
-        "controller_vouched",
+        code,
         who.cluster[rows],
         role=who.role[rows],
         node_id=who.node_id[rows],

@@ -7,7 +7,7 @@ nothing newer landed of its cluster, which the fold sees to, and no longer than 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import load
 from featurelib.core.evidence import Conditions
 from featurelib.core.findings import Findings
+from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.target import Judge, search
 from featurelib.core.validations import HONOURED, PROBED, Asked, read
 
@@ -28,27 +29,47 @@ PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
     """What is left after the controllers' answers. `target` and `refusals` (findings) are by
-    question; `proven`: by cluster, whether no registration blocks anything that could go up."""
+    question; `proven`: by cluster, whether no registration blocks anything that could go up;
+    `controllers`: whether that is so of controllers' registrations, too. `agreed`: what each
+    proven cluster's controller agreed to, as feature → (level from, level to)."""
 
     target: Int
     refusals: Int
     proven: Bool
+    controllers: Bool
+    agreed: dict[int, dict[str, tuple[int, int]]]
 
 
-def report_probes(asking: Judge, agreed: Agreed, conditions: Conditions, said: Findings) -> Probed:
+def report_probes(
+    asking: Judge,
+    agreed: Agreed,
+    own: Callable[[], OwnDialects],
+    conditions: Conditions,
+    said: Findings,
+) -> Probed:
     """Hold what passed the policy against what the controller said; findings for both answers.
 
-    What it refused goes back to where it is, and whatever rests on that with it.
+    What it refused goes back to where it is, and whatever rests on that with it. Where nothing can
+    go up, that it agrees to the present level proves that no registration is against that.
     """
     evidence, asked, target = asking.evidence, asking.asked, agreed.target.copy()
     refusals = np.zeros(len(target), dtype=np.int64)
     proven = np.zeros(len(evidence.clusters), dtype=bool)
-    for cluster, entry in _fresh(asking, agreed, conditions):
+    controllers = proven.copy()
+    proof: dict[int, dict[str, tuple[int, int]]] = {}
+    for cluster, entry, spoken in _fresh(asking, agreed, own, conditions):
         answers = {one.feature: one for one in read(entry)}
-        mine = np.flatnonzero((asked.cluster == cluster) & asked.known & (target > asked.current))
+        known = np.flatnonzero((asked.cluster == cluster) & asked.known)
+        mine = known[target[known] > asked.current[known]]
+        if len(mine) == 0:  # to what it is asked, then, it must agree where it is
+            named = [asking.asked.names[int(asked.feature[q])] in answers for q in known]
+            mine = known[named]
         met = {int(q): _answer(asking, int(q), int(target[q]), answers) for q in mine}
         agreed_to = [one for one in met.values() if one is not None and one.is_agreed]
-        proven[cluster] = len(mine) > 0 and len(agreed_to) == len(mine)
+        if len(mine) > 0 and len(agreed_to) == len(mine):
+            proven[cluster] = True
+            controllers[cluster] = _asks_controllers(asking, cluster, spoken)
+            proof[cluster] = {one.feature: (one.from_level, one.to_level) for one in agreed_to}
         _say_agreed(cluster, entry, agreed_to, said)
         for question, one in met.items():
             if one is not None and not one.is_agreed:
@@ -57,23 +78,33 @@ def report_probes(asking: Judge, agreed: Agreed, conditions: Conditions, said: F
                 target[question] = asked.current[question]
     if refusals.any():
         target = search(asking, target)
-    return Probed(target=target, refusals=refusals, proven=proven)
+    return Probed(
+        target=target, refusals=refusals, proven=proven, controllers=controllers, agreed=proof
+    )
+
+
+def _asks_controllers(asking: Judge, cluster: int, spoken: Sequence[str]) -> bool:
+    """Whether whoever may have answered asks all registered controllers (KIP-919, from 3.7 on)."""
+    level = int(asking.metadata_version[cluster])
+    least = [load(name).can.controllers_register_from for name in spoken]
+    return all(0 < one <= level for one in least)
 
 
 def _fresh(
-    asking: Judge, agreed: Agreed, conditions: Conditions
-) -> Iterator[tuple[int, oddity.Oddity]]:
+    asking: Judge, agreed: Agreed, own: Callable[[], OwnDialects], conditions: Conditions
+) -> Iterator[tuple[int, oddity.Oddity, list[str]]]:
     """The probes that count: of controllers that are known to validate only, which those of
     ZooKeeper mode do not; and no clock may be so far ahead that it cannot be believed."""
     for cluster, entries in enumerate(asking.evidence.oddities):
         for text in entries or ():
             if not text.startswith(PROBED):
                 continue
-            entry, spoken = oddity.read(text), agreed.dialects.get(cluster, [])
+            entry = oddity.read(text)
+            spoken = agreed.dialects.get(cluster) or own().dialects(cluster)
             honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
             is_young = abs(conditions.as_of - entry.at) <= conditions.max_age
             if is_young and spoken and honoured:
-                yield cluster, entry
+                yield cluster, entry, spoken
 
 
 def _answer(asking: Judge, question: int, target: int, answers: dict[str, Asked]) -> Asked | None:

@@ -60,6 +60,8 @@ def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
         asking.say(f"{_NOT_ASKED}{_WHOLE}")
         return seen
     proven = make_plan(asking.as_if_seen(), intent, asking.catalogue, guards=asking.guards)
+    if proven.meaning is None and not proven.refusals:
+        return proven  # nothing is to be done, whoever is registered
     if proven.meaning is None:
         asking.say(f"{_NOT_ASKED}{_MORE}")
         return seen

@@ -230,3 +230,64 @@ def test_a_malformed_line_is_quarantined_with_its_reason(line: bytes, reason: st
     assert isinstance(said, Rejected)
     assert reason in said.reason
     assert said.kind == "probe"
+
+
+PRESENT = {METADATA: (19, 19)}
+TOP: dict[str, Any] = {"levels": {METADATA: 19}, "epoch": 900}
+
+
+def at_its_ceiling(*more: Node, level: int = 19, **keys: Any) -> Cluster:
+    said = {"levels": {METADATA: level}, "epoch": 900}
+    ranges = {METADATA: (7, level)}
+    nodes = (
+        Node(node_id=1, ranges=ranges, **said),
+        Node(node_id=9, role="controller", ranges=ranges, **said),
+    )
+    told: dict[str, Any] = {"registry": "live", "voters": (9,)}
+    return Cluster(name="c", nodes=(*nodes, *more), **told | keys)
+
+
+def test_that_it_agrees_to_the_present_level_proves_a_cluster_up_to_date() -> None:
+    before = judged(at_its_ceiling())
+    assert verdicts(before) == {METADATA: "UNKNOWN"}
+    said = judged(at_its_ceiling(), probe(PRESENT))
+    assert verdicts(said) == {METADATA: "UP_TO_DATE"}
+    assert found(said)["probe_agreed"]["detail"] == f"{METADATA} 19"
+
+
+def test_a_refusal_of_the_present_level_leaves_a_cluster_unknown() -> None:
+    said = judged(at_its_ceiling(), probe(PRESENT, answer=REFUSED))
+    assert verdicts(said) == {METADATA: "UNKNOWN"}
+    assert "probe_refused" in found(said)
+
+
+SILENT = Node(node_id=10, role="controller", ranges={}, answered=None, failed=1)
+GHOST = Node(node_id=2, ranges={}, answered=None, failed=1, fenced=True)
+
+
+def test_a_registered_node_nobody_could_ask_is_covered_by_its_controller() -> None:
+    cluster = at_its_ceiling(
+        SILENT, GHOST, registry="fenced", controllers_listed=True, voters=(9, 10)
+    )
+    before = judged(cluster)
+    assert verdicts(before) == {METADATA: "UNKNOWN"}
+    assert {"node_not_answering", "range_unknown"} <= set(found(before))
+    said = judged(cluster, probe(PRESENT))
+    assert verdicts(said) == {METADATA: "UP_TO_DATE"}
+    assert not {"node_not_answering", "range_unknown"} & set(found(said))
+    rows = [row for row in said.findings.to_pylist() if row["code"] == "node_probed"]
+    assert sorted((row["role"], row["node_id"]) for row in rows) == [
+        ("broker", 2),
+        ("controller", 10),
+    ]
+    assert "ghost_broker" in found(said)
+
+
+def test_below_15_no_controller_answers_for_another() -> None:
+    """KIP-919: controllers register from metadata.version 15 on; before that none is asked."""
+    cluster = at_its_ceiling(
+        SILENT, level=14, registry="fenced", controllers_listed=True, voters=(9, 10)
+    )
+    said = judged(cluster, probe({METADATA: (14, 14)}))
+    assert verdicts(said) == {METADATA: "UNKNOWN"}
+    assert "node_not_answering" in found(said)
