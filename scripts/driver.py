@@ -4,7 +4,11 @@ import os
 import runpy
 import sys
 
-from featurelib.cli.interrupt import ending_at_interrupt
+try:
+    from featurelib.cli.interrupt import ending_at_interrupt
+except KeyboardInterrupt:  # before there is a handler
+    os.write(2, b"error: interrupted; run again, nothing is counted twice\n")
+    os._exit(130)
 
 with ending_at_interrupt():
     sys.argv = sys.argv[1:]

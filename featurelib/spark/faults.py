@@ -45,7 +45,7 @@ FAULTS: tuple[tuple[str, type[FeatureLibError], str], ...] = (
     (
         r"(?P<found>\S+\.(?:parquet|json)\S*) (?:is not a Parquet file|does not exist)[^\n]*"
         r"|FAILED_READ_FILE[^\n]*?(?P<file>[\w:/.=-]+\.(?:parquet|json))"
-        r"|(?P<log>DELTA_(?:MISSING|LOG|TRUNCATED|VERSIONS_NOT|STATE|FILE_NOT)[A-Z_]*[^\n]*)"
+        r"|\[DELTA_(?:MISSING|LOG|TRUNCATED|VERSIONS_NOT|STATE|FILE_NOT)[A-Z_]*\](?P<log>[^\n]*)"
         r"|(?P<versions>[Vv]ersions \([^)]*\) are not contiguous[^\n]*)",
         TableError,
         "a table cannot be read: {}. A file of it is missing or damaged: restore it, or name other "

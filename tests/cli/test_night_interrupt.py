@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from featurelib.cli.interrupt import INTERRUPTED, MESSAGE
+from featurelib.cli.streams import OUTPUT_LOST
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
 
+LOST = "error: standard output: {}; not all of it was written\n"
 WAITS = "print('here', flush=True); time.sleep(60)"
 JOBS = {
     "waits": f"import time\n{WAITS}",
@@ -92,6 +94,31 @@ def test_a_job_is_run_as_python_runs_it(tmp_path: Path) -> None:
     process = start(sys.executable, ROOT / "scripts" / "driver.py", tmp_path / "job.py", "a b", "")
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (7, "here\n['a b', ''] __main__ beside\n", "")
+
+
+SPEAKS = (
+    "from featurelib.cli.entrance import run_job\n"
+    "def main() -> int:\n    print('\\u2192 here')\n    return 0\nrun_job(main)"
+)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "expected"),
+    [
+        ("", (0, "? here\n", "")),
+        (">/dev/full", (OUTPUT_LOST, "", LOST.format("no space left on device"))),
+        (">&-", (OUTPUT_LOST, "", LOST.format("bad file descriptor"))),
+        ("2>/dev/full", (0, "? here\n", "")),
+    ],
+)
+def test_a_job_s_output_is_never_a_stack_trace(
+    tmp_path: Path, redirected: str, expected: tuple[int, str, str]
+) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(SPEAKS)
+    command = f"exec {sys.executable} {ROOT / 'scripts' / 'driver.py'} {job} {redirected}"
+    out, err = (process := start("bash", "-c", command, PYTHONIOENCODING="ascii")).communicate()
+    assert (process.returncode, out, err) == expected
 
 
 def test_a_night_that_is_still_setting_up_ends_so_too(tmp_path: Path) -> None:

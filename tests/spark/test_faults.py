@@ -55,7 +55,7 @@ TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.
         (
             "[DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected.\x1b[2J",
             TableError,
-            "a table cannot be read: DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected",
+            "a table cannot be read: Incompatible format detected",
         ),
     ],
 )
