@@ -15,6 +15,11 @@ def judges(dialects: Sequence[str]) -> str:
     return f"the policy{'; and as these controllers answer: ' + '; '.join(own) if own else ''}"
 
 
+def would(is_answer: bool) -> str:
+    """How a controller's words are introduced: it gives one reason, and has others besides."""
+    return "would answer" if is_answer else "would refuse this too, once the rest is mended"
+
+
 def says(judge: str) -> str:
     """Who says something, in a word or two."""
     if judge == STRICT:

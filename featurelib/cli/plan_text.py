@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from featurelib.catalogue import Catalogue
+from featurelib.cli.judge_words import would
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns, counted
 from featurelib.core.dialect import GENERATIONS, load
@@ -191,7 +192,7 @@ def _reason_lines(reason: Reason, told: set[str]) -> Iterator[str]:
     message = clean(reason.message, 1000)
     if reason.judge in GENERATIONS:
         title = load(reason.judge).title
-        yield from _wrapped(f'    {title} would answer: "{message}"', 6)
+        yield from _wrapped(f'    {title} {would(reason.is_answer)}: "{message}"', 6)
         return
     missing = "missing evidence, " if reason.judge == EVIDENCE else ""
     yield from _wrapped(f"    {missing}{reason.code}: {message}", 6)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.judge_words import judges, says
+from featurelib.cli.judge_words import judges, says, would
 from featurelib.cli.layout import show_moment, table, wrapped
 from featurelib.cli.muted_text import muted_lines
 from featurelib.core.dialect import GENERATIONS, STRICT, load
@@ -117,7 +117,7 @@ def _rule_lines(mine: Sequence[Proof], width: int) -> Iterator[str]:
     if source := next((proof.source for proof in mine if proof.source), ""):
         yield from wrapped(source, width, "    ", "    ")
     told = set[str]()
-    for proof in mine:
+    for proof in sorted(mine, key=lambda one: not one.is_answer):  # else as they stand
         if proof.judge == STRICT and proof.node:
             continue  # its row says it
         message = clean(proof.message, 1000)
@@ -125,7 +125,7 @@ def _rule_lines(mine: Sequence[Proof], width: int) -> Iterator[str]:
             if proof.judge in told:
                 continue  # it would name the first node only
             told.add(proof.judge)
-            message = f'{says(proof.judge)} would answer: "{message}"'
+            message = f'{says(proof.judge)} {would(proof.is_answer)}: "{message}"'
         yield from wrapped(message, width, "    ", "      ")
 
 

@@ -14,7 +14,7 @@ from featurelib.core.answer import Judged, decide, judge
 from featurelib.core.batch import Batch
 from featurelib.core.cluster import Case, Cluster, Node, Range
 from featurelib.core.dialect import STRICT, Dialect, RuleRow, load
-from featurelib.core.reply import Speaker
+from featurelib.core.reply import Reply, Speaker
 from featurelib.core.single import build
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
@@ -30,13 +30,15 @@ _RECORD_ONLY = ("record", "ignored_record")  # 3.9 and 4.0: the raft layer stays
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """One reason against one update: who says it, and in which words."""
+    """One reason against one update: who says it, and in which words. A controller says only the
+    first of its reasons: that one `is_answer`, to the others it comes once that is mended."""
 
     judge: str  # a dialect's name
     code: str
     feature: str
     level: int
     message: str
+    is_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,13 @@ def try_requests(
     batch = replace(build(cases, own, tables), vendors=vendors)
     judged = judge(batch, own, tables)
     outcome = decide(batch, own, judged)
-    _collect(said, batch, judged, own, Speaker(batch, own, judged, outcome, tables))
+    speaker = Speaker(batch, own, judged, outcome, tables)
+    answered = [_words(speaker.reply(i, request)) for i, (_, request) in enumerate(cases)]
+    _collect(said, batch, judged, own, speaker)
+    said = [
+        [replace(one, is_answer=one.judge == own.name and one.message in words) for one in mine]
+        for mine, words in zip(said, answered, strict=True)
+    ]
     failed = outcome.failed_write.tolist()
     tried = []
     for i, (case, refusals) in enumerate(zip(cases, said, strict=True)):
@@ -77,6 +85,11 @@ def try_requests(
         astray = [] if refusals else list(_astray(case, after, own, failed=failed[i]))
         tried.append(Tried(refusals=(*refusals, *astray), after=after))
     return tried
+
+
+def _words(reply: Reply) -> str:
+    """Everything a controller says in one answer."""
+    return "\n".join([reply.message or "", *(r.message or "" for r in reply.results or ())])
 
 
 def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:

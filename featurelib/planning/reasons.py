@@ -53,6 +53,7 @@ class Reason:
     supported: tuple[int, int] | None = None  # None: not listed, or no node's reason
     remedy: str = ""
     command: str = ""
+    is_answer: bool = False  # of a dialect: the controller would say just this
 
 
 class Reasons:
@@ -132,6 +133,7 @@ class Reasons:
                     feature=refusal.feature,
                     level=refusal.level,
                     message=refusal.message,
+                    is_answer=refusal.is_answer,
                 )
 
     def _of_nodes(self, refusal: Refusal) -> Iterator[Reason]:
@@ -195,6 +197,9 @@ class Reasons:
         lowest = max((level for level in changed if level <= current), default=None)
         if lowest is None:
             return reason
+        if lowest == current:
+            remedy = f"No level below {self._text(reason.feature, current)} loses nothing."
+            return replace(reason, remedy=f"{remedy} Stay there.")
         there = self._text(reason.feature, lowest)
         remedy = f"{there} is the lowest level that loses nothing: ask for it or a higher one."
         return replace(reason, remedy=remedy)

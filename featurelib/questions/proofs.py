@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.again import dialect_of, request_of, who_may_lead
-from featurelib.core.cluster import Cluster, Range
+from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.dialect import STRICT, Dialect, load
 from featurelib.core.findings import wordings
 from featurelib.core.planned import Step, Update
 from featurelib.core.tried import Refusal, try_requests
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.planning.known import Half, Levels, only_narrow
 from featurelib.planning.reasons import Reason, Reasons
 
@@ -43,6 +43,7 @@ class Proof:
     node_id: int | None = None
     supported: Range | None = None
     needed: Range | None = None
+    is_answer: bool = False  # the controller would say just this; else this too is in the way
     seen_at: int = 0
     line_id: int = 0
     remedy: str = ""
@@ -92,7 +93,7 @@ def own_proofs(
     for release in releases:
         own = dialect_of(release, mode, catalogue)
         steps = _steps(updates, own)
-        for led in _leaders(replace(cluster, release=release), mode):
+        for led in _leaders(_led_by(cluster, release), mode):
             for half, refusal in _asked(led, steps, own, halves, levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
                 if key not in told:
@@ -117,7 +118,22 @@ def _own(
         role=role,
         node_id=node_id,
         supported=None if supported is None else supported.get(refusal.feature),
+        is_answer=refusal.is_answer,
     )
+
+
+def _led_by(cluster: Cluster, release: str) -> Cluster:
+    """The cluster as a controller of `release` leads it: the active one, unless that is known to
+    run another and a controller is there that runs this one."""
+    leads = next((node for node in cluster.nodes if _is_active(node, cluster)), None)
+    able = [n.node_id for n in cluster.nodes if n.role is Role.CONTROLLER and n.release == release]
+    known = leads is not None and leads.release not in ("", release)
+    active = able[0] if known and able else cluster.active
+    return replace(cluster, release=release, active=active)
+
+
+def _is_active(node: Node, cluster: Cluster) -> bool:
+    return node.role is Role.CONTROLLER and node.node_id == cluster.active
 
 
 def _needed(refusal: Refusal, own: Dialect, cluster: Cluster) -> Range | None:
@@ -145,6 +161,8 @@ def _asked(
         [only_narrow(led, group, levels) for group in ((), every)], steps, own, catalogue
     )
     whole = {(one.code, one.feature) for one in at_all}
+    answers = {one.message for one in as_it_is if one.is_answer}
+    at_all = [replace(one, is_answer=one.message in answers) for one in at_all]
     yield from ((None, one) for one in at_all)
     told = set(whole)
     if {(one.code, one.feature) for one in as_it_is} - whole:
@@ -153,7 +171,7 @@ def _asked(
             for one in said:
                 if (one.code, one.feature) not in whole:
                     told.add((one.code, one.feature))
-                    yield half, one
+                    yield half, replace(one, is_answer=one.message in answers)
     yield from ((None, one) for one in as_it_is if (one.code, one.feature) not in told)
 
 
