@@ -24,6 +24,7 @@ from featurelib.schema import (
     RANGE,
     REGISTRATION,
     SNAPSHOT,
+    SOFTWARE,
     WITNESS,
 )
 from featurelib.snapshot.packed import pack
@@ -83,6 +84,7 @@ class _Batch:
             "zookeeper": pa.array(zero.astype(bool)),
             "oddities": _lists(zero, pa.array([], pa.string())),
             "configs": _lists(zero, pa.array([], CONFIG)),
+            "software": _lists(zero, pa.array([], SOFTWARE)),
         }
         columns["packed"] = pack(columns)
         arrays = [

@@ -92,6 +92,16 @@ CONFIG = pa.struct(
     ]
 )
 
+# The releases a listener may be of, by the requests that its newest answer offers.
+SOFTWARE = pa.struct(
+    [
+        ("node_id", NODE),
+        ("role", pa.int8()),
+        ("releases", pa.string()),  # 4.2, several with ;
+        ("at", pa.int64()),
+    ]
+)
+
 # The lists of a row once more, as bytes for the core (featurelib.snapshot.packed says which).
 PACKED = pa.struct(
     [
@@ -144,6 +154,9 @@ SNAPSHOT = pa.schema(
         ("oddities", pa.list_(pa.string())),
         # Null = written by a release that knew of none. Not packed: a cluster has few.
         ("configs", pa.list_(CONFIG)),
+        # Null = written by a release that did not look. A listener is left out whose offer is that
+        # of no release in the catalogue.
+        ("software", pa.list_(SOFTWARE)),
         ("packed", PACKED),
         ("state", pa.binary()),  # what the next fold needs and the core does not
     ]

@@ -58,10 +58,12 @@ def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[st
 
 
 def _releases(described: Description, told: str) -> str:
-    """What the controllers may run. Evidence of ZooKeeper mode shows a generation, never a release:
-    `2.7 to 3.2, or 3.3 to 3.9`; one that the inventory names is said itself, where it may be it."""
+    """What the active controller runs, or may run. Evidence of ZooKeeper mode shows a generation,
+    never a release: `2.7 to 3.2, or 3.3 to 3.9`; one that the inventory names is said itself, where
+    it may be it."""
     if described.mode != ZOOKEEPER_MODE:
-        return " or ".join(described.releases[:3])
+        own = next((node.release for node in described.nodes if node.is_active), "")
+        return own or " or ".join(described.releases[:3])
     runs = [load(generation_of(release, "zk")).releases for release in described.releases]
     if any(told.startswith(release) for run in runs if told for release in run):
         return clean(told)

@@ -30,6 +30,7 @@ from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.plan import plans
 from featurelib.core.probes import report_probes
 from featurelib.core.rules import RULES
+from featurelib.core.software import Software
 from featurelib.core.target import Judge
 from featurelib.core.verdicts import readiness, verdicts
 from featurelib.core.waiting import find_forgotten, remember
@@ -62,6 +63,8 @@ def judge(
     `severities` by finding code go before the wordings' own; no verdict depends on them.
     """
     evidence = facts.read(batch, conditions, dialect.can.absent_metadata_version)
+    told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
+    evidence = Software(evidence, told, catalogue).with_stable_ends()
     limits = bounds(evidence, catalogue)
     asking = Judge(evidence, limits, dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
@@ -69,7 +72,6 @@ def judge(
 
     unknown = missing.report(evidence, said)
     unfit = find_incompatible(asking, said)
-    told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
     own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
     agreed = agree(asking, own, limits.ceiling, said)
     probed = report_probes(asking, agreed, own, conditions, said)

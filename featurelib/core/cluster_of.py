@@ -51,6 +51,7 @@ class PlainClusters:
         `probed`: what its controller agreed to in the place of a subject, as ranges."""
         self._probed = probed or {}
         self._evidence, self._tables = evidence, catalogue.tables
+        self._catalogue = catalogue
         self._likely = Likely(evidence, told, catalogue)
         owner = evidence.levels.entry_cluster
         self._entries = np.argsort(owner, kind="stable")
@@ -58,8 +59,11 @@ class PlainClusters:
         self._blind = blind_leaders(evidence, self._likely.own.zookeeper)
 
     def dialects(self, position: int) -> tuple[str, ...]:
-        """The dialects its controllers may speak, sorted; one of those that judge alike."""
-        return tuple(self._likely.own.dialects(position))
+        """The dialects its controllers may speak, sorted; of those that judge alike one: that of
+        the active controller, if it is among them."""
+        active = self._where(position).active
+        own = self._likely.of_node(active) if active != NOBODY else ""
+        return tuple(self._likely.own.dialects(position, self._catalogue.release_named(own) or ""))
 
     def releases(self, position: int) -> tuple[str, ...]:
         """The releases its controllers may run, the likeliest of the active one first."""

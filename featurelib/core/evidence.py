@@ -77,6 +77,7 @@ class Evidence:
     observers: Flat
     listeners: Flat
     configurations: Configurations
+    software: Flat  # the releases of listeners, by the requests they offer
     controllers_vouched: Bool  # the owner stands for those nobody can ask
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
@@ -152,6 +153,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         observers=Flat(batch.column("observers")),
         listeners=Flat(batch.column("listeners")),
         configurations=Configurations(batch.column("configs")),
+        software=Flat(batch.column("software")),
         controllers_vouched=controllers,
         malformed=malformed,
     )

@@ -29,7 +29,7 @@ class Likely:
         self._evidence, self._tables, self._told = evidence, catalogue.tables, list(told)
         self._named = [catalogue.release_named(text) for text in told]
         self._newest = self._newest_metadata_versions()
-        self._known: dict[tuple[int, int, str | None], dict[str, _Weight]] = {}
+        self._known: dict[tuple[int, int, str | None, bytes], dict[str, _Weight]] = {}
 
     def of_node(self, subject: int) -> str:
         """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
@@ -68,9 +68,10 @@ class Likely:
         if profile < 0 or self.own.zookeeper[position]:
             return {}
         shown, named = int(evidence.subjects.stable_metadata[subject]), self._named[position]
-        key = profile, shown, named
+        runs = self.own.runs[subject]
+        key = profile, shown, named, runs.tobytes()
         if key not in self._known:
-            codes = np.flatnonzero(self.own.fits[profile]).tolist()
+            codes = np.flatnonzero(runs).tolist()
             newest = int(self._newest[profile])
             stable = {code: int(self._tables.newest_stable[code, 0]) for code in codes}
             self._known[key] = {

@@ -59,6 +59,7 @@ NUMBERS: dict[str, dict[str, tuple[int, int]]] = {
     "witnesses": {"kind": (int(min(Witness)), int(max(Witness))), "at": _TIME},
     "members": {"role": _ROLE, "at": _TIME},
     "configs": {"node_id": _NODE, "role": _ROLE, "at": _TIME},
+    "software": {"node_id": _NODE, "role": _ROLE, "at": _TIME},
 }
 # Positions in the row's own lists: the field, the list, and the lowest that means something else.
 POSITIONS = {
@@ -77,7 +78,7 @@ _READERS: Final[dict[str, Callable[[Oddity], object]]] = {
     PROBED: validations.read,
 }
 _MAY_BE_NULL = frozenset({"error", "value"})
-_MAY_BE_LEFT_OUT = frozenset({"configs"})  # by releases that had no such column
+_MAY_BE_LEFT_OUT = frozenset({"configs", "software"})  # by releases that had no such column
 _EMPTY: dict[str, object] = {
     "controller": -1,
     "migration": -1,

@@ -19,7 +19,7 @@ from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import GENERATIONS, Dialect, RuleRow, generation_of, load
 from featurelib.core.evidence import Evidence
 from featurelib.core.fleet_batch import FleetEdge
-from featurelib.core.generations import possible_releases
+from featurelib.core.software import Software
 from featurelib.feature import Role
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
@@ -45,14 +45,16 @@ class OwnDialects:
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._edge = FleetEdge(evidence, catalogue.tables)
         self.zookeeper = self._edge.zookeeper
-        # [answering profiles, releases] which releases may advertise each.
-        self.fits = self._fits()
+        self.runs = Software(evidence, told, catalogue).runs
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
 
-    def dialects(self, cluster: int) -> list[str]:
-        """The dialects that one cluster's controllers may speak, sorted; one of those alike."""
-        names = {name for (name, _), which in self.spoken.items() if which[cluster]}
-        return list(_unlike(tuple(sorted(names))))
+    def dialects(self, cluster: int, first: str = "") -> list[str]:
+        """The dialects that one cluster's controllers may speak, sorted; of those that judge alike
+        one: that of the release `first`, if it is there."""
+        spoken = {pair: which for pair, which in self.spoken.items() if which[cluster]}
+        names = {name for name, _ in spoken}
+        own = next((name for name, release in spoken if release == first), "")
+        return list(_unlike(tuple(sorted(names)), own))
 
     def refusals(self, level: Int) -> Iterator[Refusal]:
         """Every rule of an own dialect that refuses a question's `level`, above the current one."""
@@ -100,34 +102,16 @@ class OwnDialects:
                 spoken[name, release] = which
         return spoken
 
-    def _fits(self) -> npt.NDArray[np.bool_]:
-        evidence, tables, ranges = self._evidence, self._tables, self._edge.ranges
-        shape = len(evidence.answering.cluster), len(tables.features)
-        low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-        names = evidence.questions.names
-        for code, feature in enumerate(tables.features):
-            if feature in names:
-                low[:, code] = ranges.min_version[:-1, names.index(feature)]
-                high[:, code] = ranges.max_version[:-1, names.index(feature)]
-        counts = evidence.answering.of_subject >= 0
-        partial = np.zeros(shape[0], dtype=bool)
-        partial[evidence.answering.of_subject[counts]] = evidence.subjects.partial[counts]
-        return possible_releases(low, high, partial, tables)
-
     def _possible(self, told: list[str]) -> npt.NDArray[np.bool_]:
         """[clusters, releases] which releases the controllers of KRaft clusters may run."""
-        evidence, tables = self._evidence, self._tables
-        subjects, answering = evidence.subjects, evidence.answering
-        controllers = (answering.of_subject >= 0) & (subjects.role == Role.CONTROLLER)
-        speaks = np.zeros(len(answering.cluster), dtype=bool)
-        speaks[answering.of_subject[controllers]] = True
+        evidence, tables, subjects = self._evidence, self._tables, self._evidence.subjects
+        counts = evidence.answering.of_subject >= 0
+        controllers = counts & (subjects.role == Role.CONTROLLER)
         shown = np.zeros(len(evidence.clusters), dtype=bool)
         shown[subjects.cluster[controllers]] = True
-        speaks |= ~shown[answering.cluster]
+        speaks = np.where(shown[subjects.cluster], controllers, counts)
         possible = np.zeros((len(evidence.clusters), len(tables.releases)), dtype=bool)
-        some = np.flatnonzero(answering.count)
-        fits = self.fits & speaks[:, None]
-        possible[some] = np.logical_or.reduceat(fits, answering.first[some], axis=0)
+        np.logical_or.at(possible, subjects.cluster[speaks], self.runs[speaks])
         for i, release in ((i, release) for i, release in enumerate(told) if release):
             code = tables.release_code(self._catalogue.release_named(release) or "")
             if code >= 0:  # the owner's word decides between look-alikes, or is one candidate more
@@ -146,8 +130,11 @@ def _generation(release: str) -> str:
 
 
 @cache
-def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted({load(name).judges_by: name for name in names}.values()))
+def _unlike(names: tuple[str, ...], first: str) -> tuple[str, ...]:
+    alike = {load(name).judges_by: name for name in names}
+    if first:
+        alike[load(first).judges_by] = first
+    return tuple(sorted(alike.values()))
 
 
 def _may_be(told: str, generation: str) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from featurelib.catalogue.api_keys import ApiKeys
 from featurelib.feature import Role
 from featurelib.landing.envelope import Timed
 from featurelib.landing.fault import FaultError, show
-from featurelib.landing.ranges import Ranges, finalized, require_api_keys, supported
+from featurelib.landing.ranges import Ranges, api_keys, finalized, supported
 from featurelib.landing.wire import (
     ApiVersionsVersion,
     Epoch,
@@ -30,7 +31,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     """One ApiVersions answer; where `error` is set, only who was asked is known.
 
     `supported` is (feature, min_version, max_version), `finalized` is (feature, min_level,
-    max_level), both by feature. `epoch` -1 = this witness does not know.
+    max_level), both by feature. `epoch` -1 = this witness does not know. `offers` is what requests
+    it answers, (api_key, min_version, max_version) by key; () = the line does not say.
     """
 
     node_id: int
@@ -42,6 +44,7 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     epoch: int
     supported: Ranges
     finalized: Ranges
+    offers: ApiKeys = ()
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
@@ -62,8 +65,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
 
     def content(self) -> ApiVersionsAnswer:
         """What was observed; FaultError for lists that are no ranges, two answers or none."""
-        if self.api_keys:
-            require_api_keys(bytes(self.api_keys))
+        offers = api_keys(bytes(self.api_keys)) if self.api_keys else ()
         epoch = self.finalized_features_epoch
         if not self.supported_features or not self.finalized_features or epoch is None:
             return self._silence()
@@ -84,6 +86,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             epoch,
             supports,
             finalizes,
+            offers,
         )
 
     def _silence(self) -> ApiVersionsAnswer:

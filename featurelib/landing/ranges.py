@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.json import Decoder
 
+from featurelib.catalogue.api_keys import ApiKeys
 from featurelib.landing.document import MAX_DEPTH, require_strict
 from featurelib.landing.fault import FaultError, show
 from featurelib.landing.memory import remembered
@@ -42,7 +43,7 @@ class Finalized(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiKey(msgspec.Struct, frozen=True, gc=False):
-    """One request a node offers; checked, and otherwise not used."""
+    """One request a node offers, in versions from the first to the last."""
 
     api_key: Int16
     min_version: Int16
@@ -75,9 +76,10 @@ def finalized(raw: bytes) -> Ranges:
 
 
 @remembered
-def require_api_keys(raw: bytes) -> None:
-    """Raise FaultError unless `raw` is a list of requests with their versions."""
-    _items(raw, _API_KEYS_DECODER, _API_KEYS, "api_keys")
+def api_keys(raw: bytes) -> ApiKeys:
+    """(api_key, min_version, max_version) of `api_keys`; FaultError for no such list."""
+    items = _items(raw, _API_KEYS_DECODER, _API_KEYS, "api_keys")
+    return tuple(sorted((item.api_key, item.min_version, item.max_version) for item in items))
 
 
 def _items(raw: bytes, decoder: Decoder[list[_T]], shape: object, where: str) -> list[_T]:

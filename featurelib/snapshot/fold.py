@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from featurelib.catalogue import Catalogue
+from featurelib.catalogue.api_keys import releases_offering
 from featurelib.feature import Role, Witness
 from featurelib.landing import (
     ApiVersionsAnswer,
@@ -126,6 +127,9 @@ class Fold:
                 listener.full, listener.full_at, listener.full_line = ranges, at, line
         elif (at, line) > (listener.partial_at, listener.partial_line):
             listener.partial, listener.partial_at, listener.partial_line = ranges, at, line
+        if (at, line) > (listener.releases_at, listener.releases_line):
+            listener.releases = ";".join(releases_offering(said.role, said.offers))
+            listener.releases_at, listener.releases_line = at, line
         if said.epoch < 0:
             return
         levels = self._position(said.finalized)

@@ -20,12 +20,14 @@ from featurelib.schema import (
     RANGE,
     REGISTRATION,
     SNAPSHOT,
+    SOFTWARE,
     WITNESS,
 )
 from featurelib.snapshot.lists import probed, refusals
 from featurelib.snapshot.packed import pack
 from featurelib.snapshot.replay import level_map
-from featurelib.snapshot.state import NOTHING, Map, State, freeze
+from featurelib.snapshot.software import supported_by
+from featurelib.snapshot.state import NOTHING, Listener, Map, State, freeze
 
 
 class Rows:
@@ -58,6 +60,7 @@ class Rows:
             ),
             "oddities": pa.array([_oddities(state) for state in states], pa.list_(pa.string())),
             "configs": _structs([_configs(state) for state in states], CONFIG),
+            "software": _structs([_software(state) for state in states], SOFTWARE),
             "state": pa.array([freeze(state) for state in states], pa.binary()),
         }
         scalars = [_scalars(state) for state in states]
@@ -78,17 +81,17 @@ class _Row:
         self.state = state
         self.profiles: list[Map] = []
         self.levels: list[Map] = []
-        self._profile_at: dict[int, int] = {}
+        self._profile_at: dict[Map, int] = {}
         self._levels_at: dict[int, int] = {}
         profile, level = self._profile, self._level
         self.listeners = [
             (
                 entry.node_id,
                 entry.role,
-                profile(entry.full),
+                self._supported(entry, entry.full),
                 entry.full_at,
                 entry.full_line,
-                profile(entry.partial),
+                self._supported(entry, entry.partial),
                 entry.partial_at,
                 entry.partial_line,
                 level(entry.levels),
@@ -129,7 +132,19 @@ class _Row:
         ]
 
     def _profile(self, position: int) -> int:
-        return _move(position, self._profile_at, self.profiles, self.state.maps)
+        return position if position <= NOTHING else self._place(self.state.maps[position])
+
+    def _supported(self, entry: Listener, position: int) -> int:
+        """The profile of what a listener's node supports."""
+        if position <= NOTHING:
+            return position
+        return self._place(supported_by(entry, self.state.maps[position], self.state))
+
+    def _place(self, ranges: Map) -> int:
+        if ranges not in self._profile_at:
+            self._profile_at[ranges] = len(self.profiles)
+            self.profiles.append(ranges)
+        return self._profile_at[ranges]
 
     def _level(self, position: int) -> int:
         return _move(position, self._levels_at, self.levels, self.state.maps)
@@ -215,6 +230,12 @@ def _oddities(state: State) -> list[str]:
     gone = sorted(_gone(state))
     said += [f"registration_gone:{node_id}" for node_id in gone]
     return said + refusals(state) + probed(state)
+
+
+def _software(state: State) -> list[tuple[object, ...]]:
+    return [
+        (of.node_id, of.role, of.releases, of.releases_at) for of in state.listeners if of.releases
+    ]
 
 
 def _configs(state: State) -> list[tuple[object, ...]]:

@@ -34,6 +34,9 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_line: int = 0
     error: str | None = None
     highest_epoch: int = -1  # this listener ever said; its newest epoch below that went back
+    releases: str = ""  # it may be of by the requests it offers, several with ;
+    releases_at: int = 0
+    releases_line: int = 0
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):

@@ -33,8 +33,8 @@ from featurelib.tables.table import Table
 
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 MOST_BYTES = 64 << 20  # of one file: a cell has to fit the JVM's memory
-# The lists come packed; of these two there are few.
-_UNPACKED = ("oddities", "configs")
+# The lists come packed; of these there are few.
+_UNPACKED = ("oddities", "configs", "software")
 CORE_COLUMNS = [
     field.name
     for field in SNAPSHOT

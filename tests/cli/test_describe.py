@@ -20,6 +20,7 @@ from featurelib.description import Description, LevelShown, NodeShown
 from featurelib.sight import see
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.cli.commands import run
+from tests.core import test_software as software
 from tests.questions.nights import RUN, write_night
 from tests.report.samples import read_samples
 from tests.test_collect import dead, embedded
@@ -335,3 +336,13 @@ def test_options_that_cannot_be_used_are_told(args: list[str], words: str) -> No
 def test_any_answer_has_a_document_of_plain_json() -> None:
     document: Any = json.loads(of_sample("zk-392-many", "--json")[1])
     assert set(document) >= {"version", "name", "made_from", "nodes", "profiles", "levels"}
+
+
+def test_the_header_names_the_release_of_the_active_controller(tmp_path: Path) -> None:
+    """The other controllers run 4.3, and may lead after it."""
+    path = tmp_path / "roll.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in software.lines_of("roll4143")))
+    code, out, _ = run("describe", "--capture", str(path))
+    assert code == 0
+    assert "active controller: 2 · its release: 4.1\n" in out
+    assert "controllers 3-4  running                     4.3" in out

@@ -19,6 +19,7 @@ from featurelib.cli.app import make_app
 from featurelib.core.planned import Guards
 from featurelib.plans import planfile
 from tests.backends.clusters import KRAFT
+from tests.core import test_software as software
 from tests.report.samples import SAMPLES
 
 ELR = "eligible.leader.replicas.version"
@@ -173,6 +174,22 @@ def test_lossy_downgrades_are_refused_and_say_what_would_be_lost() -> None:
     assert code == 3
     assert 'KRaft 4.2 to 4.4 would answer: "Unsupported metadata.version downgrade' in out
     assert "warning: metadata.version 3.9-IV0 may lose what 4.0-IV1 brought: eligible" in out
+
+
+def test_at_the_lowest_level_that_loses_nothing_nobody_is_told_to_ask_for_it(
+    tmp_path: Path,
+) -> None:
+    """Found on 4.4.0 at 33; the evidence of 4.2.1 here is made to say 23, where ELR came in."""
+    path = tmp_path / "at-23.jsonl"
+    text = "".join(json.dumps(line) + "\n" for line in software.lines_of("stock42"))
+    path.write_text(
+        text.replace('"max_version_level": 27, "min_version_level": 27', '"max_version_level": 23, '
+                     '"min_version_level": 23')
+    )  # fmt: skip
+    words = ("downgrade", "--metadata", "22", "--capture", str(path), "--out", "-")
+    code, out, _ = run(*words)
+    assert code == 3
+    assert "→ No level below 23 (4.0-IV1) loses nothing. Stay there." in out
 
 
 def test_an_empty_catalogue_is_refused() -> None:

@@ -24,7 +24,7 @@ from featurelib.snapshot.unpacked import UNPACKED, unpack
 from tests.core.test_samples import HOUR, read_samples
 
 PARTS = ("findings", "incompatible", "readiness", "plans")
-LISTS = [name for name in UNPACKED.names if name not in ("oddities", "configs")]
+LISTS = [name for name in UNPACKED.names if name not in ("oddities", "configs", "software")]
 LISTS = [name for name in LISTS if pa.types.is_list(UNPACKED.field(name).type)]
 ENDS = {pa.int8(): 7, pa.int16(): 15, pa.int32(): 31, pa.int64(): 63}
 NODES = [

@@ -16,7 +16,7 @@ from featurelib.snapshot.unpacked import UNPACKED, unpack
 from tests.core import scale
 from tests.core.test_samples import read_samples
 
-LISTS = [name for name in UNPACKED.names if name not in ("oddities", "configs")]
+LISTS = [name for name in UNPACKED.names if name not in ("oddities", "configs", "software")]
 LISTS = [name for name in LISTS if pa.types.is_list(UNPACKED.field(name).type)]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 LIMITS = {

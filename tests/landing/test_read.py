@@ -103,11 +103,20 @@ def test_answer_without_its_version_counts_as_the_one_asked() -> None:
     assert (answer(raw).answered_version, answer(raw).role) == (4, Role.CONTROLLER)
 
 
-def test_unknown_keys_and_api_keys_are_ignored() -> None:
-    more = ',"api_keys":[{"api_key":3,"min_version":0,"max_version":12}],"x":{"y":[{"z":1}]}}'
+def test_unknown_keys_are_ignored() -> None:
+    more = ',"x":{"y":[{"z":1}]}}'
     assert read(swap(API, "false}", "false" + more)) == read(API.encode())
     long = ',"x":{"y":"' + "z" * 20_000 + '"}}'
     assert read(swap(API, "false}", "false" + long)) == read(API.encode())
+
+
+def test_requests_that_a_node_offers_are_read_by_key() -> None:
+    keys = '[{"api_key":18,"min_version":0,"max_version":4,"x":1},'
+    keys += '{"api_key":3,"min_version":0,"max_version":12}]'
+    line = read(swap(API, "false}", f'false,"api_keys":{keys}}}'))
+    assert isinstance(line, Landing)
+    assert isinstance(line.content, ApiVersionsAnswer)
+    assert line.content.offers == ((3, 0, 12), (18, 0, 4))
 
 
 def test_white_space_around_and_inside_changes_nothing() -> None:

@@ -1,0 +1,133 @@
+"""Measures which requests real nodes of each release offer, for the catalogue's release_apis.csv.
+
+    .venv/bin/python -m scripts.record_api_keys > featurelib/catalogue/release_apis.csv
+
+Every release of the test rig is started twice, as it comes and with `unstable.api.versions.enable`;
+both listeners of the node are asked for ApiVersions. A row stands where a release differs from the
+one before. Which requests a broker forwards is ApiKeys.forwardable of the newest release.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from featurelib.catalogue.api_keys import BROKER, CONTROLLER, Offer, OfferRow
+from scripts.record_exchanges import _look
+from tests.backends.rig.jars import LISTED, class_path
+from tests.backends.rig.java import find
+from tests.backends.rig.kraft import Node, start_kraft
+
+UNSTABLE = {"unstable.api.versions.enable": "true"}
+TELEMETRY = (71, 72)  # offered where a plug-in takes clients' metrics (KIP-714)
+FORWARDABLE = """
+import org.apache.kafka.common.protocol.ApiKeys;
+public class Forwardable {
+  public static void main(String[] a) {
+    for (ApiKeys key : ApiKeys.values()) if (key.forwardable) System.out.println(key.id);
+  }
+}
+"""
+Ends = dict[int, tuple[int, int]]
+
+
+def releases() -> list[str]:
+    """Those of the rig, the oldest first."""
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))["kafka"]
+    return sorted(listed, key=lambda release: [int(part) for part in release.split(".")])
+
+
+def forwardable(release: str) -> set[int]:
+    """The requests that a broker hands on to the active controller, and offers as it does."""
+    jars = ":".join(map(str, class_path(release)))
+    with tempfile.TemporaryDirectory() as home:
+        source = Path(home) / "Forwardable.java"
+        source.write_text(FORWARDABLE, encoding="utf-8")
+        done = subprocess.run(
+            [find("java"), "-cp", jars, str(source)], capture_output=True, text=True, check=True
+        )
+    return {int(line) for line in done.stdout.split()}
+
+
+def offered(release: str, properties: Mapping[str, str]) -> dict[str, Ends]:
+    """What each listener of one node offers."""
+    with tempfile.TemporaryDirectory() as home:
+        node = Node(id=1, release=release, properties=properties)
+        cluster = start_kraft(Path(home), [node])
+        try:
+            addresses = {BROKER: cluster.nodes[1].broker, CONTROLLER: cluster.nodes[1].controller}
+            return {
+                listener: {
+                    each["api_key"]: (each["min_version"], each["max_version"])
+                    for each in _look(address)["api_keys"]
+                }
+                for listener, address in addresses.items()
+            }
+        finally:
+            cluster.stop()
+
+
+def rows(
+    measured: Mapping[tuple[str, bool], Mapping[str, Ends]], forwarded: set[int], date: str
+) -> Iterator[OfferRow]:
+    """`measured` is (release, with unstable requests) → listener → what is offered."""
+    for listener in (BROKER, CONTROLLER):
+        before: dict[int, Offer] = {}
+        for release in dict.fromkeys(release for release, _ in measured):
+            stable = measured[release, False][listener]
+            every = measured[release, True][listener]
+            less = forwarded | set(TELEMETRY) if listener == BROKER else set()
+            now = {
+                key: Offer(
+                    min_version=every[key][0],
+                    max_version=stable.get(key, (0, -1))[1],
+                    newest_unstable=every[key][1],
+                    may_be_less=key in less,
+                )
+                for key in sorted(every)
+            }
+            gone = Offer(min_version=0, max_version=-1, newest_unstable=-1, may_be_less=False)
+            for key in sorted({*now, *before}):
+                if now.get(key, gone) != before.get(key, gone):
+                    source = f"ApiVersions of a real {release}, {date}"
+                    short = ".".join(release.split(".")[:2])
+                    yield OfferRow(
+                        release=short,
+                        listener=listener,
+                        api_key=key,
+                        offer=now.get(key, gone),
+                        source=source,
+                    )
+            before = now
+
+
+def write(found: Iterator[OfferRow]) -> None:
+    """The table to standard output."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    columns = [field.name for field in fields(Offer)]
+    out.writerow(["release", "listener", "api_key", *columns, "source"])
+    for row in found:
+        values = [str(value).lower() for value in astuple(row.offer)]
+        out.writerow([row.release, row.listener, row.api_key, *values, row.source])
+
+
+def main() -> None:
+    """Start every release, ask, and write the table."""
+    names = releases()
+    measured = {
+        (release, unstable): offered(release, UNSTABLE if unstable else {})
+        for release in names
+        for unstable in (False, True)
+    }
+    write(rows(measured, forwardable(names[-1]), datetime.now(UTC).date().isoformat()))
+
+
+if __name__ == "__main__":
+    main()
