@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from featurelib.catalogue.api_keys import BROKER, CONTROLLER, Offer, OfferRow
-from scripts.record_exchanges import _look
+from scripts.record_exchanges import look
 from tests.backends.rig.jars import LISTED, class_path
 from tests.backends.rig.java import find
 from tests.backends.rig.kraft import Node, start_kraft
@@ -66,7 +66,7 @@ def offered(release: str, properties: Mapping[str, str]) -> dict[str, Ends]:
             return {
                 listener: {
                     each["api_key"]: (each["min_version"], each["max_version"])
-                    for each in _look(address)["api_keys"]
+                    for each in look(address)["api_keys"]
                 }
                 for listener, address in addresses.items()
             }

@@ -68,7 +68,7 @@ class Recorder:
 
     def ranges(self) -> dict[str, list[int]]:
         """What the first broker supports."""
-        return _ranges(_look(self._running(self.brokers)[0]))
+        return _ranges(look(self._running(self.brokers)[0]))
 
     def versions(self) -> range:
         """The versions of UpdateFeatures that the first running controller reads."""
@@ -87,7 +87,7 @@ class Recorder:
         end = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < end:
             leader, last = _quorum(self._running(self.brokers)[0])  # it knows the leader
-            applied = [_epoch(_look(address)) for address in self._running(self.brokers)]
+            applied = [_epoch(look(address)) for address in self._running(self.brokers)]
             if leader in self.controllers and min(applied) >= last:
                 return leader
             time.sleep(PAUSE_SECONDS)
@@ -99,7 +99,7 @@ class Recorder:
     def state(self) -> Json:
         """The finalized levels and the epoch, once every broker has applied the log."""
         self._settle()
-        said = _look(self._running(self.brokers)[0])
+        said = look(self._running(self.brokers)[0])
         levels = {each["name"]: each["max_version_level"] for each in said["finalized_features"]}
         return {"finalized": levels, "epoch": _epoch(said)}
 
@@ -113,7 +113,7 @@ class Recorder:
                 said["release"] = self.releases.get(node, self.release)
                 said["active"] = role == "controller" and node == active
                 if node not in self.down:
-                    said["features"] = _ranges(_look(self.brokers.get(node, address)))
+                    said["features"] = _ranges(look(self.brokers.get(node, address)))
                 nodes.append(said)
         return nodes
 
@@ -140,7 +140,8 @@ def _connect(address: str) -> Connection:
     return Connection(address, PLAINTEXT, round(TIMEOUT_SECONDS * 1000))
 
 
-def _look(address: str) -> Json:
+def look(address: str) -> Json:
+    """The ApiVersions answer of one listener."""
     with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
         return dict(talk.api_versions().body)
 
