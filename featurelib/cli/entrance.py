@@ -31,7 +31,7 @@ from featurelib.report.clean import clean
 RUN_FORMAT = "%Y%m%d%H%M%S"
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
 TRACE = "FEATURELIB_TRACE"  # set it to see where an unexpected error comes from
-MOST_OF_A_FAULT = 300  # characters
+MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # characters
 
 Landing = Annotated[str, typer.Option("--landing", help="Folder or URI of the landing files.")]
 Tables = Annotated[str, typer.Option("--tables", help="Folder or URI of the Delta tables.")]
@@ -101,7 +101,8 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
         known = explain(error)
     if not isinstance(known, FeatureLibError):
         return _say_unexpected(error, as_json=as_json)
-    say(f"error: {known}{_kept(error) if known is not error else ''}")
+    message = clean(str(known), MOST_OF_A_MESSAGE)  # one line, whatever it repeats of others
+    say(f"error: {message}{_kept(error) if known is not error else ''}")
     if as_json:
         print_json_error(str(known), known.exit_code, known.facts)
     return known.exit_code
