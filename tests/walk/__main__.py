@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from tests.walk.comparing import WRONG_READY
@@ -37,7 +38,11 @@ def main() -> int:
                     seed=f"{chosen.seed}.{number}", folder=chosen.out, home=Path(home),
                     tally=tally, say=say,
                 )  # fmt: skip
-                walk.run(min(left, chosen.each))
+                try:
+                    walk.run(min(left, chosen.each))
+                except Exception:  # a fault of ours or the product's ends this walk only
+                    say(traceback.format_exc())
+                    tally.counts["CRASHED"] += 1
             left, number = left - chosen.each, number + 1
             tally.counts["clusters"] += 1
     except KeyboardInterrupt:

@@ -15,6 +15,7 @@ from typing import Any
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.feature import KRAFT_VERSION, Severity, UpgradeType
+from featurelib.planning.reasons import PROBE
 from featurelib.questions.why_not import Answer, WhyNot, why_not
 from featurelib.sight import Sight
 from tests.walk.wire import Said
@@ -177,7 +178,7 @@ def _compare_why_not(answer: WhyNot, ask: Ask, found: Compared) -> None:
     if said is None:
         return
     found.counts[f"why-not {answer.answer} compared"] += 1
-    own = [proof for proof in answer.proofs if proof.judge in GENERATIONS]
+    own = [proof for proof in answer.proofs if proof.judge in (*GENERATIONS, PROBE)]
     if answer.answer is Answer.NOTHING and not said.is_good:
         found.disagreements.append(_differ(WRONG_NOTHING, answer, "nothing in the way", said))
     elif answer.answer is Answer.BLOCKED and said.is_good and own:
@@ -187,9 +188,12 @@ def _compare_why_not(answer: WhyNot, ask: Ask, found: Compared) -> None:
         found.counts["why-not: the policy alone"] += 1
     elif answer.answer is Answer.BLOCKED and not answer.unknown:
         quotes = list(_quotes(answer))
-        if not quotes:
+        if not quotes and not own:
             words = f"only the policy refuses ({_rules(answer)})"
             found.disagreements.append(_differ(UNFORESEEN, answer, words, said))
+            return
+        if not quotes:
+            found.counts["foreseen by a probe alone"] += 1
             return
         found.counts["quotes compared"] += 1
         if _bare(said) not in quotes:

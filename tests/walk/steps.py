@@ -7,6 +7,7 @@ like any other: the state after it is what counts.
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,7 +111,10 @@ def move_by_tool(walker: Walker) -> str | None:
         words = ["disable", "--feature", rng.choice(sorted(ORDINARY))]
     tool = Java.of(rng.choice(HAVE_TOOLS))
     address = world.node(broker.id).broker
-    done = tool.run(FEATURES_TOOL, "--bootstrap-server", address, *words, timeout_seconds=60)
+    try:
+        done = tool.run(FEATURES_TOOL, "--bootstrap-server", address, *words, timeout_seconds=20)
+    except subprocess.TimeoutExpired:  # nobody leads, and it would wait for long
+        return f"kafka-features {tool.release} {' '.join(words)}: not done in 20 s"
     said = (done.stdout + done.stderr).strip().splitlines()
     return f"kafka-features {tool.release} {' '.join(words)}: {done.returncode} {said[:2]}"
 
@@ -295,6 +299,42 @@ def remove_voter(walker: Walker) -> str | None:
     return f"voter {node_id} removed: {done}"
 
 
+def retire_controller(walker: Walker) -> str | None:
+    """A voter is decommissioned as the documentation says, or but for the last of its steps."""
+    world, rng = walker.world, walker.rng
+    levels, voters = walker.levels(), world.quorum().voters
+    member = walker.one([one for one in world.controllers(RUNNING) if one.id in voters])
+    if member is None or levels.get(KRAFT, 0) < 1 or len(voters) < 2:
+        return None
+    cluster_id, directory_id = world.cluster.cluster_id, world.directory_id(member.id)
+    with world.leader() as line:
+        done = [f"voter removed: {line.remove_voter(cluster_id, member.id, directory_id)}"]
+    time.sleep(0.5)
+    world.stop(member, kill=rng.random() < KILL)
+    if levels.get(METADATA, 0) >= UNREGISTER_CONTROLLERS_FROM and rng.random() < 0.8:
+        time.sleep(2)  # another one leads by then
+        with world.leader() as line:
+            done.append(f"unregistered: {line.unregister_controller(member.id)}")
+    if not member.is_broker and rng.random() < 0.6:
+        world.gone_controllers.add(member.id)
+        world.forget(member)
+        done.append("gone for good")
+    return f"retired {member}: {', '.join(done)}"
+
+
+def retire_broker(walker: Walker) -> str | None:
+    world = walker.world
+    member = walker.one([one for one in world.brokers(RUNNING) if not one.is_controller])
+    if member is None or len(world.brokers(RUNNING)) < 2:
+        return None
+    world.stop(member, kill=walker.rng.random() < KILL)
+    with world.leader() as line:
+        done = line.unregister_broker(member.id)
+    if done == "done":
+        world.registered.discard(member.id)
+    return f"retired {member}: unregistered: {done}"
+
+
 def forget(walker: Walker) -> str | None:
     """A stopped node is gone for good, and nobody unregisters it."""
     world = walker.world
@@ -363,13 +403,13 @@ def _is_spare(walker: Walker, member: Member) -> bool:
 
 # How often each is drawn. What costs a process is rarer than what costs a request.
 STEPS: dict[Step, int] = {
-    move_one: 40,
+    move_one: 60,
     move_by_tool: 4,
     apply_plan: 4,
     freeze: 4,
-    thaw: 14,
+    thaw: 20,
     stop: 6,
-    start: 14,
+    start: 20,
     start_with_the_rest: 5,
     give_up_limping: 6,
     roll: 10,
@@ -381,8 +421,10 @@ STEPS: dict[Step, int] = {
     add_voter: 4,
     remove_voter: 3,
     forget: 2,
+    retire_controller: 6,
+    retire_broker: 4,
     configure_quorum: 4,
-    change_config: 4,
+    change_config: 6,
     restart_leader: 3,
 }
 TO_RECOVER: dict[Step, int] = {

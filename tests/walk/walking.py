@@ -159,6 +159,7 @@ class Walk:
         lines = _lines(collected)
         if not lines or not collected.answered:
             self.tally.counts["nobody answered the collector"] += 1
+            self._tell(f"nobody answered the collector: {collected.error}")
             return None
         self.looks = [*self.looks[-NIGHTS:], lines]
         fleet = Fleet(cluster=(entry,))
@@ -181,8 +182,7 @@ class Walk:
             self.tally.counts["judgements without an active controller"] += 1
             self._nobody_leads(sight)
             return None
-        if all_run and not hidden and not collected.silent:
-            self._needless(sight, compared)
+        self._why_unknown(sight, compared, needless=all_run and not (hidden or collected.silent))
         return _Judged(
             lines=lines, fleet=fleet, sight=sight, answers=answers, levels=levels,
             compared=compared,
@@ -212,13 +212,16 @@ class Walk:
         for one in later.disagreements:
             found.disagreements.append(one.with_history())
 
-    def _needless(self, sight: Sight, compared: Compared) -> None:
+    def _why_unknown(self, sight: Sight, compared: Compared, *, needless: bool) -> None:
+        """Counts the judgements with an UNKNOWN by what is missing; `needless`: every node runs,
+        answered, and no registration is hidden."""
         rows = sight.judged.readiness.to_pylist()
         if not any(row["verdict"] == "UNKNOWN" for row in rows):
             return
-        compared.counts["UNKNOWN with every node up"] += 1
+        what = "UNKNOWN with every node up" if needless else "UNKNOWN"
+        compared.counts[f"{what}: judgements"] += 1
         for code in unknown_codes(sight):
-            compared.counts[f"UNKNOWN with every node up: {code}"] += 1
+            compared.counts[f"{what}: {code}"] += 1
 
     def _nobody_leads(self, sight: Sight) -> None:
         rows = sight.judged.readiness.to_pylist()
