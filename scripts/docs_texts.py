@@ -43,6 +43,7 @@ MEANINGS = {
     "`raft`: the raft layer keeps it",
     "kraft_version_leaks": "kraft.version moves although the request is refused",
     "metadata_floor": "the lowest metadata.version that may be set",
+    "stable_by": "whose software says which levels are stable: the controller's, or each node's",
     "metadata_needed": "the metadata.version that a level of 1 or more of another feature needs",
     "controllers_register_from": "the metadata.version from which controllers register (KIP-919)",
     "code": "the error code of a refusal; 35 is UNSUPPORTED_VERSION",

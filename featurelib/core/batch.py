@@ -59,6 +59,7 @@ class State:
     cached_min: Levels  # [R, F]
     kraft_record: Levels  # [R] the level in the controller's own record of kraft.version
     raft_level: Levels  # [R] the level of the raft layer itself, where that is another thing
+    stable_metadata: Levels  # [R] above it a node's own software calls what it supports unstable
     raft_ready: Flags  # [R] every voter told the raft leader that it supports kraft.version
     migrating: Flags  # [R]
     off: Flags  # [R] the feature system is off

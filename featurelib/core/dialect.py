@@ -104,6 +104,7 @@ class Capability:
     absent_metadata_version: int = 1  # what a cluster or node without it is taken to have
     stores_min: str = "level"  # what a write makes of minimums: local (the own one) or the level
     after_failed_wait: int = 0  # the code when the write happened and nobody saw it in time
+    stable_by: str = "controller"  # or nodes: whose software says which levels are stable
     metadata_floor: int = 0
     metadata_needed: int = 0
     controllers_register_from: int = 0

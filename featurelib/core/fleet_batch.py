@@ -179,6 +179,7 @@ def _state(
         cached_min=finalized,
         kraft_record=none,
         raft_level=none,
+        stable_metadata=np.full(rows, ANY_LEVEL, dtype=np.int32),  # the policy has its own bounds
         raft_ready=~no,
         migrating=(membership.kraft & membership.zookeeper)[clusters],
         off=evidence.levels.system_off[clusters],

@@ -154,6 +154,7 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> State:
         cached_min=cached_min,
         kraft_record=np.array([c.kraft_record for c in clusters], dtype=np.int32),
         raft_level=np.array([c.raft_level for c in clusters], dtype=np.int32),
+        stable_metadata=np.array([_stable_metadata(c, tables) for c in clusters], dtype=np.int32),
         raft_ready=flags(_raft_ready),
         migrating=flags(lambda c: c.migrating),
         off=flags(lambda c: c.off),
@@ -176,6 +177,19 @@ def _levels(maps: list[dict[str, Range]], at: dict[str, int]) -> tuple[Levels, L
 
 def _short(release: str) -> str:
     return ".".join(release.split(".")[:2])
+
+
+def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
+    """The metadata.version above which some node's own software calls a level it supports unstable;
+    as many levels as there are where none does. bounds.py says the same of a fleet."""
+    column = tables.feature_code(METADATA_VERSION)
+    ends = [tables.width]
+    for node in cluster.nodes:
+        release = tables.release_code(_short(node.release))
+        stable = int(tables.newest_stable[release, column]) if release >= 0 else tables.width
+        if node.supported.get(METADATA_VERSION, (0, 0))[1] > stable:
+            ends.append(stable)
+    return min(ends)
 
 
 def _raft_ready(cluster: Cluster) -> bool:

@@ -117,6 +117,9 @@ class UpdateColumns:
     @cached_property
     def newest_stable(self) -> Levels:
         newest = self._tables.newest_stable[self._release, self._catalogued]
+        if self._can.stable_by == "nodes":
+            others = self._batch.state.stable_metadata[self.request]
+            newest = np.where(self.is_metadata_version, np.minimum(newest, others), newest)
         return np.where(self.known_feature & (self._catalogued >= 0), newest, -1).astype(np.int32)
 
     @cached_property
