@@ -202,12 +202,9 @@ def _compare_why_not(answer: WhyNot, ask: Ask, found: Compared) -> None:
 
 
 def _quotes(answer: WhyNot) -> Iterator[str]:
-    """What why-not prints as a controller's answer: for each rule the first of each generation."""
-    seen = set[tuple[str, str]]()
+    """What why-not prints as the controller's own answer."""
     for proof in answer.proofs:
-        key = proof.rule, proof.judge
-        if proof.judge in GENERATIONS and key not in seen:
-            seen.add(key)
+        if proof.judge in GENERATIONS and proof.is_answer:
             yield proof.message.removeprefix(PREFIX)
 
 
