@@ -73,6 +73,7 @@ class _Describer:
             mode=modes.get((bool(member.kraft[0]), bool(member.zookeeper[0])), "mode not known"),
             seen_at=_time(self.sight.newest),
             controller=leader if leader >= 0 else None,
+            configured_voters=self.configured_voters(),
             releases=self.sight.releases,
             nodes=tuple(self.nodes(leader)),
             profiles=tuple(self.profile(p) for p in self.order),
@@ -80,6 +81,12 @@ class _Describer:
             witnesses=tuple(self.witnesses()),
             findings=tuple(self.said()),
         )
+
+    def configured_voters(self) -> tuple[int, ...] | None:
+        read, who = self.evidence.configured.of.get(0), self.evidence.subjects
+        if read is None or set(read.ids) == set(who.node_id[who.voter].tolist()):
+            return None
+        return tuple(sorted(read.ids))
 
     def profile(self, position: int) -> Ranges:
         listed = self.row["profiles"]

@@ -61,12 +61,14 @@ class FindingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """One cluster. `controller` None = nothing says who is the active one."""
+    """One cluster. `controller` None = nothing says who is the active one. `configured_voters`: the
+    ids in its own controller.quorum.voters, where they are known and not those who vote."""
 
     cluster_id: str
     mode: str
     seen_at: datetime
     controller: int | None
+    configured_voters: tuple[int, ...] | None
     releases: tuple[str, ...]
     nodes: tuple[NodeShown, ...]
     profiles: tuple[Ranges, ...]

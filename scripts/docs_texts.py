@@ -57,7 +57,9 @@ MEANINGS = {
 GROUPS = {
     "live_brokers": "those that run and are not fenced",
     "quorum": "every voter, the active controller too",
-    "voters": "the voters beside the active controller",
+    "configured_voters": "the others that the active controller's own `controller.quorum.voters` "
+    "names: in a static quorum the voters, in a dynamic one nobody, or whoever was left there",
+    "configured_only": "those of them that neither vote nor are registered",
     "reachable_controllers": "the other controllers that answer now",
     "registered_controllers": "the other controllers that registered",
     "none": "nodes are not walked one by one",

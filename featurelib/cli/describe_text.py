@@ -48,6 +48,9 @@ def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[st
     leader = "not known" if described.controller is None else str(described.controller)
     release = _releases(described, entry.release) or "not known"
     yield from _parts(f"active controller: {leader} · its release: {release}")
+    if described.configured_voters is not None:
+        ids = ", ".join(map(str, described.configured_voters)) or "nobody"
+        yield from _parts(f"its own controller.quorum.voters: {ids}, and others vote")
     yield from _parts(f"seen {show_time(described.seen_at)} · {clean(made_from)}")
     if entry.owner or entry.contact:
         contact = f" ({clean(entry.contact)})" if entry.contact else ""

@@ -115,6 +115,7 @@ def _ask_about_group(columns: UpdateColumns, batch: Batch, row: RuleRow) -> tupl
         asked=np.bincount(nodes.update, count, updates),
         refusing=np.bincount(nodes.update, count * outside, updates),
         unregistered_voters=np.bincount(nodes.update, count * missing, updates),
+        unregistered_configured=np.bincount(nodes.update, count * missing, updates),
     )
     hit = row.rule.ask(group) & _scoped(row, columns)
     return hit, np.where(hit, _first_pair(nodes, missing, updates)[1], NOT_HERE)

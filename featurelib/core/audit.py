@@ -29,6 +29,7 @@ from featurelib.core.mutes import set_aside
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.plan import plans
 from featurelib.core.probes import report_probes
+from featurelib.core.quorum_settings import report_settings, report_unread
 from featurelib.core.rules import RULES
 from featurelib.core.software import Software
 from featurelib.core.target import Judge
@@ -78,18 +79,21 @@ def judge(
     covered = missing.covered_by_probe(evidence, probed.proven, probed.controllers)
     unknown = missing.report_nodes(evidence, said, unknown, probed.proven, covered)
     report_ghosts(asking, limits.ceiling, covered, said)
+    report_settings(evidence, said)
     target = probed.target
     blockers = agreed.refusals + probed.refusals + _blockers(asking, limits.ceiling, target, said)
     unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
     unsure = unknown_feature | ~asking.asked.known
     hangs = asking.rests_on(target, unsure) | agreed.unanswered
     unknown_feature |= hangs & (target > asking.asked.current)
+    unread = report_unread(asking, target, probed.proven, said)
+    unknown_feature |= unread
     _unstable(asking, said)
     report_unmet(evidence, own, catalogue.tables, said)
     find_deprecations(evidence, said)
     verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
     counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
-    counts += agreed.unanswered
+    counts += agreed.unanswered + unread.astype(np.int64)
     ready = verdict == list(Verdict).index(Verdict.READY)
     back = ways_back(evidence, ready, target, own().spoken if ready.any() else {}, catalogue)
     rows = readiness(evidence, limits, asking, verdict, target, blockers, counts, back)
@@ -122,6 +126,9 @@ def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
             questions, voters = asking.missing_voters(questions)
             node_id = who.node_id[voters]
             detail = least_software(evidence, asking.catalogue, ceiling, asked.cluster[questions])
+        elif code == "configured_voter_not_registered":
+            questions, node_id = asking.leftovers_of(questions)
+            detail = [str(evidence.controller[c]) for c in asked.cluster[questions]]
         said.add(
             code,
             asked.cluster[questions],

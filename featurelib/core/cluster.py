@@ -39,6 +39,9 @@ class Cluster:
     cached: dict[str, Range] | None = None  # None: the controller's cache is up to date
     kraft_record: int = 0
     raft_level: int = 0
+    # The ids in the active controller's own controller.quorum.voters, in that order; None = as is
+    # usual: the voters of a static quorum, nobody in a dynamic one.
+    configured_voters: tuple[int, ...] | None = None
     off: bool = False
     migrating: bool = False
     node_missing: bool = False

@@ -79,14 +79,16 @@ class PlainClusters:
         finalized = self._finalized(where)
         record, raft = self._kraft_version(position, finalized)
         membership = self._evidence.membership
+        nodes = self._nodes(where, finalized.get(METADATA_VERSION, (0, 0))[1])
         cluster = Cluster(
             release=releases[0] if releases else "",
-            nodes=self._nodes(where, finalized.get(METADATA_VERSION, (0, 0))[1]),
+            nodes=nodes,
             active=self._leader(where),
             finalized=finalized,
             cached={} if off or missing or blind else None,
             kraft_record=record,
             raft_level=raft,
+            configured_voters=self._configured(position, nodes),
             off=off,
             migrating=bool((membership.kraft & membership.zookeeper)[position]),
             node_missing=missing,
@@ -105,6 +107,15 @@ class PlainClusters:
         active = may_lead[who.node_id[may_lead] == leader]
         found = active if len(active) else may_lead
         return _Where(position, range(begin, end), found.tolist(), zookeeper)
+
+    def _configured(self, position: int, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
+        """Whom the active controller is configured to ask; None where that was not read. Nobody is
+        held to a list of controllers that was never read."""
+        read = self._evidence.configured.of.get(position)
+        if read is None or self._evidence.membership.controllers_known[position]:
+            return None if read is None else read.ids
+        known = {node.node_id for node in nodes if node.role is Role.CONTROLLER}
+        return tuple(node_id for node_id in read.ids if node_id in known)
 
     def _leader(self, where: _Where) -> int:
         leader = int(self._evidence.controller[where.position])

@@ -7,19 +7,25 @@ stands in for it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from featurelib.core.columns import Flat
+from featurelib.core.columns import Bool, Flat, Int, node_key
 from featurelib.feature import Role
 
+VOTERS: Final = "controller.quorum.voters"
 BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
 NOT_LISTED: Final = -1  # as a source: the key was not in the answer
 # Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
+_VOTER: Final = re.compile(r"(\d{1,10})@.+", re.ASCII)
+_LARGEST_ID: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,32 @@ class ConfiguredValue:
     source: int
     at: int
     line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticVoters:
+    """The ids in one controller's own `controller.quorum.voters`; none = it is empty."""
+
+    cluster: int  # position in the batch
+    node_id: int
+    ids: tuple[int, ...]
+    at: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredVoters:
+    """Whom the active controllers are configured to ask (QuorumFeatures.quorumNodeIds): by position
+    of the cluster, where that was read lately. `keys` are the same as node keys, ascending."""
+
+    of: dict[int, StaticVoters]
+    keys: Int
+
+    def known(self, clusters: int) -> Bool:
+        """By cluster whether it was read."""
+        found = np.zeros(clusters, dtype=bool)
+        found[list(self.of)] = True
+        return found
 
 
 class Configurations:
@@ -49,6 +81,42 @@ class Configurations:
         it; None = nobody was asked. A value of None = none is set, so that each node's file or
         Kafka's own default holds."""
         return self._defaults.get((cluster, key))
+
+    @cached_property
+    def static_voters(self) -> tuple[StaticVoters, ...]:
+        """What every controller that was asked has in `controller.quorum.voters`, by cluster and
+        node; one whose value cannot be read is left out."""
+        flat = self.flat
+        own = pc.and_(
+            pc.equal(flat.child("key"), VOTERS),
+            pc.equal(flat.child("role"), pa.scalar(int(Role.CONTROLLER), pa.int8())),
+        )
+        rows = np.flatnonzero(own.to_numpy(zero_copy_only=False))
+        values = flat.child("value").take(pa.array(rows)).to_pylist()
+        resources = flat.child("resource").take(pa.array(rows)).to_pylist()
+        return tuple(
+            StaticVoters(
+                cluster=int(flat.row[row]),
+                node_id=int(flat.field("node_id")[row]),
+                ids=ids,
+                at=int(flat.field("at")[row]),
+                line=int(flat.field("line")[row]),
+            )
+            for row, value, resource in zip(rows, values, resources, strict=True)
+            if resource != BROKER_DEFAULT and (ids := voter_ids(value)) is not None
+        )
+
+    def voters(self, active: Int, *, as_of: int, max_age: int) -> ConfiguredVoters:
+        """Whom the controller that is active (-1 = not known) in each cluster is to ask."""
+        mine = {
+            one.cluster: one
+            for one in self.static_voters
+            if one.node_id == active[one.cluster] and abs(as_of - one.at) <= max_age
+        }
+        pairs = [(one.cluster, node_id) for one in mine.values() for node_id in one.ids]
+        cluster, node = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        role = np.full(len(cluster), int(Role.CONTROLLER), dtype=np.int64)
+        return ConfiguredVoters(of=mine, keys=np.sort(node_key(cluster, role, node)))
 
     @cached_property
     def _defaults(self) -> dict[tuple[int, str], ConfiguredValue]:
@@ -76,3 +144,16 @@ class Configurations:
                 *columns, strict=True
             )
         }
+
+
+@cache
+def voter_ids(value: str | None) -> tuple[int, ...] | None:
+    """The ids in `ID@HOST:PORT,…`, in that order, each once; None = that is not what it says."""
+    if value is None:
+        return None
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    found = [_VOTER.match(entry) for entry in entries]
+    ids = [int(one[1]) for one in found if one is not None]
+    if len(ids) < len(entries) or any(one > _LARGEST_ID for one in ids):
+        return None
+    return tuple(dict.fromkeys(ids))

@@ -47,8 +47,11 @@ class Asks(StrEnum):
     REGISTERED_CONTROLLERS = "registered_controllers"  # the others that registered
     BROKERS = "brokers"  # all registered ones, fenced too
     LIVE_BROKERS = "live_brokers"
-    VOTERS = "voters"  # the others of the quorum
-    QUORUM = "quorum"  # all of it
+    # The others in the active one's own controller.quorum.voters (QuorumFeatures.quorumNodeIds);
+    # and those of them that neither vote nor are registered.
+    CONFIGURED_VOTERS = "configured_voters"
+    CONFIGURED_ONLY = "configured_only"
+    QUORUM = "quorum"  # everybody who votes
 
 
 class Order(StrEnum):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Flat, Int, integers
-from featurelib.core.configured import Configurations
+from featurelib.core.columns import Bool, Flat, Int, find, integers, node_key, pick
+from featurelib.core.configured import Configurations, ConfiguredVoters
 from featurelib.core.features_node import Generation
 from featurelib.core.levels import Levels, read_levels
 from featurelib.core.malformed import set_aside
@@ -20,7 +20,7 @@ from featurelib.core.mutes import Mute
 from featurelib.core.nodes import Subjects, read_nodes
 from featurelib.core.profiles import Profiles
 from featurelib.core.questions import Answering, Questions, answer, ask
-from featurelib.feature import Witness
+from featurelib.feature import KRAFT_VERSION, Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,7 @@ class Evidence:
     listeners: Flat
     configurations: Configurations
     software: Flat  # the releases of listeners, by the requests they offer
+    configured: ConfiguredVoters
     controllers_vouched: Bool  # the owner stands for those nobody can ask
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
@@ -89,6 +90,38 @@ class Evidence:
         """The feature names of these questions."""
         names = pa.array(self.questions.names, pa.string())
         return names.take(pa.array(self.questions.feature[questions]))
+
+    def dynamic(self) -> tuple[Bool, Bool]:
+        """By cluster, whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and whether
+        it may be one for all that is known. A record that the raft layer disputes makes none."""
+        asked, clusters = self.questions, len(self.clusters)
+        mine = np.zeros(len(asked.cluster), dtype=bool)
+        if KRAFT_VERSION in asked.names:
+            mine = asked.feature == asked.names.index(KRAFT_VERSION)
+        is_dynamic = np.zeros(clusters, dtype=bool)
+        is_dynamic[asked.cluster[mine & (asked.current > 0)]] = True
+        is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
+        may_be = is_dynamic.copy()
+        may_be[asked.cluster[mine & ~asked.known]] = True
+        return is_dynamic, may_be
+
+    def configured_unregistered(self) -> tuple[Int, Int]:
+        """Whom active controllers are configured to ask and no witness of registrations knows, as
+        (cluster, node id); a controller never asks itself. Nobody where nothing lists controllers.
+        """
+        who, keys = self.subjects, self.configured.keys
+        at = find(node_key(who.cluster, who.role, who.node_id), keys)
+        cluster, node = keys >> 32, keys & 0x7FFFFFFF
+        missing = pick(who.registered.astype(np.int64), at, 0) == 0
+        missing &= (node != self.controller[cluster]) & self.membership.controllers_known[cluster]
+        return cluster[missing], node[missing]
+
+    def leftovers(self) -> tuple[Int, Int]:
+        """Of those the ones that do not vote either, as (cluster, node id)."""
+        who = self.subjects
+        cluster, node = self.configured_unregistered()
+        votes = find((who.cluster << 32 | who.node_id)[who.voter], cluster << 32 | node) >= 0
+        return cluster[~votes], node[~votes]
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
         """Every subject behind the given pairs: (pair, subject), one row each."""
@@ -139,6 +172,11 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
             levels.went_back[i] = any(entry.startswith(odd) for entry in entries)
     answering, profile = answer(subjects, profiles)
     questions = ask(profiles, levels, membership, answering, profile, subjects, absent_metadata)
+    controller = integers(batch.column("controller"))
+    configurations = Configurations(batch.column("configs"))
+    configured = configurations.voters(
+        controller, as_of=conditions.as_of, max_age=conditions.max_age
+    )
     landed = batch.column("observed_at").is_valid().to_numpy(zero_copy_only=False)
     return Evidence(
         clusters=names,
@@ -146,14 +184,15 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         oddities=oddities,
         subjects=subjects,
         membership=membership,
-        controller=integers(batch.column("controller")),
+        controller=controller,
         levels=levels,
         answering=answering,
         questions=questions,
         observers=Flat(batch.column("observers")),
         listeners=Flat(batch.column("listeners")),
-        configurations=Configurations(batch.column("configs")),
         software=Flat(batch.column("software")),
+        configurations=configurations,
+        configured=configured,
         controllers_vouched=controllers,
         malformed=malformed,
     )

@@ -64,7 +64,7 @@ class FleetEdge:
             profile = self._evidence.answering.of_subject
             # A node whose range nobody knows is a reason for UNKNOWN, not for a refusal.
             members = self._members(asks) & (profile >= 0)
-            never = self._never_registered() if asks is Asks.VOTERS else None
+            never = self._never_registered(asks)
             self._groups[asks] = self._pairs(profile[members], never)
         return self._groups[asks]
 
@@ -79,7 +79,8 @@ class FleetEdge:
             Asks.REGISTERED_CONTROLLERS: controller & subjects.registered,
             Asks.BROKERS: broker & subjects.registered,
             Asks.LIVE_BROKERS: broker & subjects.registered,
-            Asks.VOTERS: subjects.voter & subjects.registered,
+            Asks.CONFIGURED_VOTERS: subjects.voter & subjects.registered,
+            Asks.CONFIGURED_ONLY: subjects.voter & False,
             Asks.QUORUM: subjects.voter,
         }[asks]
 
@@ -96,15 +97,27 @@ class FleetEdge:
         told = np.bincount(cluster[active], minlength=clusters) > 0
         return np.where(told[cluster], active, local)
 
-    def _never_registered(self) -> Int:
-        """How many voters of each cluster never registered, where controllers have to."""
+    def _never_registered(self, asks: Asks) -> Int | None:
+        """How many of whom active controllers are configured to ask never registered, by cluster,
+        where controllers have to; None for a rule that asks others.
+
+        Where the configuration was not read, a static quorum is as configured, and of a dynamic one
+        nothing is known: which is no reason for a refusal.
+        """
+        if asks is not Asks.CONFIGURED_VOTERS:
+            return None
         asked, subjects = self._evidence.questions, self._evidence.subjects
         known = self._evidence.membership.controllers_known.copy()
         if METADATA_VERSION in asked.names:  # else nobody knows whether they have to
             unsure = (asked.feature == asked.names.index(METADATA_VERSION)) & ~asked.known
             known[asked.cluster[unsure]] = False
-        never = subjects.voter & ~subjects.registered & known[subjects.cluster]
-        return np.bincount(subjects.cluster[never], minlength=len(known))
+        never = subjects.voter & ~subjects.registered
+        voters = np.bincount(subjects.cluster[never], minlength=len(known))
+        voters[self._evidence.dynamic()[0]] = 0
+        missing, _ = self._evidence.configured_unregistered()
+        named = np.bincount(missing, minlength=len(known))
+        read = self._evidence.configured.known(len(known))
+        return np.where(known, np.where(read, named, voters), 0)
 
     def _pairs(self, profile: Int, never: Int | None) -> Group:
         """Nodes by answering profile, which belongs to one cluster; those of a cluster together.

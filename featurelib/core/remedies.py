@@ -26,6 +26,7 @@ class Action(StrEnum):
     START = "start"  # it does not answer us, and Kafka does not call it gone
     START_AGAIN = "start_again"  # it is gone, and nobody knows what its cluster allows
     REGISTER = "register"  # a voter that never did
+    RECONFIGURE = "reconfigure"  # it only stands in the active controller's configuration
     UNREGISTER = "unregister"  # a broker that is gone
     REGISTER_ANEW = "register_anew"  # a controller that is gone, where none can be unregistered
     UNREGISTER_CONTROLLER = "unregister_controller"  # … where it can

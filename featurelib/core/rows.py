@@ -42,6 +42,8 @@ UPDATE_COLUMNS = {
     "asked": "how many nodes must answer",
     "refusing": "how many of them do not support the level",
     "unregistered_voters": "how many of the voters that must answer never registered",
+    "unregistered_configured": "how many the active controller is configured to ask, which neither "
+    "vote nor are registered",
     "raft_ready": "every voter has told the raft leader that it supports kraft.version",
     "local_lists": "the active controller, or each that may be it, lists the feature",
     "local_min": "the lower end of what it supports; the lowest, where several may be it",
@@ -102,6 +104,7 @@ class UpdateRows:
     newest_stable: Level
     asked: Level
     unregistered_voters: Level
+    unregistered_configured: Level
     needed: Level
     proposed: Level
     metadata_version: Level

@@ -75,6 +75,12 @@ def voter_not_registered(unregistered_voters: Level) -> Mask:
     return unregistered_voters > 0
 
 
+@of_updates("QuorumFeatures.quorumNodeIds: its own controller.quorum.voters, not the raft voters")
+def configured_voter_not_registered(unregistered_configured: Level) -> Mask:
+    """A controller that the active one is configured to ask is gone, and blocks every update."""
+    return unregistered_configured > 0
+
+
 @of_updates("RaftClient.upgradeKRaftVersion: every voter has told the leader (KAFKA-16538)")
 def raft_voters_not_ready(level: Level, current: Level, raft_ready: Mask) -> Mask:
     """A voter is missing, or too old to tell the leader which kraft.version it supports."""

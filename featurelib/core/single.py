@@ -75,7 +75,8 @@ def _asked_groups(dialect: Dialect) -> dict[Asks, Order]:
     return groups | {row.asks: row.order for row in dialect.rules if row.asks is not None}
 
 
-_OTHERS = {Asks.REACHABLE_CONTROLLERS, Asks.REGISTERED_CONTROLLERS, Asks.VOTERS}
+_OTHERS = {Asks.REACHABLE_CONTROLLERS, Asks.REGISTERED_CONTROLLERS, Asks.CONFIGURED_VOTERS}
+_OTHERS |= {Asks.CONFIGURED_ONLY}
 
 
 def _members(cluster: Cluster, asks: Asks, order: Order) -> list[Node]:
@@ -89,13 +90,15 @@ def _members(cluster: Cluster, asks: Asks, order: Order) -> list[Node]:
     if not controllers:  # ZooKeeper mode: a broker is the controller
         local = (Role.BROKER, cluster.active)
     voters = [node for node in controllers if node.voter]
+    configured = _configured(cluster)
     brokers = [node for node in cluster.nodes if node.role is Role.BROKER and node.registered]
     tables: dict[Asks, Iterable[Node]] = {
         Asks.REACHABLE_CONTROLLERS: voters,
         Asks.REGISTERED_CONTROLLERS: [node for node in controllers if node.registered],
         Asks.BROKERS: brokers,
         Asks.LIVE_BROKERS: brokers,
-        Asks.VOTERS: voters,
+        Asks.CONFIGURED_VOTERS: configured,
+        Asks.CONFIGURED_ONLY: leftovers(cluster),
         Asks.QUORUM: voters,
     }
     walked = _ordered(tables.get(asks, cluster.nodes), order)
@@ -108,6 +111,26 @@ def _members(cluster: Cluster, asks: Asks, order: Order) -> list[Node]:
     if asks is Asks.LIVE_BROKERS:
         return [node for node in walked if node.running and not node.fenced and not node.ignored]
     return walked
+
+
+def leftovers(cluster: Cluster) -> list[Node]:
+    """Who neither votes nor is registered, and stands in the active controller's configuration."""
+    return [
+        node
+        for node in _configured(cluster)
+        if not node.voter and not node.registered and node.node_id != cluster.active
+    ]
+
+
+def _configured(cluster: Cluster) -> list[Node]:
+    """Whom the active controller is configured to ask; who is no node here never registered."""
+    ids = cluster.configured_voters
+    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
+    if ids is None:
+        return [node for node in controllers if node.voter and cluster.raft_level == 0]
+    known = {node.node_id: node for node in controllers}
+    unknown = {i: Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in ids}
+    return list((unknown | {i: known[i] for i in ids if i in known}).values())
 
 
 def _ordered(nodes: Iterable[Node], order: Order) -> list[Node]:

@@ -40,6 +40,8 @@ class Judge:
         self.askable = np.bincount(evidence.subjects.cluster, minlength=len(evidence.clusters))
         self._missing_voter = evidence.subjects.voter & ~evidence.subjects.registered
         self.unregistered = self._unregistered_voters()
+        leftovers, _ = evidence.leftovers()
+        self.leftovers = np.bincount(leftovers, minlength=len(evidence.clusters))
         self.metadata_version = self._metadata_version()
 
     def node_rows(self, level: Int, pairs: Int, lowest: Int | None = None) -> NodeRows:
@@ -76,6 +78,7 @@ class Judge:
             newest_stable=_int32(self.bounds.newest_stable),
             asked=_int32(self.askable[cluster]),
             unregistered_voters=_int32(self.unregistered[cluster]),
+            unregistered_configured=_int32(self.leftovers[cluster]),
             needed=_int32(needed),
             proposed=_int32(proposed),
             metadata_version=_int32(self.metadata_version[cluster]),
@@ -174,6 +177,18 @@ class Judge:
             (q, s)
             for q in questions.tolist()
             for s in missing[cluster[missing] == self.asked.cluster[q]].tolist()
+        ]
+        found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+    def leftovers_of(self, questions: Int) -> tuple[Int, Int]:
+        """Whom the active controllers of these questions' clusters are configured to ask, and who
+        is nothing else there, as (question, node id), one row each."""
+        cluster, node_id = self.evidence.leftovers()
+        pairs = [
+            (q, i)
+            for q in questions.tolist()
+            for i in node_id[cluster == self.asked.cluster[q]].tolist()
         ]
         found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return found[:, 0], found[:, 1]

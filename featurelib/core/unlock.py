@@ -21,6 +21,7 @@ from featurelib.core.moves import level_of, software_of
 from featurelib.core.remedies import Action, action_for_gone
 from featurelib.core.rows import NodeRows
 from featurelib.core.rules import RULES
+from featurelib.core.single import leftovers
 from featurelib.core.tried import refused_by
 from featurelib.feature import METADATA_VERSION, Role
 
@@ -127,6 +128,11 @@ def _unlocks(
             Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
             for _, n in sorted(wanted.items())
         )
+        if "configured_voter_not_registered" in codes:
+            fixes += tuple(
+                Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
+                for n in leftovers(cluster)
+            )
         fixed.append((fixes, first_release(cluster, catalogue, moves)))
     then = [
         _case(_repaired(cluster, fixes, moves, release), moves)
@@ -191,6 +197,8 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: Container[str]
     """What to do about a node that is in the way of `moves`, where these rules refuse them."""
     if node.voter and not node.registered and "voter_not_registered" in codes:
         return Action.REGISTER
+    if not node.voter and not node.registered and "configured_voter_not_registered" in codes:
+        return Action.RECONFIGURE
     if not node.running and node.gone:
         return action_for_gone(node.role, metadata_version(cluster))
     if not node.running:
@@ -220,7 +228,10 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
             known = node.supported | _wider(node, moves)
             nodes.append(replace(node, registered=True, supported=known, release=release))
             own = release if (node.role, node.node_id) == (local, cluster.active) else own
-    return replace(cluster, nodes=tuple(nodes), release=own)
+    left = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}
+    ids = cluster.configured_voters
+    asked = ids if ids is None else tuple(i for i in ids if i not in left)
+    return replace(cluster, nodes=tuple(nodes), release=own, configured_voters=asked)
 
 
 def metadata_version(cluster: Cluster) -> int | None:

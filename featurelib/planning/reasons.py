@@ -19,6 +19,7 @@ from featurelib.core.findings import wordings
 from featurelib.core.moves import Fault, level_of, software_of
 from featurelib.core.probes import PROBE_REFUSED
 from featurelib.core.remedies import remedies
+from featurelib.core.single import leftovers
 from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal
 from featurelib.core.unlock import action_for, first_release, refusing
@@ -29,6 +30,8 @@ from featurelib.sight import Sight
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
 PROBE = "probe"  # the controller itself, asked to validate only
 _OF_NODES, _OF_VOTERS = "unsupported_by_node", "voter_not_registered"
+_OF_CONFIGURED = "configured_voter_not_registered"
+_NAMING = frozenset({_OF_NODES, _OF_VOTERS, _OF_CONFIGURED})  # what is said of each node
 _BEYOND = "level_newer_than_catalogue"
 # What no level could be asked for at all; others tell of levels that were not asked for.
 _DAMAGED = frozenset({"features_node_damaged"})
@@ -122,7 +125,7 @@ class Reasons:
     def of_refusals(self, refusals: Sequence[Refusal]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends; a controller's in Kafka's words."""
         for refusal in refusals:
-            if refusal.judge == STRICT and refusal.code in (_OF_NODES, _OF_VOTERS):
+            if refusal.judge == STRICT and refusal.code in _NAMING:
                 yield from self._of_nodes(refusal)
             elif refusal.judge == STRICT and refusal.code in self._wordings:
                 yield self._of_policy(refusal)
@@ -141,6 +144,8 @@ class Reasons:
         question, cluster = (refusal.feature, refusal.level), self._sight.cluster
         if refusal.code == _OF_VOTERS:
             nodes = tuple(node for node in cluster.nodes if node.voter and not node.registered)
+        elif refusal.code == _OF_CONFIGURED:
+            nodes = tuple(leftovers(cluster))
         else:
             nodes = refusing(cluster.nodes, [question])[question]
         for node in sorted(nodes, key=lambda one: (one.role, one.node_id)):
@@ -223,6 +228,8 @@ class Reasons:
     def _detail(self, refusal: Refusal) -> Iterator[str]:
         """What a rule of the policy has to add, as the audit adds it."""
         cluster = self._sight.cluster
+        if refusal.code == _OF_CONFIGURED:
+            yield str(cluster.active)
         for known in self._catalogue.dependencies:
             needs = known.other == refusal.feature and known.least > refusal.level
             if needs and level_of(cluster, known.feature) == known.level:
@@ -243,13 +250,13 @@ class Reasons:
             remedy=said.remedy,
             command=said.command,
         )
-        node = self._node(row) if row["code"] in (_OF_NODES, _OF_VOTERS) else None
+        node = self._node(row) if row["code"] in _NAMING else None
         return reason if node is None else self._with_way(reason, node)
 
     def _node(self, row: dict[str, Any]) -> Node | None:
         """The node a finding is about, where the look shows it."""
         wanted = row["role"], row["node_id"]
-        nodes = self._sight.cluster.nodes
+        nodes = (*self._sight.cluster.nodes, *leftovers(self._sight.cluster))
         return next((node for node in nodes if (node.role.text, node.node_id) == wanted), None)
 
     def _is_missing(self, code: str) -> bool:

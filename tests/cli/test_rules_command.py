@@ -57,7 +57,7 @@ def test_one_rule_is_told_whole() -> None:
         "from\n"
         "    ZooKeeper was recorded\n"
         "\n"
-        "strict as 17: where changes\n",
+        "strict as 18: where changes\n",
         "",
     )
 

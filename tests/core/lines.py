@@ -292,6 +292,10 @@ def lines_of(cluster: Cluster) -> list[bytes]:
         lines.append(list_line(cluster, 2))
     if cluster.voters is not None:
         lines.append(quorum_line(cluster.name, cluster.voters))
+    if cluster.configured is not None:
+        entries = ",".join(f"{node_id}@h:9093" for node_id in cluster.configured)
+        said: dict[str, tuple[str | None, int]] = {"controller.quorum.voters": (entries, 4)}
+        lines.append(configs_line(1, "controller", {"1": said}, cluster=cluster.name))
     if cluster.refused:
         lines.append(refusal_line(cluster.name))
     if cluster.tool:

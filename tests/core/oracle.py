@@ -13,6 +13,7 @@ FRESH = 72
 BROKER, CONTROLLER = "broker", "controller"
 METADATA = "metadata.version"
 NO_WITNESS = "no_trustworthy_witness"
+LEADER = 1  # of the quorum, wherever one was seen
 Range = tuple[int, int]
 
 # Kafka's own tables, for the features the random clusters use: what is known, and the default of
@@ -98,6 +99,8 @@ class Cluster:
     expected_brokers: tuple[int, ...] = ()
     vouched: bool = False
     controllers_vouched: bool = False
+    # In the own configuration of the active controller, node 1; None = that was not read.
+    configured: tuple[int, ...] | None = None
     tool: bool = False  # kafka-features.sh describe landed
     refused: bool = False  # DescribeQuorum was refused last, for want of a right
 
@@ -379,7 +382,26 @@ def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
         and node.role == CONTROLLER
         and not is_registered(cluster, node)
     ]
-    return lists_controllers and level >= 15 and bool(strangers)
+    listed = {node.node_id for node in who if is_registered(cluster, node) and node.role != BROKER}
+    asked = (cluster.configured or ()) if cluster.voters is not None else ()
+    left = set(asked) - listed - set(cluster.voters or ()) - {LEADER}
+    return lists_controllers and level >= 15 and bool(strangers or left)
+
+
+def asks_the_unknown(cluster: Cluster, said: Believed, metadata: int) -> bool:
+    """Whether the active controller may ask somebody whom nothing shows: named in a configuration
+    that was not read, after it was unregistered; or named, where nothing lists controllers."""
+    if not cluster.kraft or cluster.voters is None or cluster.controllers_vouched:
+        return False
+    if cluster.configured is not None:
+        known = {node.node_id for node in members(cluster) if node.role == CONTROLLER}
+        listed = cluster.log or cluster.controllers_listed
+        return not listed and bool(set(cluster.configured) - known - {LEADER})
+    supported = any("kraft.version" in ranges_of(cluster, node) for node in members(cluster))
+    level = said.levels.get("kraft.version", 0)
+    unsure = not said.trusted or "kraft.version" in said.disputed or level < 0
+    may_be_dynamic = (level > 0 and "kraft.version" not in said.disputed) or unsure
+    return may_be_dynamic and (supported or "kraft.version" in said.levels) and metadata >= 33
 
 
 def leading(cluster: Cluster, brokers: list[Node]) -> list[Node]:
@@ -433,6 +455,7 @@ def judge(cluster: Cluster) -> Judgement:
     metadata_now = said.levels.get(METADATA, 0)
     stuck = refused(cluster, who, metadata_now) or sees_no_levels(cluster, who)
     own = own_releases(cluster, asked)
+    stranger = asks_the_unknown(cluster, said, metadata_now)
     told = bool(own) or (cluster.zookeeper and not cluster.kraft)  # there both are asked
     asks_metadata = METADATA_NEEDED if max(own, default=0) >= 25 else 0
     on_kraft = cluster.kraft or not cluster.zookeeper
@@ -478,6 +501,9 @@ def judge(cluster: Cluster) -> Judgement:
             unsure |= metadata_low and on_kraft
         if known and passing and not told:
             unknown.add(("release_unknown", ""))
+            unsure = True
+        if known and passing and stranger:
+            unknown.add(("configured_voters_unknown", ""))
             unsure = True
         unsure |= whole
         if not known:

@@ -19,7 +19,8 @@ UPDATE: dict[str, Any] = {
     "level": 3, "current": 2, "kind": 1, "nameless": False, "is_metadata_version": False,
     "is_kraft_version": False, "finalized_min": 1, "metadata_version": 20,
     "metadata_proposed": 20, "proposed": 0, "needed": 0, "needed_by_others": 0, "asked": 3,
-    "refusing": 1, "unregistered_voters": 0, "raft_ready": True, "local_lists": True,
+    "refusing": 1, "unregistered_voters": 0, "unregistered_configured": 0,
+    "raft_ready": True, "local_lists": True,
     "local_min": 1, "local_max": 5, "known_feature": True, "known_level": True,
     "newest_known": 5, "newest_stable": 4, "loses": False, "metadata_floor": 0,
     "metadata_needed": 0, "register_from": 15, "migrating": False, "off": False,
@@ -64,6 +65,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [{}, {"asked": 4}, {"asked": 1, "refusing": 0}, {"asked": 0, "refusing": 0}],
     ),
     "voter_not_registered": ([{"unregistered_voters": 1}], [{}]),
+    "configured_voter_not_registered": ([{"unregistered_configured": 1}], [{}]),
     "raft_voters_not_ready": (
         [{"raft_ready": False}], [{}, {"raft_ready": False, "level": 2}, {"level": 1}]
     ),

@@ -1,0 +1,169 @@
+"""Real controllers ask whom their own configuration names: what was recorded, played again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from featurelib.backends.kafka_backend import open_kafka
+from featurelib.catalogue import load
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.core.planned import Step, Update
+from featurelib.core.reply import Reply
+from featurelib.feature import METADATA_VERSION
+from featurelib.sight import Sight, see
+from tests.backends.rig.cluster import RunningCluster
+from tests.backends.rig.kraft import Node
+from tests.walk.wire import Line
+
+CATALOGUE, SHARE = load(), "share.version"
+PATIENCE_SECONDS = 90
+OLD = 10**15
+
+
+def asked(cluster: RunningCluster) -> Any:
+    """The backend of the nodes that run."""
+    nodes = [node for node in cluster.nodes.values() if node.process.running]
+    entry = Entry(
+        id=cluster.cluster_id,
+        bootstrap=tuple(node.broker for node in nodes if node.broker),
+        controller_bootstrap=tuple(f"{n.id}@{n.controller}" for n in nodes if n.controller),
+    )
+    return open_kafka(entry, CATALOGUE, timeout=20)
+
+
+def validate(
+    cluster: RunningCluster, feature: str, low: int, high: int, *, only: bool = True
+) -> Reply:
+    update = Update(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
+    step = Step(updates=(update,), timeout_ms=20_000)
+    reply: Reply = asked(cluster).update(step, validate_only=only)
+    return reply
+
+
+def look(cluster: RunningCluster, *, read: bool = True) -> Sight:
+    lines = asked(cluster).describe(lambda text: None)
+    kept = [line for line in lines if read or b'"describe_configs"' not in line]
+    return see(kept, catalogue=CATALOGUE, as_of=None, max_age=OLD)
+
+
+def verdict(sight: Sight, feature: str) -> str:
+    rows = sight.judged.readiness.to_pylist()
+    return str(next(row["verdict"] for row in rows if row["feature"] == feature))
+
+
+def patiently(done: Callable[[], bool]) -> None:
+    """Ask again until it is so: leaders resign and voters tell what they support by and by."""
+    over = time.monotonic() + PATIENCE_SECONDS
+    while not done():
+        assert time.monotonic() < over
+        time.sleep(1)
+
+
+def properties(cluster: RunningCluster, node_id: int) -> Path:
+    return cluster.nodes[node_id].process.home / "server.properties"
+
+
+def directory(cluster: RunningCluster, node_id: int) -> str:
+    text = (cluster.nodes[node_id].process.home / "data" / "meta.properties").read_text()
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)["directory.id"]
+
+
+def restart(cluster: RunningCluster, node_id: int, **changes: str | None) -> None:
+    path = properties(cluster, node_id)
+    said: dict[str, str | None] = dict(
+        line.split("=", 1)
+        for line in path.read_text().splitlines()  # type: ignore[misc]
+    )
+    said |= {key.replace("_", "."): value for key, value in changes.items()}
+    cluster.stop_node(node_id)
+    path.write_text("".join(f"{k}={v}\n" for k, v in said.items() if v is not None))
+    cluster.start_node(node_id)
+
+
+def test_a_controller_left_in_the_configuration_and_unregistered_blocks_until_a_restart(
+    kraft_cluster: Callable[..., RunningCluster],
+) -> None:
+    cluster = kraft_cluster(
+        Node(id=1, release="4.4.0"),
+        Node(id=2, release="4.4.0", roles="controller"),
+        release_version="4.4",
+        features={SHARE: 1},
+    )
+    patiently(lambda: validate(cluster, "kraft.version", 0, 1, only=False).code == 0)
+
+    def removed() -> bool:
+        said = []
+        for node in cluster.nodes.values():
+            with Line(node.controller) as line:
+                said.append(line.remove_voter(cluster.cluster_id, 2, directory(cluster, 2)))
+        return "done" in said
+
+    patiently(removed)
+    cluster.stop_node(2)
+    patiently(lambda: validate(cluster, SHARE, 1, 2).code == 0)
+    with Line(cluster.nodes[1].controller) as line:
+        assert line.unregister_controller(2) == "done"
+    refused = validate(cluster, SHARE, 1, 2)
+    assert (refused.message or "").endswith("controller 2 has not registered, and may not support "
+                                            "this feature")  # fmt: skip
+    assert verdict(look(cluster), SHARE) == "BLOCKED"
+    assert verdict(look(cluster, read=False), SHARE) == "UNKNOWN"
+    servers = cluster.nodes[1].controller
+    restart(cluster, 1, controller_quorum_voters=None, controller_quorum_bootstrap_servers=servers)
+    patiently(lambda: validate(cluster, SHARE, 1, 2).code == 0)
+    assert verdict(look(cluster), SHARE) == "READY"
+
+
+def test_an_empty_configuration_makes_the_check_of_voters_a_no_op(
+    kraft_cluster: Callable[..., RunningCluster],
+) -> None:
+    cluster = kraft_cluster(
+        Node(id=1, release="4.4.0"),
+        Node(id=2, release="4.4.0", roles="controller"),
+        Node(id=3, release="4.4.0", roles="controller"),
+        release_version="4.4",
+        features={SHARE: 1},
+        dynamic=True,
+    )
+    for node_id in (2, 3):
+
+        def added(node_id: int = node_id) -> bool:
+            address = cluster.nodes[node_id].controller
+            with Line(cluster.nodes[1].controller) as line:
+                said = line.add_voter(
+                    cluster.cluster_id, node_id, directory(cluster, node_id), address
+                )
+                return said == "done" or node_id in line.quorum().voters
+
+        patiently(added)
+    with Line(cluster.nodes[1].controller) as line:
+        leader = line.quorum().leader
+    gone = 3 if leader != 3 else 2
+    cluster.stop_node(gone)
+    with Line(cluster.nodes[leader].controller) as line:
+        assert line.unregister_controller(gone) == "done"
+    assert validate(cluster, SHARE, 1, 2).code == 0
+    sight = look(cluster)
+    assert verdict(sight, SHARE) == "BLOCKED"  # by the policy, and by nobody else
+    assert "refused_by_own_controller" not in sight.judged.findings["code"].to_pylist()
+
+
+def test_a_dynamic_quorum_of_3_9_asks_its_configuration_too(
+    kraft_cluster: Callable[..., RunningCluster],
+) -> None:
+    cluster = kraft_cluster(
+        Node(id=1, release="3.9.2"),
+        release_version="3.8",
+        dynamic=True,
+        features={"kraft.version": 1},
+    )
+    [good] = validate(cluster, METADATA_VERSION, 20, 21).results or ()
+    assert good.code == 0
+    left = f"1@{cluster.nodes[1].controller},9@127.0.0.1:9"
+    restart(cluster, 1, controller_quorum_voters=left)
+    [bad] = validate(cluster, METADATA_VERSION, 20, 21).results or ()
+    assert "controller 9 has not registered" in (bad.message or "")
+    assert verdict(look(cluster), METADATA_VERSION) == "BLOCKED"
