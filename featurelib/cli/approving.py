@@ -11,6 +11,7 @@ from dataclasses import asdict
 from featurelib.catalogue import Catalogue
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.plan_text import guards_text
+from featurelib.core.effects import effects_of, first_command, say_effect
 from featurelib.core.planned import Meaning, Update
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
@@ -33,6 +34,12 @@ def describe(
         for update in step.updates:
             text = _say_update(update, loss_of(update, meaning, catalogue), catalogue)
             yield from wrapped(text, terminal_width(), "  ", "    ")
+    for effect in effects_of(meaning, catalogue):
+        text = f"{effect.feature} {effect.level} ALSO CHANGES {say_effect(effect)}"
+        yield from wrapped(clean(text, 1000), terminal_width(), "! ", "  ")
+        if command := first_command(effect):
+            yield "  To keep the values, first:"
+            yield f"  {clean(command, 400)}"
     if meaning.catalogue != catalogue.label:
         note = (
             f"note: the plan was made with the catalogue of {clean(meaning.catalogue)}, and this "

@@ -13,6 +13,7 @@ from featurelib.cli.judge_words import would
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns, counted
 from featurelib.core.dialect import GENERATIONS, load
+from featurelib.core.effects import first_command, say_effect
 from featurelib.core.moves import irreversible
 from featurelib.core.planned import Group, Guards, Meaning, Update
 from featurelib.feature import UpgradeType
@@ -79,7 +80,12 @@ def _change_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
 
 
 def return_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
-    """From where on there is no way back, if there is such a place."""
+    """From where on there is no way back, if there is such a place, and what else is changed."""
+    for effect in change.side_effects:
+        yield from _wrapped(f"    ALSO CHANGES {clean(say_effect(effect), 1000)}", 6)
+        if command := first_command(effect):
+            yield from _wrapped("    To keep the values, first:", 6)
+            yield f"      {clean(command, 400)}"
     name = change.update.feature
     before = level_text(catalogue, name, change.update.from_level)
     if change.irreversible:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from featurelib.catalogue import Catalogue
 from featurelib.controller.resuming import Unexplained
 from featurelib.core import ending as endings
+from featurelib.core.effects import effects_of, say_effect
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.core.planned import Meaning, Update
@@ -76,8 +77,8 @@ def move_text(update: Update, catalogue: Catalogue) -> str:
 
 def warnings(plan: Meaning, catalogue: Catalogue, first: int = 0) -> list[str]:
     """What a person should know before saying yes to the steps from `first` on: each downgrade and
-    deletion, what may be lost, and what nothing takes back."""
-    said = []
+    deletion, what may be lost, what nothing takes back, and what else is changed."""
+    said, effects = [], effects_of(plan, catalogue)
     for position, step in enumerate(plan.steps[first:], start=first + 1):
         for update in step.updates:
             loss = loss_of(update, plan, catalogue)
@@ -98,6 +99,11 @@ def warnings(plan: Meaning, catalogue: Catalogue, first: int = 0) -> list[str]:
                     f"{where} is a POINT OF NO RETURN: from {name} {point} on, {here} cannot be "
                     "had again without loss"
                 )
+            said += [
+                f"{where} ALSO CHANGES {clean(say_effect(effect), 1000)}"
+                for effect in effects
+                if effect.feature == update.feature
+            ]
     return said
 
 

@@ -17,6 +17,7 @@ from featurelib.controller.validating import UNPROVEN, as_if_seen
 from featurelib.core.again import judge_again
 from featurelib.core.decide import Found
 from featurelib.core.dialect import STRICT, load
+from featurelib.core.effects import side_effects
 from featurelib.core.findings import wordings
 from featurelib.core.outcome import Passed, Seen
 from featurelib.core.planned import Meaning, Step
@@ -129,6 +130,7 @@ class Watcher:
                 f"{refusal.judge}: {refusal.feature} {refusal.level}: {refusal.message}"
                 for refusal in refusals
             ),
+            side_effects=side_effects(self.catalogue, rest, evidence),
         )
 
     def _mode(self) -> str:

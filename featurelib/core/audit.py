@@ -16,11 +16,12 @@ from featurelib.catalogue import Catalogue
 from featurelib.core import evidence as facts
 from featurelib.core import missing
 from featurelib.core.agreement import agree
-from featurelib.core.bounds import bounds
+from featurelib.core.bounds import Bounds, bounds
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dependencies import report_unmet
 from featurelib.core.deprecation import find_deprecations
 from featurelib.core.dialect import Dialect
+from featurelib.core.effects import say_briefly, side_effects
 from featurelib.core.evidence import Conditions, Evidence, Expected
 from featurelib.core.findings import NO_NUMBER, Findings, wordings
 from featurelib.core.ghosts import least_software, report_ghosts
@@ -28,15 +29,16 @@ from featurelib.core.incompatible import find_incompatible, listed
 from featurelib.core.mutes import set_aside
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.plan import plans
+from featurelib.core.planned import Step, Update
 from featurelib.core.probes import report_probes
 from featurelib.core.quorum_settings import report_settings, report_unread
 from featurelib.core.rules import RULES
 from featurelib.core.software import Software
 from featurelib.core.target import Judge
-from featurelib.core.verdicts import readiness, verdicts
+from featurelib.core.verdicts import beyond_ceiling, readiness, verdicts
 from featurelib.core.waiting import find_forgotten, remember
 from featurelib.core.way_back import ways_back
-from featurelib.feature import Role, Severity, Verdict
+from featurelib.feature import Role, Severity, UpgradeType, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ def judge(
     unread = report_unread(asking, target, probed.proven, said)
     unknown_feature |= unread
     _unstable(asking, said)
+    _side_effects(asking, limits, said)
     report_unmet(evidence, own, catalogue.tables, said)
     find_deprecations(evidence, said)
     verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
@@ -183,6 +186,37 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
         line=asking.evidence.levels.line[asked.cluster[questions]],
     )
     return hit & (target <= asked.current)
+
+
+def _side_effects(asking: Judge, limits: Bounds, said: Findings) -> None:
+    """Levels that every node supports, and that move only by name because they change more."""
+    evidence, asked, catalogue = asking.evidence, asking.asked, asking.catalogue
+    changing = {row.feature for row in catalogue.rows.side_effect}
+    codes = [code for code, name in enumerate(asked.names) if name in changing]
+    more = beyond_ceiling(asking, limits) & asked.known & np.isin(asked.feature, codes)
+    found = {}
+    for question in np.flatnonzero(more).tolist():
+        update = Update(
+            feature=asked.names[asked.feature[question]],
+            from_level=int(asked.current[question]),
+            to_level=int(limits.common[question]),
+            upgrade_type=UpgradeType.UPGRADE.name,
+        )
+        step = Step(updates=(update,), timeout_ms=1)
+        effects = side_effects(catalogue, [step], evidence, int(asked.cluster[question]))
+        if effects:
+            found[question] = " ".join(map(say_briefly, effects))
+    questions = np.array(list(found), dtype=np.int64)
+    said.add(
+        "side_effect_by_name",
+        asked.cluster[questions],
+        feature=evidence.features(questions),
+        finalized_level=_current(asking, questions),
+        level=limits.common[questions],
+        at=evidence.levels.at[asked.cluster[questions]],
+        line=evidence.levels.line[asked.cluster[questions]],
+        detail=list(found.values()),
+    )
 
 
 def _unstable(asking: Judge, said: Findings) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from featurelib.core.dialect import STRICT
-from featurelib.core.planned import Group, Meaning, Requirements, Step
+from featurelib.core.effects import differences
+from featurelib.core.planned import Group, Meaning, Requirements, SideEffect, Step
 
 _NOT_KNOWN = "not known"
 _NOT_LISTED = 0, 0
@@ -38,6 +39,7 @@ class Found:
 
     `unknown` are the features whose level no trustworthy witness says, `missing` what else is not
     known, `against` what policy and controllers say against the rest of the plan: sentences.
+    `side_effects` are those the rest of the plan would have now.
     """
 
     cluster: str
@@ -47,6 +49,7 @@ class Found:
     unknown: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
+    side_effects: tuple[SideEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,7 @@ def decide(plan: Meaning, done: int, found: Found) -> Decision:
         *_levels(expected, found),
         *_version(expected, found.requirements),
         *_nodes(expected.nodes, found.requirements.nodes),
+        *_side_effects(plan, done, found),
         *(Reason(what="evidence", expected="complete", found=text) for text in found.missing),
     ]
     if not reasons:  # else they would only say again what the differences are
@@ -130,6 +134,14 @@ def _other_judges(plan: Meaning, done: int, found: Found) -> Iterator[Reason]:
         yield Reason(
             what="controllers' dialects", expected=_listed(then), found=_listed(found.dialects)
         )
+
+
+def _side_effects(plan: Meaning, done: int, found: Found) -> Iterator[Reason]:
+    """Who approved the plan has seen what it changes besides; applied steps had theirs."""
+    moved = {update.feature for step in plan.steps[done:] for update in step.updates}
+    rest = [effect for effect in plan.side_effects if effect.feature in moved]
+    for what, (then, now) in differences(rest, found.side_effects).items():
+        yield Reason(what=what, expected=then, found=now)
 
 
 def _levels(expected: Requirements, found: Found) -> Iterator[Reason]:

@@ -53,6 +53,32 @@ class Requirements:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValueChange:
+    """What brokers that have the same value have, and what they will have; None = not known."""
+
+    brokers: tuple[int, ...]
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideEffect:
+    """What a plan changes besides its levels, as who approves it has to see it.
+
+    `key` is the configuration, "" = none that has a name; `what` happens, what cannot be done
+    `afterwards`, and whether going back restores what was, are the catalogue's.
+    """
+
+    feature: str
+    level: int
+    key: str
+    what: str
+    afterwards: str
+    restored: bool
+    values: tuple[ValueChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """Who has a say in whether a plan is applied, as it was decided where the plan was made.
 
@@ -76,6 +102,7 @@ class Meaning:
     `dialect` is the policy it was judged by, `own_dialects` those the cluster's controllers may
     speak; `catalogue` is the label of the catalogue, its overlay included. `guards` None = made by
     a release that wrote none: then the settings of whoever applies it are all there is.
+    `side_effects` are in the order of the steps.
     """
 
     cluster: str
@@ -86,3 +113,4 @@ class Meaning:
     steps: tuple[Step, ...]
     requirements: Requirements
     guards: Guards | None = None
+    side_effects: tuple[SideEffect, ...] = ()

@@ -38,6 +38,16 @@ def verdicts(
     )
 
 
+def beyond_ceiling(asking: Judge, limits: Bounds) -> Bool:
+    """Questions where every node supports more than the ceiling: `limits.common`."""
+    asked = asking.asked
+    more = limits.common > limits.ceiling
+    refused = asked.pair_question[asking.offending_pairs(limits.common, more)]
+    more[refused] = False
+    more[asked.pair_question[asked.pair_unclear]] = False
+    return more
+
+
 def readiness(
     evidence: Evidence,
     limits: Bounds,
@@ -51,10 +61,7 @@ def readiness(
     """One row a question of featurelib.schema.READINESS."""
     asked = evidence.questions
     ready = verdict == list(Verdict).index(Verdict.READY)
-    more = limits.common > limits.ceiling
-    refused = asked.pair_question[asking.offending_pairs(limits.common, more)]
-    more[refused] = False
-    more[asked.pair_question[asked.pair_unclear]] = False
+    more = beyond_ceiling(asking, limits)
     everything = np.arange(len(asked.cluster))
     columns = {
         "cluster": pa.array(evidence.clusters, pa.string()).take(pa.array(asked.cluster)),

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from featurelib.catalogue import Catalogue
+from featurelib.core.effects import effects_of
 from featurelib.core.fitting import fits
 from featurelib.core.moves import irreversible, losses
-from featurelib.core.planned import Meaning, Update
+from featurelib.core.planned import Meaning, SideEffect, Update
 from featurelib.core.returning import levels_after, loss_of, lowest_metadata
 from featurelib.feature import METADATA_VERSION
 
@@ -40,6 +41,7 @@ class Change:
     unlocks: tuple[tuple[str, int], ...]  # levels of other features whose need is met from here on
     irreversible: bool  # nothing takes it back
     no_return: int
+    side_effects: tuple[SideEffect, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,11 @@ def _change(update: Update, meaning: Meaning, catalogue: Catalogue) -> Change:
         ),
         irreversible=high > low and high in irreversible(catalogue, name),
         no_return=NONE if no_return is None else no_return,
+        side_effects=tuple(
+            effect
+            for effect in effects_of(meaning, catalogue)
+            if effect.feature == name and low < effect.level <= high
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from featurelib.core.again import dialect_of, judge_again, who_may_lead
 from featurelib.core.cluster import Request
 from featurelib.core.cluster import Update as Wanted
 from featurelib.core.dialect import STRICT, load
+from featurelib.core.effects import side_effects
 from featurelib.core.intents import Command, Intent, goal_of
 from featurelib.core.moves import Goal, Move
 from featurelib.core.plan import TIMEOUT_MS
@@ -211,4 +212,5 @@ def _meaning(
         catalogue=catalogue.label,
         steps=tuple(steps),
         requirements=require(evidence, 0, features_of(steps), catalogue),
+        side_effects=side_effects(catalogue, steps, evidence),
     )

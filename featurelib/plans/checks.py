@@ -25,6 +25,7 @@ def faults(meaning: Meaning) -> Iterator[str]:
     yield from _steps(meaning)
     yield from _requirements(meaning.requirements)
     yield from () if meaning.guards is None else _guards(meaning.guards)
+    yield from _side_effects(meaning)
     planned = {update.feature for step in meaning.steps for update in step.updates}
     for i, group in enumerate(meaning.requirements.nodes):
         if lacking := sorted(planned - set(group.ranges)):
@@ -52,6 +53,23 @@ def _guards(guards: Guards) -> Iterator[str]:
     if guards.managed_by.strip() and names == ():
         yield f"{at}: expected what {guards.managed_by} manages, found none"
     yield from _ascending(names or (), at)
+
+
+def _side_effects(meaning: Meaning) -> Iterator[str]:
+    """Each is one of the plan's own levels, and says what happens and to whom."""
+    updates = [update for step in meaning.steps for update in step.updates]
+    for i, effect in enumerate(meaning.side_effects):
+        at, name = f"side_effects[{i}]", f"{effect.feature} {effect.level}"
+        moves = [u for u in updates if u.feature == effect.feature]
+        if not any(u.from_level < effect.level <= u.to_level for u in moves):
+            yield f"{at}: expected a level that the plan goes up to or past, found {name}"
+        if not effect.what.strip():
+            yield f"{at}.what: expected a text, found none"
+        if effect.values and not effect.key:
+            yield f"{at}.key: expected the name of what has values, found none"
+        ids = [node for change in effect.values for node in change.brokers]
+        if len(set(ids)) < len(ids) or not all(change.brokers for change in effect.values):
+            yield f"{at}.values: expected each broker once, and none without brokers"
 
 
 def _steps(meaning: Meaning) -> Iterator[str]:

@@ -114,11 +114,13 @@ def read(text: str | bytes, where: str) -> PlanFile:
 
 
 def plain(meaning: Meaning) -> dict[str, object]:
-    """A meaning as the keys and values of its plan file: one without guards has no such key, as
-    releases wrote it that knew none, and so its digest is theirs."""
+    """A meaning as the keys and values of its plan file: one without guards or side effects has no
+    such key, as releases wrote it that knew none, and so its digest is theirs."""
     said: dict[str, object] = msgspec.to_builtins(meaning)
     if meaning.guards is None:
         del said["guards"]
+    if not meaning.side_effects:
+        del said["side_effects"]
     return said
 
 

@@ -24,7 +24,9 @@ from featurelib.report.model import Level, Range
 
 NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
 # The core composes these details itself, of whole sentences, and cuts and escapes what it quotes.
-COMPOSED = frozenset({"features_node_damaged", "features_node_ambiguous", EXPIRED})
+COMPOSED = frozenset(
+    {"features_node_damaged", "features_node_ambiguous", "side_effect_by_name", EXPIRED}
+)
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.
 RELEASED = frozenset({"ghost_controller", "voter_not_registered"})

@@ -16,7 +16,16 @@ import msgspec
 import pytest
 
 import featurelib.plans.planfile
-from featurelib.core.planned import Group, Guards, Meaning, Requirements, Step, Update
+from featurelib.core.planned import (
+    Group,
+    Guards,
+    Meaning,
+    Requirements,
+    SideEffect,
+    Step,
+    Update,
+    ValueChange,
+)
 from featurelib.errors import PlanError
 from featurelib.plans.night_plans import with_texts
 from featurelib.plans.planfile import ForPeople, PlanFile, digest, read, write
@@ -36,6 +45,7 @@ GUARDS = (
 )
 # Written down by the last release that knew none.
 DIGEST_WITHOUT_GUARDS = "sha256:4b06eaa1087bcb182dca3039176115764b3faa42ba8bf94458a4f9f20c6d78ab"
+KINDS = (Meaning, Guards, SideEffect, ValueChange, Step, Update, Requirements, Group)
 Json = dict[str, Any]
 
 
@@ -281,10 +291,7 @@ def test_the_schema_has_every_key_of_a_plan_and_no_other() -> None:
     parts = {
         "PlanFile": [field.name for field in msgspec.structs.fields(PlanFile)],
         "ForPeople": [field.name for field in msgspec.structs.fields(ForPeople)],
-        **{
-            kind.__name__: [field.name for field in fields(kind)]
-            for kind in (Meaning, Guards, Step, Update, Requirements, Group)
-        },
+        **{kind.__name__: [field.name for field in fields(kind)] for kind in KINDS},
     }
     shipped = load_schema()["$defs"]
     assert {name: list(part["properties"]) for name, part in shipped.items()} == parts
