@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import pyarrow as pa
 
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Fleet
+from featurelib.core.ages import latest
 from featurelib.core.audit import Judged, judge
 from featurelib.core.cluster import Cluster
 from featurelib.core.cluster_of import PlainClusters
@@ -77,7 +79,8 @@ def see(
             accepted.setdefault(line.cluster, []).append((line, line_id))
     chosen = _choose(accepted, rejected, cluster_id, choosing)
     rows = Rows()
-    rows.add(chosen, fold_lines(accepted[chosen], catalogue))
+    until = None if as_of is None else latest(as_of)
+    rows.add(chosen, fold_lines(accepted[chosen], catalogue, until))
     terms = _Terms(
         catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities
     )
@@ -123,6 +126,12 @@ class _Terms:
 def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str], ...]) -> Sight:
     cluster_id: str = row.column("cluster")[0].as_py()
     newest = row.column("observed_at").cast(pa.int64())[0].as_py()
+    if newest is None and row.column("oddities")[0].as_py():
+        raise NoEvidenceError(
+            f"cluster {cluster_id}: expected lines of before {_time(terms.as_of)}, found later "
+            "ones only, so nothing can be said. Judge as of another time (--as-of), or set the "
+            "clock of the collector right."
+        )
     if newest is None:
         raise NoEvidenceError(
             f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
@@ -146,6 +155,10 @@ def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str],
         rejected=rejected,
         newest=newest,
     )
+
+
+def _time(moment: int | None) -> str:
+    return f"{datetime.fromtimestamp((moment or 0) // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _choose(

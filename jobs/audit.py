@@ -16,6 +16,7 @@ from featurelib.cli.night import (
     Overlay,
     RunNumber,
     choose_places,
+    go_on,
 )
 from featurelib.cli.publish import judge_and_publish
 
@@ -40,6 +41,7 @@ def main(
 
     store = Store(open_session("featurelib audit"), places.tables)
     with store.hold(number, "audit"):
+        number = go_on(store, run, number)
         return judge_and_publish(store, places, number, fail_on, limit, None)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import Landing, Run, Tables, choose_run, run_job, say
-from featurelib.cli.night import expect_folder, expect_landing
+from featurelib.cli.night import expect_folder, expect_landing, go_on
 from featurelib.spark.ingest import ingest
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
@@ -20,6 +20,7 @@ def main(landing: Landing, tables: Tables, run: Run = None) -> int:
     say(f"ingest: reading {landing}, run {number}")
     store = Store(open_session("featurelib ingest"), tables)
     with store.hold(number, "ingest"):
+        number = go_on(store, run, number)
         ingest(store, landing, number, say)
     return 0
 

@@ -20,6 +20,7 @@ from featurelib.cli.night import (
     TablesOrSamples,
     choose_places,
     expect_tables,
+    go_on,
 )
 from featurelib.cli.publish import judge_and_publish
 
@@ -52,8 +53,9 @@ def main(
     store = Store(open_session("featurelib nightly"), places.tables)
     with store.hold(number, "nightly"):
         expect_tables(store)
+        number = go_on(store, run, number)
         counts = ingest(store, places.landing, number, say)
-        refine(store, say)
+        refine(store, say, as_of=places.as_of, run=number)
         return judge_and_publish(store, places, number, fail_on, limit, counts)
 
 

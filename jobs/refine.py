@@ -1,24 +1,30 @@
 """Bronze to silver: the histories, and one snapshot row a cluster.
 
-./spark-submit.sh refine --tables FOLDER
+./spark-submit.sh refine --tables FOLDER [--as-of newest]
 """
 
 from __future__ import annotations
 
 from featurelib.cli.entrance import Run, Tables, choose_run, run_job, say
-from featurelib.cli.night import expect_folder
+from featurelib.cli.night import AsOf, expect_folder, go_on
+from featurelib.source import parse_as_of
 from featurelib.spark.refine import refine
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
 
 
-def main(tables: Tables, run: Run = None) -> int:
-    """Bring the silver tables up to the newest ingest."""
+def main(tables: Tables, as_of: AsOf = None, run: Run = None) -> int:
+    """Bring the silver tables up to the newest ingest.
+
+    Lines dated more than five minutes after --as-of wait in bronze for their time.
+    """
     expect_folder("--tables", tables)
+    when, number = parse_as_of(as_of), choose_run(run)
     say(f"refine: tables {tables}")
     store = Store(open_session("featurelib refine"), tables)
-    with store.hold(choose_run(run), "refine"):
-        counts = refine(store, say)
+    with store.hold(number, "refine"):
+        number = go_on(store, run, number)
+        counts = refine(store, say, as_of=when, run=number)
     say(f"refine: {counts.clusters} clusters up to ingest run {counts.run}")
     return 0
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from featurelib.catalogue import Catalogue, load, with_overlay
+from featurelib.cli.entrance import say
 from featurelib.cli.settings import PLACES
 from featurelib.configuration.fleet import Fleet
 from featurelib.configuration.muting import mutes_of
@@ -23,6 +24,9 @@ from featurelib.reaching import open_fleet
 from featurelib.settings_file import INVENTORY, OVERLAY, find_file, find_settings, read_file
 from featurelib.source import NEWEST, parse_as_of
 from featurelib.tables import ALL, Table
+from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables.gold import AUDIT_RUN
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
 
 if TYPE_CHECKING:
     from featurelib.spark.store import Store
@@ -179,6 +183,19 @@ def _local_path(uri: str) -> str | None:
     if not colon or "/" in scheme:
         return os.path.abspath(uri)
     return os.path.abspath("/" + rest.lstrip("/")) if scheme == "file" else None
+
+
+def go_on(store: Store, asked: int | None, number: int) -> int:
+    """The number of this run: `number`, or the next after the newest in the tables where that is
+    later, as a run with a wrong clock leaves it. One that was `asked` for stays, to be refused."""
+    newest = store.newest_of(LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN) or 0
+    if asked is not None or number > newest:
+        return number
+    say(
+        f"warning: run {newest} is in these tables, and now it is {number}: a clock was wrong "
+        f"then, or is now. This run goes on as run {newest + 1}."
+    )
+    return newest + 1
 
 
 def expect_tables(store: Store) -> None:

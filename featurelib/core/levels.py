@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from featurelib.core.ages import is_fresh
 from featurelib.core.columns import Flat, Int, integers
 from featurelib.core.disputes import TOOL, Believed, Maps, Rows, between_kinds, between_nodes
 from featurelib.core.features_node import (
@@ -65,7 +66,7 @@ def read_levels(
     maps = Maps(batch.column("level_maps"))
     witnesses = Flat(batch.column("witnesses"))
     kind, at = witnesses.field("kind"), witnesses.field("at")
-    too_old = np.abs(as_of - at) > max_age
+    too_old = ~is_fresh(at, as_of, max_age)
     order = np.lexsort((kind, too_old, kind == TOOL, witnesses.row))
     first = order[np.concatenate(([True], np.diff(witnesses.row[order]) != 0))[: len(order)]]
     row = witnesses.row[first]
@@ -152,7 +153,7 @@ def _read_features_nodes(
         levels.kind[cluster] = int(Witness.FEATURES_NODE)
         levels.at[cluster], levels.line[cluster] = read_at[cluster], line[cluster]
         levels.epoch[cluster] = version[cluster]
-        levels.too_old[cluster] = abs(age.as_of - int(read_at[cluster])) > age.longest
+        levels.too_old[cluster] = not is_fresh(read_at[cluster], age.as_of, age.longest)
         rows[cluster] = []
         text: str | None = texts[cluster].as_py()
         levels.trusted[cluster] = text is not None

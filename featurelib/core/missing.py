@@ -200,8 +200,8 @@ def _oddities(evidence: Evidence, said: Findings) -> None:
         said.add(
             code,
             where,
-            at=evidence.levels.at[where],
-            line=evidence.levels.line[where],
+            at=np.array([one.at or evidence.levels.at[i] for i, one in found]),
+            line=np.array([one.line if one.at else evidence.levels.line[i] for i, one in found]),
             detail=[entry.detail for _, entry in found],
         )
 

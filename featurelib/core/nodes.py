@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from featurelib.core.ages import is_fresh
 from featurelib.core.columns import (
     Bool,
     Int,
@@ -118,7 +119,7 @@ def read_nodes(
     in_zookeeper = any_of(
         said.registrations.row, said.registrations.field("witness") == ZOOKEEPER, said.clusters
     )
-    proven = ((authority_at > 0) & (np.abs(as_of - authority_at) <= max_age)) | vouched
+    proven = ((authority_at > 0) & is_fresh(authority_at, as_of, max_age)) | vouched
     proven = np.where(said.zookeeper & ~kraft, in_zookeeper | vouched, proven)
     membership = Membership(
         zookeeper=said.zookeeper,
@@ -202,7 +203,7 @@ def _describe(
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
         expected_only=way == 2,
         # A time as far ahead is no better: such a clock cannot be believed.
-        too_old=(at > 0) & (np.abs(age.as_of - at) > age.longest),
+        too_old=(at > 0) & ~is_fresh(at, age.as_of, age.longest),
         not_answering=(failed_at > answered_at) & ~confirmed,
         not_asked=~answers & (failed_at == 0) & ~confirmed,
         own_word=(role == CONTROLLER) & ~said_itself.of_broker_half & ~believe_entry & answers,

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FUTURE = "evidence_from_the_future"  # lines that are dated later than what is judged
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oddity:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.core import oddity
+from featurelib.core.ages import is_fresh
 from featurelib.core.agreement import Agreed
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import load
@@ -102,7 +103,8 @@ def _fresh(
             entry = oddity.read(text)
             spoken = agreed.dialects.get(cluster) or own().dialects(cluster)
             honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
-            is_young = abs(conditions.as_of - entry.at) <= conditions.max_age
+            at = np.array([entry.at], dtype=np.int64)
+            is_young = bool(is_fresh(at, conditions.as_of, conditions.max_age)[0])
             if is_young and spoken and honoured:
                 yield cluster, entry, spoken
 

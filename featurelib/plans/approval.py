@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from featurelib.core.ages import SKEW_MINUTES
 from featurelib.core.planned import Meaning
 from featurelib.errors import ApprovalError, PlanError
 from featurelib.plans import planfile
@@ -21,7 +22,7 @@ from featurelib.plans import planfile
 FORMAT: Literal["featurelib.approval"] = "featurelib.approval"
 VERSION: Literal[1] = 1
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
-SKEW = timedelta(minutes=5)  # how far two clocks may differ
+SKEW = timedelta(minutes=SKEW_MINUTES)
 LONGEST_NAME, LONGEST_REASON = 200, 1000
 _FIRST, _LAST = "-----BEGIN SSH SIGNATURE-----\n", "\n-----END SSH SIGNATURE-----\n"
 _LINE = 70  # characters of base64 in a line, as ssh-keygen writes them

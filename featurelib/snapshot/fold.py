@@ -81,6 +81,12 @@ class Fold:
         elif isinstance(content, ToolLine):
             self._add_tool(content, at)
 
+    def wait(self, landing: Landing, line_id: int) -> None:
+        """Count one accepted line that is dated later than what is judged: it is not folded."""
+        at, line, count = self.state.waiting
+        newest = max((at, line), (landing.observed_at or 0, line_id))
+        self.state.waiting = (*newest, count + 1)
+
     def close_run(self) -> list[Change]:
         """Replay the dumps this run brought lines of; returns what the log newly taught."""
         dumps = {at: self._dumps[at] for at in self._touched}
@@ -213,6 +219,7 @@ def _witness_order(witness: kept.Witness) -> tuple[int, int, int, int]:
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
     """Take up a cluster where the last night left it; `stored` None = a cluster never seen."""
     state = kept.thaw(stored)
+    state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)
     fold._positions = {said: i for i, said in enumerate(state.maps)}
     fold._listeners = {(entry.role, entry.node_id): entry for entry in state.listeners}
@@ -220,11 +227,19 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
     return fold
 
 
-def fold_lines(lines: Iterable[tuple[Landing, int]], catalogue: Catalogue) -> State:
-    """All `lines` of one cluster, folded from nothing: what a capture in a folder comes to."""
+def fold_lines(
+    lines: Iterable[tuple[Landing, int]], catalogue: Catalogue, until: int | None = None
+) -> State:
+    """All `lines` of one cluster, folded from nothing: what a capture in a folder comes to.
+
+    Lines dated later than `until`, in microseconds, are only counted; None = there are none such.
+    """
     fold = begin(None, catalogue)
     for landing, line_id in lines:
-        fold.add(landing, line_id)
+        if until is not None and (landing.observed_at or 0) > until:
+            fold.wait(landing, line_id)
+        else:
+            fold.add(landing, line_id)
     fold.close_run()
     return fold.finish()
 

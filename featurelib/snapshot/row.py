@@ -7,9 +7,11 @@ folding does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from featurelib.core.oddity import FUTURE, Oddity, write
 from featurelib.feature import Role, Witness
 from featurelib.landing.describe_configs import KEYS
 from featurelib.schema import (
@@ -194,7 +196,7 @@ def _scalars(state: State) -> dict[str, object]:
     node = state.node
     there = node.data is not None and node.at >= node.absent_at
     return {
-        "observed_at": state.observed_at,
+        "observed_at": state.observed_at or None,  # nothing of it counts yet
         "quorum_at": state.quorum.at,
         "quorum_line": state.quorum.line,
         "controller": max(state.controller[2], state.quorum.leader_id),
@@ -229,6 +231,12 @@ def _oddities(state: State) -> list[str]:
     said += [f"metadata_log_ambiguous:{at}" for at in state.ambiguous_dumps]
     gone = sorted(_gone(state))
     said += [f"registration_gone:{node_id}" for node_id in gone]
+    at, line, count = state.waiting
+    if count:
+        when = datetime.fromtimestamp(at // 1_000_000, UTC)
+        lines = "1 line" if count == 1 else f"{count} lines"
+        detail = f"{lines}, the latest dated {when:%Y-%m-%dT%H:%M:%SZ}"
+        said.append(write(Oddity(code=FUTURE, detail=detail, at=at, line=line)))
     return said + refusals(state) + probed(state)
 
 

@@ -204,6 +204,9 @@ class State(msgspec.Struct, array_like=True):
     rights: list[Right] = []  # by (request, role)
     probe: Probe | None = None
     configs: list[Configs] = []  # by (role, node, resource)
+    # What no fold has taken up, since it is dated later than what is judged: (time, line) of the
+    # newest such line, and how many there are. Told anew by every fold.
+    waiting: tuple[int, int, int] = (0, 0, 0)
 
 
 _DECODER = msgspec.msgpack.Decoder(State)

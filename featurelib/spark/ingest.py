@@ -26,6 +26,7 @@ from featurelib.spark.faults import explain
 from featurelib.spark.lines import SCHEMA, parse_files
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables.bronze import INGEST_RUN, LANDING_LINE
+from featurelib.tables.silver import CLUSTER_SNAPSHOT
 
 LOCAL = "file:"
 NAMES = "*.{jsonl,jsonl.gz,ndjson,ndjson.gz,json,json.gz}"
@@ -65,7 +66,8 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
-    store.expect_newer(run, LANDING_LINE)  # every run that read a file committed there
+    # Every run that read a file committed there; and what was folded is told by its run.
+    store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
     with _say_unreadable(landing):
         # Parsed once; on disk, because a night's lines need not fit into a driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])

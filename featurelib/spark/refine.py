@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from featurelib.catalogue import load
+from featurelib.core.ages import end_of_second, latest
 from featurelib.errors import NoEvidenceError
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
@@ -28,6 +29,7 @@ from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_
 from featurelib.tables.table import Table
 
 BATCH_CLUSTERS = 500
+LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
 FOLDED = SNAPSHOT.append(pa.field("changes", pa.list_(CHANGE)))
 
 
@@ -39,10 +41,19 @@ class RefineCounts:
     clusters: int
 
 
-def refine(store: Store, say: Callable[[str], None]) -> RefineCounts:
+def refine(
+    store: Store,
+    say: Callable[[str], None],
+    *,
+    as_of: int | None = None,
+    run: int | None = None,
+) -> RefineCounts:
     """Bring the silver tables up to the newest ingest; nothing new changes nothing.
 
-    Raises NoEvidenceError when nothing was ever ingested, TableError (see Store).
+    Lines dated later than `as_of` (microseconds; None = none is) allows are not folded: they wait
+    in bronze until a later night reaches them. A cluster that was folded further than that is
+    folded anew from bronze. `run` numbers a night that brought no lines and folds some all the
+    same. Raises NoEvidenceError when nothing was ever ingested, TableError (see Store).
     """
     newest = store.newest_run(LANDING_LINE)
     if newest is None:
@@ -54,18 +65,77 @@ def refine(store: Store, say: Callable[[str], None]) -> RefineCounts:
     done = store.newest_run(CLUSTER_SNAPSHOT)
     bronze = valid_lines(store.read(LANDING_LINE))
     _follow_up(store, bronze, done)
-    fresh = bronze.filter(F.col("run") > F.lit(done or 0))
-    if done is not None and done >= newest:
+    until = None if as_of is None else latest(as_of)
+    known = None if done is None else _known(store.read(CLUSTER_SNAPSHOT), done, until)
+    if known is not None and known.done >= newest and not _is_to_fold(bronze, known, until):
         say("refine: nothing new came in")
+        upto = newest
     else:
-        lines = fresh if done is None else with_whole_dumps(fresh, bronze, done, dump_times(fresh))
-        before = None if done is None else store.read(CLUSTER_SNAPSHOT)
-        folded = fold_clusters(lines, before, done or 0)
-        store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(newest)), newest)
+        upto = newest if known is None else max(newest, run or 0, known.done + 1)
+        folded = _folded(store, bronze, known, until, upto)
+        store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(upto)), upto)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, bronze, newest)
+        _follow_up(store, bronze, upto)
         say("refine: histories written")
-    return RefineCounts(run=newest, clusters=store.read(CLUSTER_SNAPSHOT).count())
+    return RefineCounts(run=upto, clusters=store.read(CLUSTER_SNAPSHOT).count())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What the snapshots hold: every valid line of runs up to `done` that is dated up to `newest`
+    (microseconds), and none later: it is the end of the second of the latest line that was folded,
+    of all clusters, and what waited was of a later second. Delta keeps times of files to the
+    millisecond, so last night's are not opened for it. `ahead` are clusters that were folded
+    further than tonight's."""
+
+    done: int
+    newest: int
+    ahead: tuple[str, ...]
+
+
+def _known(snapshots: DataFrame, done: int, until: int | None) -> _Known:
+    at = F.unix_micros("observed_at")
+    is_ahead = F.lit(False) if until is None else at > F.lit(until)
+    found = snapshots.agg(
+        F.max(at).alias("newest"), F.collect_list(F.when(is_ahead, F.col("cluster"))).alias("ahead")
+    ).collect()[0]
+    newest = end_of_second(found.newest or 0)
+    return _Known(done=done, newest=newest, ahead=tuple(found.ahead))
+
+
+def _dated(lines: DataFrame, after: int | None = None, until: int | None = None) -> DataFrame:
+    """Lines dated later than `after`, and not later than `until`; one without a date is early."""
+    at = F.col("observed_at")
+    if until is not None:
+        lines = lines.filter(at.isNull() | (at <= F.timestamp_micros(F.lit(until))))
+    return lines if after is None else lines.filter(at > F.timestamp_micros(F.lit(after)))
+
+
+def _is_to_fold(bronze: DataFrame, known: _Known, until: int | None) -> bool:
+    """Whether a night without new lines has anything to fold."""
+    return bool(known.ahead) or not _dated(bronze, known.newest, until).isEmpty()
+
+
+def _folded(
+    store: Store, bronze: DataFrame, known: _Known | None, until: int | None, upto: int
+) -> DataFrame:
+    """Every cluster folded up to `until`. What waited is folded as if it came in this run."""
+    late = None if until is None else _dated(bronze, until)
+    if known is None:
+        return fold_clusters(_dated(bronze, until=until), None, 0, late)
+    is_old = F.col("run") <= F.lit(known.done)
+    old, fresh = bronze.filter(is_old), _dated(bronze.filter(~is_old), until=until)
+    waited = _dated(old, known.newest, until).withColumn("run", F.lit(upto).cast("bigint"))
+    fresh = fresh.unionByName(waited)
+    old = _dated(old, until=known.newest)
+    lines = with_whole_dumps(fresh, old, known.done, dump_times(fresh))
+    before = store.read(CLUSTER_SNAPSHOT)
+    if known.ahead:
+        is_ahead = F.col("cluster").isin(*known.ahead)
+        anew = _dated(bronze.filter(is_ahead), until=until)
+        lines = lines.filter(~is_ahead).unionByName(anew)
+        before = before.filter(~is_ahead)
+    return fold_clusters(lines, before, known.done, late)
 
 
 def valid_lines(bronze: DataFrame) -> DataFrame:
@@ -104,12 +174,19 @@ def with_whole_dumps(
     return fresh.unionByName(context)
 
 
-def fold_clusters(lines: DataFrame, before: DataFrame | None, done: int) -> DataFrame:
+def fold_clusters(
+    lines: DataFrame, before: DataFrame | None, done: int, late: DataFrame | None = None
+) -> DataFrame:
     """One row a cluster: what was known (`before`) and `lines` (of valid_lines).
 
-    Lines of runs up to `done` were folded already; they only make dumps whole.
+    Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
+    that has lines of such runs and is not in `before`: it is folded anew. Of `late` it is only told
+    that they are there.
     """
     parts = lines.select("run", "cluster", "line_id", "raw")
+    if late is not None:
+        told = late.withColumn("run", F.lit(LATE))
+        parts = parts.unionByName(told.select(*parts.columns))
     parts = parts.withColumn("state", F.lit(None).cast("binary"))
     if before is not None:
         known = before.select(
@@ -134,14 +211,20 @@ def fold_batches(batches: Iterable[pa.RecordBatch], done: int) -> Iterator[pa.Re
     rows, changes = Rows(), list[list[dict[str, object]]]()
     for cluster, entries in groupby(_entries(batches), key=lambda entry: entry[1]):
         fold, learned = None, list[dict[str, object]]()
+        is_anew = True
         for run, of_run in groupby(entries, key=lambda entry: entry[0]):
             for _, _, line_id, raw, state in of_run:
                 if fold is None:
-                    fold = begin(state, catalogue)
+                    fold, is_anew = begin(state, catalogue), state is None
                 if raw is not None:
-                    fold.add(read_valid(raw), line_id)
+                    take_up = fold.wait if run == LATE else fold.add
+                    take_up(read_valid(raw), line_id)
             assert fold is not None
-            if run <= done:
+            if run == LATE:
+                continue
+            if run <= done and is_anew:  # the histories have what these lines taught
+                fold.close_run()
+            elif run <= done:
                 fold.forget_run()
             else:
                 learned += [entry for change in fold.close_run() for entry in _say(run, change)]

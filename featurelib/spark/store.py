@@ -112,6 +112,11 @@ class Store:
         self.check(table)
         return self._log(table).newest_run(_application(table))
 
+    def newest_of(self, *tables: Table) -> int | None:
+        """The greatest run that wrote any of the tables."""
+        with ThreadPoolExecutor(max_workers=len(tables)) as pool:
+            return max((run for run in pool.map(self.newest_run, tables) if run), default=None)
+
     def expect_newer(self, run: int, *tables: Table) -> None:
         """ConfigError unless `run` is greater than every run in `tables`."""
         with ThreadPoolExecutor(max_workers=len(tables)) as pool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.cli.night import choose_places, expect_folder, expect_landing
+from featurelib.cli.night import choose_places, expect_folder, expect_landing, go_on
 from featurelib.errors import ConfigError, NoEvidenceError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,3 +94,29 @@ def test_a_file_that_is_not_there_is_told_with_the_option_that_names_it(option: 
         f"error: {option} no/such.toml: expected a file, and it cannot be read (No such file or "
         f"directory). Name another with {option} FILE.\n"
     )
+
+
+class Numbered:
+    """Tables whose newest run is known."""
+
+    def __init__(self, newest: int | None) -> None:
+        self._newest = newest
+
+    def newest_of(self, *tables: object) -> int | None:
+        return self._newest
+
+
+def test_a_run_of_a_clock_that_was_ahead_does_not_stop_later_nights(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now, ahead = 20261122060000, 20271122045908
+    for newest in (None, now - 1):
+        assert go_on(Numbered(newest), None, now) == now  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""
+    assert go_on(Numbered(ahead), None, now) == ahead + 1  # type: ignore[arg-type]
+    assert capsys.readouterr().err == (
+        f"warning: run {ahead} is in these tables, and now it is {now}: a clock was wrong then, or "
+        f"is now. This run goes on as run {ahead + 1}.\n"
+    )
+    # A number that somebody asked for is refused where it is written, and not changed.
+    assert go_on(Numbered(ahead), now, now) == now  # type: ignore[arg-type]

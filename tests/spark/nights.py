@@ -49,8 +49,9 @@ def put_bronze(store: Store, run: int, lines: Sequence[bytes]) -> None:
     store.append(LANDING_LINE, store.session.createDataFrame(with_run(run, lines)), run)
 
 
-def fold_samples(lines: Iterable[bytes]) -> pa.Table:
-    """Snapshot rows of these lines, sorted by cluster, without Spark and in one go."""
+def fold_samples(lines: Iterable[bytes], until: int | None = None) -> pa.Table:
+    """Snapshot rows of these lines, sorted by cluster, without Spark and in one go; those dated
+    later than `until` wait."""
     by_cluster: dict[str, list[tuple[Landing, int]]] = {}
     for row in parse(list(lines)).to_pylist():
         if row["reason"] is None:
@@ -59,7 +60,7 @@ def fold_samples(lines: Iterable[bytes]) -> pa.Table:
             by_cluster.setdefault(line.cluster, []).append((line, row["line_id"]))
     rows = Rows()
     for cluster in sorted(by_cluster):
-        rows.add(cluster, fold_lines(by_cluster[cluster], load_catalogue()))
+        rows.add(cluster, fold_lines(by_cluster[cluster], load_catalogue(), until))
     return pa.Table.from_batches([rows.take()])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from featurelib.core.ages import latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
 from featurelib.schema import CHANGE, SNAPSHOT
@@ -34,6 +36,7 @@ from featurelib.spark.store import Store
 from featurelib.tables import Table
 from featurelib.tables.bronze import LANDING_LINE
 from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from tests.core.test_from_the_future import moved
 from tests.spark.nights import (
     RUN,
     SAMPLES,
@@ -68,10 +71,10 @@ ENTRY = pa.schema(
 HASHED = '"cluster_id":"c","observed_at":"2026-11-21T00:00:0'
 
 
-def run_refine(store: Store) -> list[str]:
+def run_refine(store: Store, as_of: int | None = None, run: int | None = None) -> list[str]:
     """What refine said, from a driver that has just started."""
     said: list[str] = []
-    refine(Store(store.session, store.root), said.append)
+    refine(Store(store.session, store.root), said.append, as_of=as_of, run=run)
     return said
 
 
@@ -447,3 +450,47 @@ def test_without_an_ingest_there_is_nothing_to_refine(store: Store) -> None:
 
 def test_the_columns_of_a_fold_are_those_of_the_snapshot() -> None:
     assert module.FOLDED.names == [*SNAPSHOT.names, "changes"]
+
+
+# Lines dated later than what is judged.
+
+DAY = 24 * 3_600_000_000
+
+
+def snapshots(store: Store) -> list[Row]:
+    return rows_of(store.root, CLUSTER_SNAPSHOT, without=("run", "changes"))
+
+
+def folded(lines: Sequence[bytes], until: int) -> list[Row]:
+    return in_order(fold_samples(lines, latest(until)))
+
+
+def test_lines_from_the_future_wait_in_bronze_until_a_night_reaches_them(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Whatever was folded before, each night is as if all lines of up to then were folded at once:
+    nights ahead of their time, in the past, without new lines, and dumps that wait in parts."""
+    here = sample_lines(*NAMES)
+    ahead = moved(sample_lines("ghost-broker", "zk-392-many"), timedelta(days=9))
+    far = moved(sample_lines("k37-forgotten"), timedelta(days=99))  # nothing else landed of it
+    now = max(row["observed_at"] for row in parse(here).to_pylist())
+    now = int(now.timestamp() * 1_000_000)
+    first, second = here[::2] + ahead[::2] + far, here[1::2] + ahead[1::2]
+    store = Store(session, str(tmp_path))
+    put_bronze(store, RUN, first)
+    run_refine(store)  # as releases did that looked at no clock
+    assert snapshots(store) == in_order(fold_samples(first))
+    said = run_refine(store, now, RUN + 1)  # heals by itself, though nothing came in
+    assert said[0] == "refine: snapshot of every cluster written"
+    assert snapshots(store) == folded(first, now)
+    assert run_refine(store, now, RUN + 2) == ["refine: nothing new came in"]
+    put_bronze(store, RUN + 3, second)
+    run_refine(store, now, RUN + 3)
+    assert snapshots(store) == folded(first + second, now)
+    run_refine(store, now - DAY, RUN + 4)
+    assert snapshots(store) == folded(first + second, now - DAY)
+    run_refine(store, now + 10 * DAY, RUN + 5)
+    assert snapshots(store) == folded(first + second, now + 10 * DAY)
+    run_refine(store, now + 100 * DAY, RUN + 6)
+    whole = in_order(fold_samples([*here, *ahead, *far]))
+    assert snapshots(store) == whole

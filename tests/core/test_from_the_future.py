@@ -1,0 +1,127 @@
+"""Evidence dated later than what is judged decides nothing: the newest line before it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.core.ages import SKEW
+from featurelib.core.intents import Command, Intent
+from featurelib.errors import NoEvidenceError
+from featurelib.landing import Landing, read
+from featurelib.planning.planner import make_plan
+from featurelib.sight import Sight, see, see_row
+from featurelib.snapshot import Rows, fold_lines
+from featurelib.snapshot.state import freeze
+from tests.report.samples import CATALOGUE, SAMPLES
+
+DAY = 24 * 3_600_000_000
+LINES = (SAMPLES / "k41-forgotten" / "landing.jsonl").read_bytes().splitlines()
+ID = "4Imaql6QRMyinfQbQ1eyVA"
+TIME = re.compile(rb'"observed_at":"([^"]+)"')
+NEWEST = int(datetime(2026, 11, 21, 5, 44, 34, tzinfo=UTC).timestamp() * 1_000_000)
+
+
+def moved(lines: Sequence[bytes], by: timedelta) -> list[bytes]:
+    """The lines as a collector wrote them whose clock was `by` ahead."""
+
+    def ahead(found: re.Match[bytes]) -> bytes:
+        moment = datetime.fromisoformat(found[1].decode()) + by
+        return b'"observed_at":"%s"' % moment.isoformat().replace("+00:00", "Z").encode()
+
+    return [TIME.sub(ahead, line) for line in lines]
+
+
+def rolled_back(lines: Sequence[bytes]) -> list[bytes]:
+    """The same cluster after its software went back to 4.0: metadata.version up to 25."""
+    wire = [line for line in lines if b'"kind":"metadata_log"' not in line]
+    return [line.replace(b'"max_version":27', b'"max_version":25') for line in wire]
+
+
+def sight(lines: Sequence[bytes], as_of: int | None) -> Sight:
+    owner = Cluster(id=ID, release="4.0", registrations_complete=True)
+    fleet = Fleet(cluster=(owner,))
+    return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=3 * DAY, fleet=fleet)
+
+
+def target(seen: Sight) -> tuple[str, int | None]:
+    rows = seen.judged.readiness.to_pylist()
+    row = next(row for row in rows if row["feature"] == "metadata.version")
+    return row["verdict"], row["target"]
+
+
+def found(seen: Sight) -> set[str]:
+    return set(seen.judged.findings["code"].to_pylist())
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=48), timedelta(days=366)])
+def test_lines_of_a_clock_that_is_ahead_do_not_outweigh_what_was_seen_after_them(
+    ahead: timedelta,
+) -> None:
+    wrong = moved([line for line in LINES if b'"kind":"metadata_log"' not in line], ahead)
+    right = moved(rolled_back(LINES), timedelta(hours=1))
+    now = NEWEST + 3 * 3_600_000_000
+    for lines in (wrong + right, right + wrong, right + wrong + right):
+        seen = sight(lines, now)
+        assert target(seen) == target(sight(right, now))
+        assert target(seen)[1] in (None, 7, 25)
+        row = next(
+            row
+            for row in seen.judged.findings.to_pylist()
+            if row["code"] == "evidence_from_the_future"
+        )
+        assert row["detail"].startswith(f"{len(wrong)} lines, the latest dated 202")
+        assert row["line_id"] is not None
+        planned = make_plan(
+            seen, Intent(command=Command.UPGRADE, up={"metadata.version": "27"}), CATALOGUE
+        )
+        assert planned.meaning is None
+    # Its time has come: the same lines count, as the newest there are.
+    later = now + int(ahead.total_seconds()) * 1_000_000
+    assert "evidence_from_the_future" not in found(sight(right + wrong, later))
+    assert sight(right + wrong, later).newest > now
+
+
+def test_a_few_minutes_are_the_difference_of_two_clocks() -> None:
+    at = sight(LINES, None).newest
+    assert "evidence_from_the_future" not in found(sight(LINES, at - SKEW))
+    assert target(sight(LINES, at - SKEW)) == target(sight(LINES, None))
+    late = sight([*LINES, *moved(LINES[:1], timedelta(minutes=6))], at)
+    assert "evidence_from_the_future" in found(late)
+    [row] = [
+        row for row in late.judged.findings.to_pylist() if row["code"] == "evidence_from_the_future"
+    ]
+    assert row["detail"] == "1 line, the latest dated 2026-11-21T05:50:33Z"
+
+
+def test_what_is_judged_as_of_a_time_past_is_judged_by_the_lines_before_it() -> None:
+    after = moved(rolled_back(LINES), timedelta(days=2))
+    for lines in (LINES + after, after + LINES):
+        assert target(sight(lines, NEWEST)) == target(sight(LINES, NEWEST))
+    with pytest.raises(NoEvidenceError, match=r"expected lines of before .*found later ones only"):
+        sight(after, NEWEST)
+
+
+def test_a_stored_row_that_holds_the_future_is_never_ready() -> None:
+    accepted = list(map(read, moved(LINES, timedelta(hours=48))))
+    rows = Rows()
+    rows.add(ID, fold_lines([(one, i) for i, one in enumerate(accepted, 1)], CATALOGUE))  # type: ignore[misc]
+    seen = see_row(rows.take(), catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY)
+    assert target(seen)[0] == "UNKNOWN"
+
+
+def test_waiting_lines_change_nothing_of_what_is_remembered_but_that_they_wait() -> None:
+    lines = [(line, i) for i, line in enumerate(map(read, LINES), 1) if isinstance(line, Landing)]
+    late = [
+        (line, i)
+        for i, line in enumerate(map(read, moved(LINES, timedelta(days=9))), 1000)
+        if isinstance(line, Landing)
+    ]
+    alone, both = fold_lines(lines, CATALOGUE), fold_lines(lines + late, CATALOGUE, NEWEST)
+    assert both.waiting[2] == len(late)
+    both.waiting = (0, 0, 0)
+    assert freeze(both) == freeze(alone)
