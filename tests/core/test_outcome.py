@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from featurelib.core import ending as endings
 from featurelib.core.ending import conclude
-from featurelib.core.outcome import FOR_GOOD, Fate, Heard, Seen, StepOutcome, settle
+from featurelib.core.outcome import (
+    FOR_GOOD,
+    NO_EPOCH,
+    Fate,
+    Heard,
+    Recipient,
+    Seen,
+    StepOutcome,
+    settle,
+)
 from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply, Result
 
@@ -169,3 +180,23 @@ def test_a_plan_that_stopped_says_after_how_many_steps() -> None:
     )
     assert isinstance(ended, endings.StoppedAfter)
     assert (ended.count, ended.total) == (2, 4)
+
+
+def test_whom_a_request_was_sent_to_is_named_by_role_and_number() -> None:
+    sent = Recipient(role="broker", node=4, address="kafka-4:9092", leader=1)
+    assert (sent.title, sent.leader_epoch) == ("broker 4", NO_EPOCH)
+
+
+def test_a_request_that_was_overtaken_beside_a_good_part_is_partly_applied() -> None:
+    both = settle(
+        step("f", "g", "h"), 0, top(95), Seen(levels={"f": 1, "g": 1, "h": 1}), proven=False
+    )
+    assert both.fate is Fate.REJECTED
+    mixed = StepOutcome(
+        position=0,
+        updates=(
+            replace(both.updates[0], fate=Fate.REJECTED),
+            replace(both.updates[1], fate=Fate.NOT_APPLIED),
+        ),
+    )
+    assert mixed.fate is Fate.REJECTED
