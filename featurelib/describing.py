@@ -29,9 +29,11 @@ from featurelib.snapshot.unpacked import unpack
 # What the audit calls a node, as the word for it here; the first that fits is said.
 _CALLED = {
     "ghost_broker": "ghost",
+    "ghost_controller": "ghost",
     "silent_broker": "silent",
     "expected_node_missing": "expected, not there",
     "controller_vouched": "vouched for by the owner",
+    "node_probed": "answered for by its controller",
     "node_not_answering": "not answering",
     "node_not_asked": "not asked",
     "range_unknown": "range unknown",
@@ -121,6 +123,7 @@ class _Describer:
                 is_partial=bool(who.partial[i]),
                 epoch=epoch if epoch >= 0 else None,
                 error=self.evidence.errors(listener) if failed else "",
+                seen_at=_time(int(who.at[i])) if position >= 0 else None,
             )
 
     def called(self) -> dict[tuple[str, int], str]:

@@ -11,8 +11,8 @@ Ranges = dict[str, tuple[int, int]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
     """One half of a process. `profile` is a position in the description's profiles; None = its
-    ranges are not known. `is_voter` None = no quorum was seen. `epoch` is what it says its
-    finalized features are of."""
+    ranges are not known; `seen_at` is when they were seen. `is_voter` None = no quorum was seen.
+    `epoch` is what it says its finalized features are of."""
 
     role: str
     node_id: int
@@ -26,6 +26,7 @@ class NodeShown:
     is_partial: bool
     epoch: int | None
     error: str
+    seen_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,10 @@ def _document(described: Description, source: Source) -> dict[str, object]:
         for ranges in described.profiles
     ]
     said["seen_at"] = _time(described.seen_at)
+    said["nodes"] = [
+        asdict(node) | {"seen_at": None if node.seen_at is None else _time(node.seen_at)}
+        for node in described.nodes
+    ]
     said["witnesses"] = [asdict(w) | {"seen_at": _time(w.seen_at)} for w in described.witnesses]
     about = {"name": entry.title or None, "owner": entry.owner or None}
     about |= {"managed_by": entry.managed_by or None, "made_from": source.made_from}

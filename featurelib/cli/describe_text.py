@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns
@@ -19,6 +20,7 @@ MOST = 20  # findings that are shown
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.description.Description.mode
 OFFENDS = " !"
+RUNNING = "running"  # NodeShown.state
 
 
 def describe_lines(described: Description, entry: Cluster, made_from: str) -> Iterator[str]:
@@ -100,6 +102,13 @@ def _silent_lines(nodes: Sequence[NodeShown]) -> Iterator[str]:
             silent.setdefault((node.role, clean(node.error)), []).append(node.node_id)
     for (role, error), ids in silent.items():
         yield from _wrapped(f"no answer from {say_nodes(role, ids)}: {error}", "", "  ")
+    earlier: dict[tuple[str, datetime], list[int]] = {}
+    for node in nodes:
+        if node.state != RUNNING and node.seen_at is not None:
+            earlier.setdefault((node.role, node.seen_at), []).append(node.node_id)
+    for (role, seen_at), ids in earlier.items():
+        text = f"ranges of {say_nodes(role, ids)}: last seen {show_time(seen_at)}"
+        yield from _wrapped(text, "", "  ")
 
 
 def _state(node: NodeShown) -> str:

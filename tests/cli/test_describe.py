@@ -38,6 +38,7 @@ broker 1      running                     4.1      A           51
 broker 2      ghost                       4.0      B           24
 controller 1  running, active controller  4.1      A            5
 no answer from broker 2: ConnectionRefusedError: Connection refused
+ranges of broker 2: last seen 2026-11-21 05:49 UTC
 
 feature                           finalized     A     B
 metadata.version                  25 (4.0-IV3)  7-27  7-25
