@@ -29,9 +29,11 @@ from featurelib.backends.state_file import IN_MEMORY as IN_MEMORY
 from featurelib.core.ask import answer
 from featurelib.core.cluster import Cluster, Node, Request
 from featurelib.core.joining import Entry, Joined
+from featurelib.core.moves import level_of
 from featurelib.core.protections import Stopped
+from featurelib.core.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.errors import InputError
-from featurelib.feature import Role
+from featurelib.feature import METADATA_VERSION, Role
 
 
 class EmbeddedCluster(EmbeddedView):
@@ -89,12 +91,17 @@ class EmbeddedCluster(EmbeddedView):
 
         self._change(f"fence {node_id}", changed)
 
-    def unregister(self, node_id: int) -> None:
-        """A broker is taken out of the cluster (UnregisterBroker). Raises InputError."""
+    def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
+        """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
+        UnregisterController, which no voter is). Raises InputError."""
 
         def without(state: State) -> Cluster:
-            brokers = [n for n in state.cluster.nodes if n.role is Role.BROKER]
-            gone = self._find(brokers, "brokers", node_id)
+            able = [n for n in state.cluster.nodes if n.role is role]
+            if role is Role.CONTROLLER:
+                able = [n for n in able if not n.voter]
+                self._expect_unregistering(state.cluster)
+            what = "brokers" if role is Role.BROKER else "controllers that do not vote"
+            gone = self._find(able, what, node_id)
             nodes = tuple(node for node in state.cluster.nodes if node is not gone)
             leads = self.mode == "kraft" or state.cluster.active != node_id
             return replace(
@@ -102,6 +109,15 @@ class EmbeddedCluster(EmbeddedView):
             )
 
         self._change(f"unregister {node_id}", without)
+
+    def _expect_unregistering(self, cluster: Cluster) -> None:
+        """Raises InputError below the metadata.version from which controllers are unregistered."""
+        level = level_of(cluster, METADATA_VERSION)
+        if level < CONTROLLERS_UNREGISTER_FROM:
+            raise InputError(
+                f"expected metadata.version {CONTROLLERS_UNREGISTER_FROM} or above, found {level}: "
+                "below it no controller can be unregistered (KIP-1312)."
+            )
 
     def elect(self, node_id: int, *, protocol_version: str | None = None) -> Elected:
         """Another node becomes the active controller: a running voter, or in ZooKeeper mode a live

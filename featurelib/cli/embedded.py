@@ -12,6 +12,7 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, choose_software, open_catalogue
 from featurelib.errors import ConfigError
+from featurelib.feature import Role
 from featurelib.making import Formatted, Made, make_embedded
 
 
@@ -44,6 +45,10 @@ def embedded(
         int | None,
         typer.Option("--node", metavar="ID", help="Of unregister: the broker that is gone."),
     ] = None,
+    controller: Annotated[
+        bool,
+        typer.Option("--controller", help="Of unregister: it is a controller, as Kafka 4.4 can."),
+    ] = False,
     overlay: OverlayFile = None,
     as_json: Json = False,
 ) -> int:
@@ -57,7 +62,8 @@ def embedded(
         featurelib embedded unregister copy.db --node 2
         featurelib describe --file cluster.db
 
-    `unregister` takes a broker out, as kafka-cluster.sh unregister does.
+    `unregister` takes a broker out, as kafka-cluster.sh unregister does; with --controller a
+    controller that does not vote, from metadata.version 33 on.
 
     Exit codes: 0 done, 2 usage.
     """
@@ -65,7 +71,8 @@ def embedded(
         raise ConfigError(f"embedded {action}: expected make or unregister, found {action!r}.")
     catalogue = open_catalogue(overlay)
     if action == "unregister":
-        return _unregister(file, node, catalogue, as_json)
+        role = Role.CONTROLLER if controller else Role.BROKER
+        return _unregister(file, node, role, catalogue, as_json)
     if node is not None:
         raise ConfigError("--node: expected with unregister only, found it with make.")
     if capture is None:
@@ -96,8 +103,10 @@ def _say(file: str, made: Made, catalogue: Catalogue, as_json: bool) -> None:
     print(f"next: featurelib describe --file {file}")
 
 
-def _unregister(file: str, node: int | None, catalogue: Catalogue, as_json: bool) -> int:
-    """Take a broker out of the cluster in `file`. Raises ConfigError, InputError."""
+def _unregister(
+    file: str, node: int | None, role: Role, catalogue: Catalogue, as_json: bool
+) -> int:
+    """Take a node half out of the cluster in `file`. Raises ConfigError, InputError."""
     if node is None:
         raise ConfigError("embedded unregister: expected --node ID, found none. Name the broker.")
     if not Path(file).is_file():
@@ -106,14 +115,15 @@ def _unregister(file: str, node: int | None, catalogue: Catalogue, as_json: bool
             f"Make one: featurelib embedded make {file}"
         )
     with EmbeddedCluster(file, catalogue.tables) as opened:
-        opened.unregister(node)
+        opened.unregister(node, role)
         cluster_id, left = opened.cluster_id, len(opened.cluster.nodes)
     if as_json:
         document = {"version": 1, "file": file, "cluster": cluster_id, "nodes": left}
         print(json.dumps(document, indent=2, ensure_ascii=False))
         return 0
     print(
-        f"{file}: cluster {cluster_id}: broker {node} is unregistered; {left} node halves are left"
+        f"{file}: cluster {cluster_id}: {role.text} {node} is unregistered; {left} node halves "
+        "are left"
     )
     print(f"next: featurelib describe --file {file}")
     return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
+from featurelib.feature import Role
 from tests.cli.commands import run
 
 GHOST = str(Path(__file__).parents[2] / "data" / "samples" / "ghost-broker")
@@ -34,6 +36,31 @@ def test_an_unregistered_broker_is_gone_and_the_others_stay(ghost: str) -> None:
     assert "broker 2 is unregistered" in out
     assert before == [1, 2]
     assert brokers(ghost) == [1]
+
+
+def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
+    tmp_path: Path,
+) -> None:
+    """KIP-1312; of voters it is refused (KAFKA-20865)."""
+    path = str(tmp_path / "new.db")
+    assert run("embedded", "make", path, "--software", "4.4", "--controllers", "1")[0] == 0
+    with EmbeddedCluster(path, load().tables) as cluster:
+        before = cluster.cluster
+        voter = next(node for node in before.nodes if node.role is Role.CONTROLLER)
+        observer = replace(voter, node_id=102, voter=False)
+        cluster.put(replace(before, nodes=(*before.nodes, observer)))
+    words = ("embedded", "unregister", path, "--controller", "--node")
+    code, _, err = run(*words, str(voter.node_id))
+    assert (code, "one of the controllers that do not vote 102" in err) == (2, True)
+    code, out, _ = run(*words, "102")
+    assert (code, "controller 102 is unregistered" in out) == (0, True)
+    with EmbeddedCluster(path, load().tables) as cluster:
+        assert cluster.cluster.nodes == before.nodes
+
+
+def test_below_33_no_controller_is_unregistered(ghost: str) -> None:
+    code, _, err = run("embedded", "unregister", ghost, "--controller", "--node", "1")
+    assert (code, "expected metadata.version 33 or above, found 25" in err) == (2, True)
 
 
 def test_what_json_says_of_it(ghost: str) -> None:
