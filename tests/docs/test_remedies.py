@@ -22,6 +22,10 @@ REAL = "backends/test_remedies_real.py"
 EVERY_OTHER = f"{REAL}::test_every_other_printed_command_is_taken_by_the_real_tools"
 ANEW = f"{REAL}::test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed"
 REGISTER = f"{REAL}::test_a_voter_that_never_registered_is_started_with_the_software_named"
+SIDE_EFFECT = (
+    "backends/test_side_effects_real.py::"
+    "test_what_a_level_overwrites_is_said_before_it_happens_and_stays_after_going_back"
+)
 GHOST = f"{REAL}::test_a_ghost_broker_is_unregistered_by_the_printed_command"
 # The test that carries it out; `cited:` what is not ours or cannot be run, and who says so.
 COMMANDS_TRIED = {
@@ -36,6 +40,7 @@ COMMANDS_TRIED = {
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
     "kafka-dump-log.sh --cluster-metadata-decoder --files LOG": EVERY_OTHER,
     "kafka-dump-log.sh --cluster-metadata-decoder --files CHECKPOINT,LOG": EVERY_OTHER,
+    "featurelib plan CLUSTER upgrade --feature {feature}={level}": SIDE_EFFECT,
     "featurelib rules": EVERY_OTHER,
     "featurelib version-mapping": EVERY_OTHER,
 }
