@@ -22,6 +22,10 @@ REAL = "backends/test_remedies_real.py"
 EVERY_OTHER = f"{REAL}::test_every_other_printed_command_is_taken_by_the_real_tools"
 ANEW = f"{REAL}::test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed"
 REGISTER = f"{REAL}::test_a_voter_that_never_registered_is_started_with_the_software_named"
+RECONFIGURE = (
+    "backends/test_configured_voters_real.py::"
+    "test_a_controller_left_in_the_configuration_and_unregistered_blocks_until_a_restart"
+)
 SIDE_EFFECT = (
     "backends/test_side_effects_real.py::"
     "test_what_a_level_overwrites_is_said_before_it_happens_and_stays_after_going_back"
@@ -50,6 +54,7 @@ ACTIONS_TRIED = {
     Action.START: ANEW,
     Action.START_AGAIN: ANEW,
     Action.REGISTER: REGISTER,
+    Action.RECONFIGURE: RECONFIGURE,
     Action.UNREGISTER: GHOST,
     Action.REGISTER_ANEW: ANEW,
     Action.UNREGISTER_CONTROLLER: f"{REAL}::test_a_ghost_controller_is_unregistered_from_33_on",
