@@ -6,9 +6,7 @@ featurelib alone imports nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing's own takes time in which an interrupt would be a stack trace
 if TYPE_CHECKING:
     from featurelib.api import Answer as Answer
     from featurelib.api import Carried as Carried
@@ -64,6 +62,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name == "__version__":
         return import_module("importlib.metadata").version(__name__)
     if name not in __all__:
