@@ -182,7 +182,8 @@ class Walk:
             self.tally.counts["judgements without an active controller"] += 1
             self._nobody_leads(sight)
             return None
-        self._why_unknown(sight, compared, needless=all_run and not (hidden or collected.silent))
+        needless = all_run and controllers and not (hidden or collected.silent)
+        self._why_unknown(sight, compared, needless=bool(needless))
         return _Judged(
             lines=lines, fleet=fleet, sight=sight, answers=answers, levels=levels,
             compared=compared,
@@ -213,8 +214,8 @@ class Walk:
             found.disagreements.append(one.with_history())
 
     def _why_unknown(self, sight: Sight, compared: Compared, *, needless: bool) -> None:
-        """Counts the judgements with an UNKNOWN by what is missing; `needless`: every node runs,
-        answered, and no registration is hidden."""
+        """Counts judgements with an UNKNOWN by what is missing; `needless`: every node runs, the
+        controllers' addresses were given, all answered, and no registration is hidden."""
         rows = sight.judged.readiness.to_pylist()
         if not any(row["verdict"] == "UNKNOWN" for row in rows):
             return
