@@ -94,12 +94,14 @@ def own_proofs(
         own = dialect_of(release, mode, catalogue)
         steps = _steps(updates, own)
         for led in _leaders(_led_by(cluster, release), mode):
+            speaks = _may_answer(cluster, led)
             for half, refusal in _asked(led, steps, own, halves, levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
                 if key not in told:
                     told.add(key)
                     made = _own(refusal, own, half, None if half is None else nodes[half].supported)
-                    yield replace(made, needed=_needed(refusal, own, cluster))
+                    is_answer = made.is_answer and speaks
+                    yield replace(made, is_answer=is_answer, needed=_needed(refusal, own, cluster))
 
 
 def _own(
@@ -130,6 +132,15 @@ def _led_by(cluster: Cluster, release: str) -> Cluster:
     known = leads is not None and leads.release not in ("", release)
     active = able[0] if known and able else cluster.active
     return replace(cluster, release=release, active=active)
+
+
+def _may_answer(cluster: Cluster, led: Cluster) -> bool:
+    """Whether the controller as which `led` is led may be the one that answers now: one that is
+    known to be another, or to run another release, answers only once it leads."""
+    leads = next((node for node in cluster.nodes if _is_active(node, cluster)), None)
+    if leads is None:
+        return True
+    return led.active == cluster.active and leads.release in ("", led.release)
 
 
 def _is_active(node: Node, cluster: Cluster) -> bool:

@@ -178,14 +178,16 @@ def _compare_why_not(answer: WhyNot, ask: Ask, found: Compared) -> None:
     if said is None:
         return
     found.counts[f"why-not {answer.answer} compared"] += 1
-    own = [proof for proof in answer.proofs if proof.judge in (*GENERATIONS, PROBE)]
+    own = [p for p in answer.proofs if p.judge == PROBE or (p.judge in GENERATIONS and p.is_answer)]
     if answer.answer is Answer.NOTHING and not said.is_good:
         found.disagreements.append(_differ(WRONG_NOTHING, answer, "nothing in the way", said))
     elif answer.answer is Answer.BLOCKED and said.is_good and own:
         words = f"{own[0].judge} would answer: {own[0].message}"
         found.disagreements.append(_differ(WRONG_REFUSAL, answer, words, said))
     elif answer.answer is Answer.BLOCKED and said.is_good:
-        found.counts["why-not: the policy alone"] += 1
+        later = any(proof.judge in GENERATIONS for proof in answer.proofs)
+        whom = "a controller that may lead later" if later else "the policy alone"
+        found.counts[f"why-not: {whom} is against it"] += 1
     elif answer.answer is Answer.BLOCKED and not answer.unknown:
         quotes = list(_quotes(answer))
         if not quotes and not own:
