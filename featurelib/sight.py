@@ -45,6 +45,7 @@ class Sight:
     dialects: tuple[str, ...]  # its controllers may speak, also where nothing can go up
     rejected: tuple[tuple[int, str], ...]  # number and reason of each quarantined line
     newest: int
+    address: str = ""  # of its brokers, for commands; "" = not known
 
     def unlocks(self, catalogue: Catalogue) -> tuple[Unlock, ...]:
         """The smallest set of nodes to fix that unlocks each next level of each feature (N1)."""

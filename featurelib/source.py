@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from featurelib.backends.base import Backend, Say
@@ -154,7 +154,7 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         made_from = f"tables in {wanted.tables}, run {run}"
     known = next((one for one in fleet.cluster if one.id == sight.cluster_id), entry)
     return Source(
-        sight=sight,
+        sight=replace(sight, address=known.address),
         entry=known,
         made_from=made_from,
         fleet=fleet,
@@ -191,7 +191,7 @@ def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple
         )
         _say_rejected(sight, where, say)
         source = Source(
-            sight=sight,
+            sight=replace(sight, address=reached.entry.address),
             entry=reached.entry_of(sight.cluster_id),
             made_from=f"a look at {where}",
             fleet=reached.fleet,

@@ -177,7 +177,8 @@ def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Itera
         for group in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
             mine = [fix for fix in way.fixes if (fix.role, fix.action) == group]
             who = say_nodes(group[0].text, [fix.node_id for fix in mine])
-            ways = [remedies()[group[1]].of(fix.node_id, way.release) for fix in mine]
+            what = remedies()[group[1]]
+            ways = [what.of(fix.node_id, way.release, found.address) for fix in mine]
             yield from wrapped(f"{who}: {ways[0].text}", width, "  ", "    ")
             yield from (f"    {one.command}" for one in ways if one.command)
     for role, node_id in found.also_refused_over:

@@ -79,6 +79,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.name or self.id
 
     @property
+    def address(self) -> str:
+        """Its brokers, as Kafka's tools take them; "" = not known."""
+        return ",".join(self.bootstrap)
+
+    @property
     def managed(self) -> tuple[str, ...] | None:
         """The features that `managed_by` finalizes, sorted; None = all of them.
 

@@ -6,6 +6,7 @@ a controller only from a metadata.version on. The words are in remedies.toml.
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from featurelib.feature import Role
 
 # KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
 CONTROLLERS_UNREGISTER_FROM = 33
+ANY_ADDRESS = "HOST:PORT"  # in a command: a broker of the cluster it is for
 
 
 class Action(StrEnum):
@@ -39,10 +41,18 @@ class Remedy:
     text: str
     command: str
 
-    def of(self, node_id: int, release: str) -> Remedy:
-        """The same words about one node; `release` is the least that helps, "" = none is known."""
+    def of(self, node_id: int, release: str, address: str = "") -> Remedy:
+        """The same words about one node; `release` is the least that helps, `address` as `filled`
+        takes it, "" = not known."""
         known = {"node": node_id, "software": software(release)}
-        return Remedy(text=self.text.format_map(known), command=self.command.format_map(known))
+        command = filled(self.command.format_map(known), address)
+        return Remedy(text=self.text.format_map(known), command=command)
+
+
+def filled(command: str, address: str) -> str:
+    """A command of Kafka's tools for the brokers at `address`, host:port[,host:port]; "" = their
+    address is not known, and stays to be filled in."""
+    return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 
 @cache

@@ -156,7 +156,7 @@ class Reasons:
         cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, (reason.code,))
-        way = remedies()[action].of(node.node_id, release)
+        way = remedies()[action].of(node.node_id, release, self._sight.address)
         remedy = f"{way.text[:1].upper()}{way.text[1:]}."
         return replace(reason, remedy=remedy, command=way.command)
 
@@ -176,7 +176,8 @@ class Reasons:
                 max_version=high,
                 observed_at=None,
                 detail=", ".join(self._detail(refusal)),
-            )
+            ),
+            self._sight.address,
         )
         reason = Reason(
             judge=STRICT,
@@ -237,7 +238,8 @@ class Reasons:
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
         columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
-        said, missing = self._words.say(columns), self._is_missing(row["code"])
+        said = self._words.say(columns, self._sight.address)
+        missing = self._is_missing(row["code"])
         low, high = row["min_version"], row["max_version"]
         reason = Reason(
             judge=EVIDENCE if missing else STRICT,

@@ -60,6 +60,7 @@ class WhyNot:
     unlock: Unlock | None  # None: nothing is in the way, or it is about going down
     also_refused_over: tuple[Half, ...] = ()  # nodes that only its controllers refuse over
     words: str = ""
+    address: str = ""  # of its brokers, for commands; "" = not known
     agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
 
 
@@ -80,6 +81,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         proofs=(),
         unknown=(),
         unlock=None,
+        address=sight.address,
     )
     if level == current:
         return found

@@ -6,7 +6,7 @@ Every text from outside is cleaned here, and nothing is counted or judged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -44,14 +44,18 @@ def group_by_cluster(
 class Reader:
     """Reads rows with the words of one dialect and the names of one catalogue."""
 
-    def __init__(self, words: Words, find_line: FindLine) -> None:
+    def __init__(
+        self, words: Words, find_line: FindLine, addresses: Mapping[str, str] | None = None
+    ) -> None:
+        """`addresses`: by cluster, those of its brokers."""
         self._words = words
+        self._addresses = addresses or {}
         self._find_line = find_line
 
     def finding(self, row: Any) -> Finding:
         """A row of featurelib.schema.FINDING."""
         columns: Columns = row
-        said = self._words.say(columns)
+        said = self._words.say(columns, self._addresses.get(row["cluster"], ""))
         feature, code, line_id = row["feature"], row["code"], row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return Finding(

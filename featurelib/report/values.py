@@ -88,7 +88,8 @@ def summarize(
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     names = {cluster: entry.title for cluster, entry in entries.items()}
-    reader = Reader(Words(catalogue, dialect), find_line or (lambda line_id: None))
+    addresses = {cluster: entry.address for cluster, entry in entries.items()}
+    reader = Reader(Words(catalogue, dialect), find_line or (lambda line_id: None), addresses)
     findings = group_by_cluster(judged.findings, FINDING, reader.finding)
     readiness = group_by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = group_by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)

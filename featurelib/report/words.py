@@ -17,7 +17,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.findings import Wording, wordings
 from featurelib.core.mutes import EXPIRED
-from featurelib.core.remedies import Remedy, action_for_gone, remedies, software
+from featurelib.core.remedies import Remedy, action_for_gone, filled, remedies, software
 from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.report.clean import clean
 from featurelib.report.model import Level, Range
@@ -106,8 +106,8 @@ class Words:
         shown = clean(text, COMPOSED_LENGTH) if code in COMPOSED else clean(text)
         return _DATED_LEVEL.sub(self._add_name, shown)
 
-    def say(self, columns: Columns) -> Said:
-        """The finding's message, remedy, command and source."""
+    def say(self, columns: Columns, address: str = "") -> Said:
+        """The finding's message, remedy, command and source; `address` of the cluster's brokers."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         values = self._values(columns)
         way = self._way(columns)
@@ -118,7 +118,7 @@ class Words:
         return Said(
             message=_open_sentence(wording.message, message).rstrip(),
             remedy=_open_sentence(wording.remedy, remedy),
-            command=_fill_command(command, values),
+            command=filled(_fill_command(command, values), address),
             source=wording.source,
         )
 

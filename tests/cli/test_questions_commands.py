@@ -155,7 +155,7 @@ def test_a_night_like_the_one_before_has_no_difference(tables: Path) -> None:
     assert code == 0
     assert out == (
         "run 20261120080000 → run 20261121080000\n"
-        "0 new, 0 resolved, 63 unchanged, 0 incomparable\n\n"
+        "0 new, 0 resolved, 68 unchanged, 0 incomparable\n\n"
         "26 clusters without a difference\n"
     )
 
@@ -266,7 +266,7 @@ def test_json_of_histories_and_nights_has_a_version(tables: Path) -> None:
     told = json.loads(run("timeline", "ghost-broker", *options)[1])
     assert (told["version"], told["regressions"]) == (1, 0)
     found = json.loads(run("diff", "--last", *options)[1])
-    assert (found["version"], found["counts"]["unchanged"], found["clusters"]) == (1, 63, [])
+    assert (found["version"], found["counts"]["unchanged"], found["clusters"]) == (1, 68, [])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -311,3 +311,22 @@ def test_one_night_alone_cannot_be_compared(tmp_path: Path) -> None:
     code, _, err = run("diff", "--last", "--tables", str(tmp_path))
     assert code == 5
     assert "expected two nights" in err
+
+
+def test_a_remedy_has_the_cluster_s_own_address_where_the_inventory_knows_it(
+    tmp_path: Path,
+) -> None:
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(
+        '[[cluster]]\nid = "h0FOOR_sRsiOiKHch7mH4w"\nbootstrap = ["k-1:9092", "k-2:9092"]\n'
+    )
+    command = "kafka-cluster.sh unregister --bootstrap-server k-1:9092,k-2:9092 --id 2"
+    ghost = ("--capture", capture("ghost-broker"), "--as-of", "newest", "--fleet", str(fleet))
+    for words in (
+        ("why-not", "metadata.version=27", *ghost),
+        ("plan", "upgrade", "--feature", "metadata.version=27", *ghost),
+    ):
+        for form in ((), ("--json",)):
+            _, out, err = run(*words, *form)
+            assert command in out + err
+            assert "HOST:PORT" not in out + err
