@@ -57,6 +57,8 @@ class PlainClusters:
         self._entries = np.argsort(owner, kind="stable")
         self._entry_owner = owner[self._entries]
         self._blind = blind_leaders(evidence, self._likely.own.zookeeper)
+        gone = (column.tolist() for column in evidence.leftovers())
+        self._leftovers = set(zip(*gone, strict=True))
 
     def dialects(self, position: int) -> tuple[str, ...]:
         """The dialects its controllers may speak, sorted; of those that judge alike one: that of
@@ -109,13 +111,14 @@ class PlainClusters:
         return _Where(position, range(begin, end), found.tolist(), zookeeper)
 
     def _configured(self, position: int, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Whom the active controller is configured to ask; None where that was not read. Nobody is
-        held to a list of controllers that was never read."""
+        """Whom the active controller is configured to ask; None where that was not read. Who is no
+        node here is among them if a list of controllers shows that it is gone: else no such list
+        was read, or its owner vouches for it."""
         read = self._evidence.configured.of.get(position)
-        if read is None or self._evidence.membership.controllers_known[position]:
-            return None if read is None else read.ids
-        known = {node.node_id for node in nodes if node.role is Role.CONTROLLER}
-        return tuple(node_id for node_id in read.ids if node_id in known)
+        if read is None:
+            return None
+        known = {(position, node.node_id) for node in nodes if node.role is Role.CONTROLLER}
+        return tuple(i for i in read.ids if (position, i) in known | self._leftovers)
 
     def _leader(self, where: _Where) -> int:
         leader = int(self._evidence.controller[where.position])

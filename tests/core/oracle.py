@@ -385,7 +385,7 @@ def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
     listed = {node.node_id for node in who if is_registered(cluster, node) and node.role != BROKER}
     asked = (cluster.configured or ()) if cluster.voters is not None else ()
     left = set(asked) - listed - set(cluster.voters or ()) - {LEADER}
-    return lists_controllers and level >= 15 and bool(strangers or left)
+    return lists_controllers and bool((level >= 15 and strangers) or left)
 
 
 def asks_the_unknown(cluster: Cluster, said: Believed, metadata: int) -> bool:

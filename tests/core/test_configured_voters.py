@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load as load_catalogue
+from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.configuration.fleet import Fleet
 from featurelib.core.ask import answer
 from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.configured import KAFKAS_DEFAULT, OWN_FILE, VOTERS, voter_ids
 from featurelib.core.dialect import STRICT, load
+from featurelib.core.intents import Command, Intent
 from featurelib.core.remedies import Action
 from featurelib.core.tried import refused_by
 from featurelib.core.unlock import Fix, unlock
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.planning.planner import make_plan
 from featurelib.sight import Sight, see
 from tests.core.lines import configs_line, judge_rows, lines_of, snapshot
 from tests.core.oracle import Cluster as Described
@@ -200,8 +204,45 @@ def test_a_static_quorum_is_held_to_what_the_active_controller_says() -> None:
     assert judged(described(static), voters("1@h:1")) == ("READY", set())
     found = {"configured_voter_not_registered"}
     assert judged(described(static), voters("1@h:1,4@h:1")) == ("BLOCKED", found)
-    low = {METADATA_VERSION: 14, SHARE: 0}  # below 15 nobody is asked
-    assert judged(described(low), voters("1@h:1,4@h:1"))[1] == set()
+    low = {METADATA_VERSION: 14, SHARE: 0}  # nobody is asked yet; from 15 on nothing would move
+    assert judged(described(low), voters("1@h:1,4@h:1")) == ("BLOCKED", found)
+
+
+def test_no_plan_ends_where_a_leftover_lets_nothing_move_any_more() -> None:
+    """3.9 takes metadata.version 21 at 14, and then refuses whatever comes after it."""
+    said: dict[str, Any] = {
+        "ranges": {METADATA_VERSION: (1, 21), "f": (1, 5)},
+        "levels": {METADATA_VERSION: 14, "f": 2},
+        "epoch": 900,
+    }
+    node = Half(node_id=1, role="controller", **said)
+    cluster = Described(name="c", registry="log", nodes=(node,), voters=(1,), stored=said["levels"])
+    lines = [*lines_of(cluster), voters("1@h:1,9@h:1")]
+    sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE)
+    assert verdicts(sight) == {METADATA_VERSION: "BLOCKED", "f": "BLOCKED"}
+    assert make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE).meaning is None
+
+
+@pytest.mark.parametrize("level", [14, 20])
+def test_who_is_configured_and_vouched_for_is_in_no_plans_way(level: int) -> None:
+    """Below 15 it votes and nobody registers; above it is registered, and nobody could ask it."""
+    said: dict[str, Any] = {
+        "ranges": {METADATA_VERSION: (1, 21), KRAFT_VERSION: (0, 1)},
+        "levels": {METADATA_VERSION: level},
+        "epoch": 900,
+    }
+    nodes = [Half(node_id=1, role="controller", **said)]
+    if level == 20:
+        nodes.append(Half(node_id=9, role="controller", ranges={}, answered=None, failed=1))
+    cluster = described(nodes=(*nodes, Half(node_id=5, **said)), voters=(1, 9))
+    entry = Entry(id="c", controllers_complete=True)
+    sight = see(
+        [*lines_of(cluster), voters("1@h:1,9@h:1")],
+        catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE, fleet=Fleet(cluster=(entry,)),
+    )  # fmt: skip
+    assert verdicts(sight)[METADATA_VERSION] == "READY"
+    planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
+    assert planned.meaning is not None, planned.refusals
 
 
 def test_ids_are_read_in_order_and_once() -> None:
