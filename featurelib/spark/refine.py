@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from featurelib.catalogue import load
 from featurelib.core.ages import end_of_second, latest
+from featurelib.core.oddity import FUTURE
 from featurelib.errors import NoEvidenceError
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
@@ -64,18 +65,19 @@ def refine(
     store.create(NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
     done = store.newest_run(CLUSTER_SNAPSHOT)
     bronze = valid_lines(store.read(LANDING_LINE))
-    _follow_up(store, bronze, done)
+    _follow_up(store, bronze, done, anew=True)  # what the crash left is not known: look
     until = None if as_of is None else latest(as_of)
     known = None if done is None else _known(store.read(CLUSTER_SNAPSHOT), done, until)
-    if known is not None and known.done >= newest and not _is_to_fold(bronze, known, until):
+    waited = None if known is None else _waited(bronze, known, until)
+    if known is not None and known.done >= newest and not known.ahead and waited is None:
         say("refine: nothing new came in")
         upto = newest
     else:
         upto = newest if known is None else max(newest, run or 0, known.done + 1)
-        folded = _folded(store, bronze, known, until, upto)
+        folded = _folded(store, bronze, known, waited, until, upto)
         store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(upto)), upto)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, bronze, upto)
+        _follow_up(store, bronze, upto, anew=waited is not None)
         say("refine: histories written")
     return RefineCounts(run=upto, clusters=store.read(CLUSTER_SNAPSHOT).count())
 
@@ -86,21 +88,25 @@ class _Known:
     (microseconds), and none later: it is the end of the second of the latest line that was folded,
     of all clusters, and what waited was of a later second. Delta keeps times of files to the
     millisecond, so last night's are not opened for it. `ahead` are clusters that were folded
-    further than tonight's."""
+    further than tonight's. Unless one `waits`, bronze has no line of those runs that is later."""
 
     done: int
     newest: int
     ahead: tuple[str, ...]
+    waits: bool
 
 
 def _known(snapshots: DataFrame, done: int, until: int | None) -> _Known:
     at = F.unix_micros("observed_at")
     is_ahead = F.lit(False) if until is None else at > F.lit(until)
+    waits = F.exists("oddities", lambda oddity: oddity.startswith(FUTURE))
     found = snapshots.agg(
-        F.max(at).alias("newest"), F.collect_list(F.when(is_ahead, F.col("cluster"))).alias("ahead")
+        F.max(at).alias("newest"),
+        F.collect_list(F.when(is_ahead, F.col("cluster"))).alias("ahead"),
+        F.max(waits).alias("waits"),
     ).collect()[0]
     newest = end_of_second(found.newest or 0)
-    return _Known(done=done, newest=newest, ahead=tuple(found.ahead))
+    return _Known(done=done, newest=newest, ahead=tuple(found.ahead), waits=bool(found.waits))
 
 
 def _dated(lines: DataFrame, after: int | None = None, until: int | None = None) -> DataFrame:
@@ -111,23 +117,33 @@ def _dated(lines: DataFrame, after: int | None = None, until: int | None = None)
     return lines if after is None else lines.filter(at > F.timestamp_micros(F.lit(after)))
 
 
-def _is_to_fold(bronze: DataFrame, known: _Known, until: int | None) -> bool:
-    """Whether a night without new lines has anything to fold."""
-    return bool(known.ahead) or not _dated(bronze, known.newest, until).isEmpty()
+def _waited(bronze: DataFrame, known: _Known, until: int | None) -> DataFrame | None:
+    """The lines that earlier nights left in bronze and tonight reaches; None = there are none."""
+    if not known.waits:
+        return None
+    waited = _dated(bronze.filter(F.col("run") <= F.lit(known.done)), known.newest, until)
+    return None if waited.isEmpty() else waited
 
 
 def _folded(
-    store: Store, bronze: DataFrame, known: _Known | None, until: int | None, upto: int
+    store: Store,
+    bronze: DataFrame,
+    known: _Known | None,
+    waited: DataFrame | None,
+    until: int | None,
+    upto: int,
 ) -> DataFrame:
     """Every cluster folded up to `until`. What waited is folded as if it came in this run."""
     late = None if until is None else _dated(bronze, until)
     if known is None:
         return fold_clusters(_dated(bronze, until=until), None, 0, late)
     is_old = F.col("run") <= F.lit(known.done)
-    old, fresh = bronze.filter(is_old), _dated(bronze.filter(~is_old), until=until)
-    waited = _dated(old, known.newest, until).withColumn("run", F.lit(upto).cast("bigint"))
-    fresh = fresh.unionByName(waited)
-    old = _dated(old, until=known.newest)
+    old, new = _dated(bronze.filter(is_old), until=known.newest), bronze.filter(~is_old)
+    fresh = _dated(new, until=until)
+    if waited is not None:
+        fresh = fresh.unionByName(waited.withColumn("run", F.lit(upto).cast("bigint")))
+    if until is not None and not known.waits and not known.ahead:
+        late = _dated(new, until)
     lines = with_whole_dumps(fresh, old, known.done, dump_times(fresh))
     before = store.read(CLUSTER_SNAPSHOT)
     if known.ahead:
@@ -269,8 +285,12 @@ def _say(run: int, change: Change) -> list[dict[str, object]]:
     ]
 
 
-def _follow_up(store: Store, bronze: DataFrame, upto: int | None) -> None:
-    """Append to each history what the snapshot holds and it does not."""
+def _follow_up(store: Store, bronze: DataFrame, upto: int | None, anew: bool) -> None:
+    """Append to each history what the snapshot holds and it does not.
+
+    `anew`: lines may have been folded that were folded before, and cut off since (a clock that was
+    ahead, an earlier --as-of). Their dumps teach again what a history has, which stays there once.
+    """
     if upto is None:
         return
 
@@ -282,6 +302,10 @@ def _follow_up(store: Store, bronze: DataFrame, upto: int | None) -> None:
         changes = store.read(CLUSTER_SNAPSHOT).select("cluster", F.inline("changes"))
         said = history_of_lines(lines, finalized)
         learned = history_of_changes(changes, since, finalized)
+        if anew:
+            there = store.read(table)
+            same = [learned[name].eqNullSafe(there[name]) for name in table.grain]
+            learned = learned.join(there, on=same, how="left_anti")
         store.append(table, said.unionByName(learned), upto)
 
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -375,7 +375,13 @@ class Killed(BaseException):
     """The driver is gone."""
 
 
-def refine_until(store: Store, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+def refine_until(
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    table: Table,
+    as_of: int | None = None,
+    run: int | None = None,
+) -> None:
     """A refine that dies when it would write `table`."""
     append, overwrite = Store.append, Store.overwrite
 
@@ -392,7 +398,7 @@ def refine_until(store: Store, monkeypatch: pytest.MonkeyPatch, table: Table) ->
         patch.setattr(Store, "append", guard(append))
         patch.setattr(Store, "overwrite", guard(overwrite))
         with pytest.raises(Killed):
-            run_refine(store)
+            run_refine(store, as_of, run)
 
 
 def test_what_a_crash_left_open_is_followed_up_before_and_with_the_next_night(
@@ -465,11 +471,18 @@ def folded(lines: Sequence[bytes], until: int) -> list[Row]:
     return in_order(fold_samples(lines, latest(until)))
 
 
+def records(rows: Iterable[Row]) -> set[tuple[object, ...]]:
+    """What metadata logs taught, whichever dump did."""
+    keys = ("cluster", "node_id", "epoch", "feature")
+    return {tuple(row[key] for key in keys) for row in rows if row["witness"] == "metadata_log"}
+
+
 def test_lines_from_the_future_wait_in_bronze_until_a_night_reaches_them(
-    session: SparkSession, tmp_path: Path
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever was folded before, each night is as if all lines of up to then were folded at once:
-    nights ahead of their time, in the past, without new lines, and dumps that wait in parts."""
+    nights ahead of their time, in the past, without new lines, and dumps that wait in parts. The
+    histories have each thing once, however often its dump was folded and cut off again."""
     here = sample_lines(*NAMES)
     ahead = moved(sample_lines("ghost-broker", "zk-392-many"), timedelta(days=9))
     far = moved(sample_lines("k37-forgotten"), timedelta(days=99))  # nothing else landed of it
@@ -489,8 +502,16 @@ def test_lines_from_the_future_wait_in_bronze_until_a_night_reaches_them(
     assert snapshots(store) == folded(first + second, now)
     run_refine(store, now - DAY, RUN + 4)
     assert snapshots(store) == folded(first + second, now - DAY)
-    run_refine(store, now + 10 * DAY, RUN + 5)
+    refine_until(store, monkeypatch, FINALIZED_FEATURES, now + 10 * DAY, RUN + 5)
+    assert run_refine(store, now + 10 * DAY, RUN + 6) == ["refine: nothing new came in"]
     assert snapshots(store) == folded(first + second, now + 10 * DAY)
-    run_refine(store, now + 100 * DAY, RUN + 6)
-    whole = in_order(fold_samples([*here, *ahead, *far]))
-    assert snapshots(store) == whole
+    run_refine(store, now + 100 * DAY, RUN + 7)
+    whole = [*here, *ahead, *far]
+    assert snapshots(store) == in_order(fold_samples(whole))
+    put_bronze(undisturbed := Store(session, str(tmp_path / "undisturbed")), RUN, whole)
+    run_refine(undisturbed)
+    for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES):
+        found = rows_of(store.root, table)
+        grain = [tuple(row[name] for name in table.grain) for row in found]
+        assert len(grain) == len(set(grain))
+        assert records(found) == records(rows_of(undisturbed.root, table)) != set()
