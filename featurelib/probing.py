@@ -36,7 +36,15 @@ _DAY = 86_400_000_000  # microseconds; the lines are of this moment
 _TIMEOUT_MS = 10_000  # a collector does not wait as long as somebody who writes
 _NOTHING = "probe: nothing was sent: "
 # Nodes whose range is not known: that they do not block is what the controller is asked.
-_UNSEEN = frozenset({"node_not_answering", "node_not_asked", "range_unknown", "evidence_too_old"})
+_UNSEEN = frozenset(
+    {
+        "node_not_answering",
+        "node_not_asked",
+        "range_unknown",
+        "evidence_too_old",
+        "evidence_too_new",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

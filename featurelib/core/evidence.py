@@ -66,6 +66,7 @@ class Evidence:
     """A batch of clusters, ready to be judged."""
 
     clusters: list[str]
+    as_of: int  # microseconds
     landed: Bool
     oddities: list[list[str]]
     subjects: Subjects
@@ -180,6 +181,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
     landed = batch.column("observed_at").is_valid().to_numpy(zero_copy_only=False)
     return Evidence(
         clusters=names,
+        as_of=conditions.as_of,
         landed=landed,
         oddities=oddities,
         subjects=subjects,

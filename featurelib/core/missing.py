@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from featurelib.core.ages import latest
 from featurelib.core.columns import Bool, Int, distinct, find, integers
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
@@ -136,7 +137,9 @@ def _nodes(evidence: Evidence, said: Findings, count: _Count, covered: Bool) -> 
     add("node_not_asked", counted & who.not_asked, who.at, who.line)
     add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, reasons)
     count.add(who.cluster[no_range])  # featurelib.core.ghosts says them
-    add("evidence_too_old", counted & who.too_old, who.at, who.line)
+    is_late = who.at > latest(evidence.as_of)
+    add("evidence_too_old", counted & who.too_old & ~is_late, who.at, who.line)
+    add("evidence_too_new", counted & who.too_old & is_late, who.at, who.line)
     _say_stand_in(evidence, "controller_vouched", np.flatnonzero(vouched & ~covered), said)
     _say_stand_in(evidence, "node_probed", np.flatnonzero(covered), said)
 
@@ -164,14 +167,19 @@ def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
     ]
     where = count.add(np.array(rows, dtype=np.int64))
     said.add("no_trustworthy_witness", where, detail=details)
-    old = np.flatnonzero(levels.trusted & levels.too_old)
-    said.add(
-        "levels_too_old",
-        count.add(old),
-        epoch=levels.epoch[old],
-        at=levels.at[old],
-        line=levels.line[old],
-    )
+    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(evidence.as_of)
+    for code, hit in (
+        ("levels_too_old", not_now & ~is_late),
+        ("levels_too_new", not_now & is_late),
+    ):
+        where = np.flatnonzero(hit)
+        said.add(
+            code,
+            count.add(where),
+            epoch=levels.epoch[where],
+            at=levels.at[where],
+            line=levels.line[where],
+        )
     for code, entries in (
         ("features_node_damaged", levels.damaged),
         ("features_node_ambiguous", levels.ambiguous),

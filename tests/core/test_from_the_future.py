@@ -112,6 +112,10 @@ def test_a_stored_row_that_holds_the_future_is_never_ready() -> None:
     rows.add(ID, fold_lines([(one, i) for i, one in enumerate(accepted, 1)], CATALOGUE))  # type: ignore[misc]
     seen = see_row(rows.take(), catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY)
     assert target(seen)[0] == "UNKNOWN"
+    words = " ".join(row["code"] for row in seen.judged.findings.to_pylist())
+    assert "evidence_too_new" in words
+    assert "levels_too_new" in words
+    assert "too_old" not in words
 
 
 def test_waiting_lines_change_nothing_of_what_is_remembered_but_that_they_wait() -> None:
