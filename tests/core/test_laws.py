@@ -279,7 +279,7 @@ def test_a_plan_finalizes_everything_where_nothing_stands_in_the_way() -> None:
     after = finalized(cluster, {step["feature"]: step["to_level"] for step in steps})
     judged = judge_clusters(after)
     assert {r["verdict"] for r in judged.readiness.to_pylist()} == {"UP_TO_DATE"}
-    assert judged.findings.num_rows == 0
+    assert judged.findings["code"].to_pylist() == ["side_effect_by_name"]
     assert judged.plans.to_pylist()[0]["phase"] == "finalized"
 
 

@@ -169,6 +169,7 @@ def listed(registry: str, **brokers: dict[str, tuple[int, int]]) -> Sight:
 
 
 NEW, OLD = RELEASES["4.2"], RELEASES["3.9"]
+POSSIBLE = ("side_effect_by_name", 0, "eligible.leader.replicas.version")  # by name only
 THEN = replace(TERMS, as_of=microseconds(AS_OF), max_age=MAX_AGE)
 
 
@@ -178,7 +179,7 @@ def test_a_removed_node_is_gone_by_whatever_it_was_known(registry: str) -> None:
     found = what_if(one, Changes(removed=(2,)), THEN)
     assert {node.node_id for node in found.after.cluster.nodes} == {1, 11}
     assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
-    assert found.new == ()
+    assert codes(found.new) == [POSSIBLE]
 
 
 @pytest.mark.parametrize("registry", ["log", "fenced"])
@@ -187,7 +188,7 @@ def test_new_software_is_seen_by_whatever_the_node_was_known(registry: str) -> N
     found = what_if(one, Changes(nodes={2: "4.2"}), THEN)
     assert found.joined == (2,)
     assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
-    assert codes(found.new) == []
+    assert codes(found.new) == [POSSIBLE]
 
 
 @pytest.mark.parametrize("registry", ["log", "fenced"])

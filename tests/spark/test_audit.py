@@ -294,7 +294,7 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
         for said in nights
     ]
     assert [len(rows) for rows in forgotten[:3]] == [0, 0, 0]
-    assert {row["cluster"] for row in forgotten[3]} == {GHOST, FORGOTTEN}
+    assert {row["cluster"] for row in forgotten[3]} == {FORGOTTEN}
     for said in nights:
         waits = [at for at in said.readiness["ready_since"].to_pylist() if at is not None]
         assert {round(at.timestamp() * 1_000_000) for at in waits} == {first.as_of}

@@ -208,7 +208,7 @@ def test_bronze_of_a_newer_release_is_refused_before_a_line_is_written(
 
 @pytest.fixture
 def job(
-    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
     """Run jobs/ingest.py in this session: its exit code and what it said on stderr."""
 
@@ -217,7 +217,7 @@ def job(
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(ROOT / "jobs" / "ingest.py"), run_name="__main__")
         assert isinstance(ended.value.code, int)
-        return ended.value.code, capsys.readouterr().err
+        return ended.value.code, capfd.readouterr().err
 
     return call
 

@@ -57,7 +57,7 @@ Job = Callable[..., Ended]
 
 @pytest.fixture
 def job(
-    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Job:
     """Run a job in this process and its session: what it said, and its exit code."""
 
@@ -66,7 +66,7 @@ def job(
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(ROOT / "jobs" / f"{name}.py"), run_name="__main__")
         assert isinstance(ended.value.code, int)
-        said = capsys.readouterr()
+        said = capfd.readouterr()
         return Ended(code=ended.value.code, out=said.out, err=said.err)
 
     return call
