@@ -21,7 +21,7 @@ import msgspec
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.controller.validating import UNPROVEN, as_if_seen, is_honoured
+from featurelib.controller.validating import UNPROVEN, is_honoured
 from featurelib.core.moves import level_of
 from featurelib.core.planned import Step, Update
 from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
@@ -91,13 +91,14 @@ def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> tupl
     named = msgspec.structs.replace(entry, id=first.cluster_id)
     fleet = Fleet(cluster=(named,))
     seen = see(lines, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
-    found = [row for row in seen.judged.findings.to_pylist() if row["code"] in (UNPROVEN, *_UNSEEN)]
+    found = [row for row in seen.judged.findings.to_pylist() if row["code"] in UNPROVEN | _UNSEEN]
     draft = Draft(seen.rows, seen.newest)
     for node_id in {row["node_id"] for row in found if row["code"] in _UNSEEN}:
         draft.remove(node_id)
     row = draft.row() if found else seen.rows
-    vouched = as_if_seen(fleet, first.cluster_id)
-    sight = see_row(row, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=vouched)
+    sight = see_row(
+        row, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet, controller_decides=True
+    )
     return sight, bool(found)
 
 

@@ -7,7 +7,7 @@ A broken line is set aside with its reason and the rest goes on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -96,8 +96,12 @@ def see_row(
     max_age: int,
     fleet: Fleet = NO_FLEET,
     severities: dict[str, Severity] | None = None,
+    controller_decides: bool = False,
 ) -> Sight:
     """The same from a stored row of silver.cluster_snapshot: its `packed` column has the lists.
+
+    `controller_decides`: as if everybody had been seen whom its controller asks, because that is
+    put to the controller itself before anything is sent (`ValidateOnly`).
 
     Raises InputError for any other number of rows than one, NoEvidenceError for a cluster that
     never landed.
@@ -108,7 +112,12 @@ def see_row(
             "choose one by its cluster id."
         )
     terms = _Terms(
-        catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities
+        catalogue=catalogue,
+        as_of=as_of,
+        max_age=max_age,
+        fleet=fleet,
+        severities=severities,
+        controller_decides=controller_decides,
     )
     return _judged(row, terms, ())
 
@@ -122,6 +131,7 @@ class _Terms:
     max_age: int
     fleet: Fleet
     severities: dict[str, Severity] | None
+    controller_decides: bool = False
 
 
 def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str], ...]) -> Sight:
@@ -137,12 +147,16 @@ def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str],
         raise NoEvidenceError(
             f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
         )
+    inventory = terms.fleet.inventory
+    mine = inventory.get(cluster_id, Expected())
+    if terms.controller_decides:
+        inventory |= {cluster_id: replace(mine, controller_decides=True)}
     conditions = Conditions(
         as_of=newest if terms.as_of is None else terms.as_of,
         max_age=terms.max_age,
-        inventory=terms.fleet.inventory,
+        inventory=inventory,
     )
-    catalogue, told = terms.catalogue, conditions.inventory.get(cluster_id, Expected()).release
+    catalogue, told = terms.catalogue, mine.release
     judged = judge(unpack(row), conditions, catalogue, load(STRICT), terms.severities)
     assert judged.evidence is not None
     plain = PlainClusters(judged.evidence, [told], catalogue, judged.probed)

@@ -170,6 +170,32 @@ def test_registrations_that_nobody_can_list_are_proven_or_found_in_the_way(tmp_p
     assert "Broker 7" in probes(lines)[0].answers[0].message
 
 
+@pytest.mark.parametrize(("configured", "said"), [(None, "READY"), ((1, 9), "BLOCKED")])
+def test_whom_the_controller_is_configured_to_ask_is_proven_or_found_in_the_way(
+    tmp_path: Path, configured: tuple[int, ...] | None, said: str
+) -> None:
+    ranges = {"metadata.version": (7, 33), "kraft.version": (0, 1), "share.version": (0, 2)}
+    nodes = (
+        controller(1, supported=ranges, release="4.4.0"),
+        broker(3, supported=ranges, release="4.4.0"),
+    )
+    levels = {"metadata.version": (33, 33), "kraft.version": (1, 1), "share.version": (1, 1)}
+    cluster = Cluster(
+        release="4.4.0",
+        nodes=nodes,
+        active=1,
+        finalized=levels,
+        raft_level=1,
+        configured_voters=configured,
+    )
+    backend = open_backend(embedded(tmp_path, "dynamic", cluster), CATALOGUE)
+    lines = [x for x in backend.describe(quiet) if b'"describe_configs"' not in x]
+    assert verdict(lines, "share.version") == "UNKNOWN"
+    asked = asking(backend, Entry(id="dynamic"), lines, quiet)
+    assert asked.line is not None, asked.text
+    assert verdict([*lines, asked.line], "share.version") == said, asked.text
+
+
 def test_zookeeper_mode_is_never_sent_a_request_to_validate(tmp_path: Path) -> None:
     result = collected(tmp_path, embedded(tmp_path, "zoo", ZK, "zk"))
     assert probes(lines_in(result)) == []

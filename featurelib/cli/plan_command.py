@@ -20,7 +20,6 @@ from featurelib.cli.entrance import guard, say
 from featurelib.cli.plan_output import Output, put_out
 from featurelib.cli.plan_source import Source, Wanted, find_source, live_source
 from featurelib.cli.settings import open_settings
-from featurelib.controller.validating import as_if_seen as vouch
 from featurelib.core.intents import Command, Intent
 from featurelib.planning.asking import Asking, plan_by_asking
 from featurelib.planning.planner import Planned, make_plan
@@ -83,9 +82,9 @@ Probe = Annotated[
     bool,
     typer.Option(
         "--probe",
-        help="Where nobody lists every registration (before Kafka 4.0): ask the live cluster's "
-        "controller to validate, and not to write, what is planned: UpdateFeatures with "
-        "ValidateOnly. It needs ALTER on the cluster.",
+        help="Where nobody lists every registration (before Kafka 4.0), or whom the controller is "
+        "configured to ask: ask the live cluster's controller to validate, and not to write, what "
+        "is planned: UpdateFeatures with ValidateOnly. It needs ALTER on the cluster.",
     ),
 ]
 
@@ -122,8 +121,9 @@ def _by_asking(wanted: Wanted, intent: Intent, catalogue: Catalogue) -> tuple[So
                 catalogue=catalogue,
                 as_of=source.as_of,
                 max_age=settings.max_age,
-                fleet=vouch(source.fleet, source.sight.cluster_id),
+                fleet=source.fleet,
                 severities=settings.severities,
+                controller_decides=True,
             )
 
         asking = Asking(

@@ -1,7 +1,7 @@
 """What to do next with a plan, by one look at its cluster; and the words of a refusal.
 
-Registrations that nobody lists refuse a plan like anything else that is missing, unless the
-controller, who knows them all, is asked to validate just what would be sent.
+Whom the controller asks and nobody shows refuses a plan like anything else that is missing, unless
+the controller, who knows them all, is asked to validate just what would be sent.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from featurelib.errors import RefusedError, StalePlanError
 from featurelib.journal.journal import Entry
 
 _DECIDES = (
-    "nobody lists every registration, and nothing else is missing: the controller knows them all, "
-    "so its answer decides"
+    "nobody shows everybody whom the controller asks, and nothing else is missing: the controller "
+    "knows them all, so its answer decides"
 )
 _ASK = (
-    "Only the controller knows every registration: with --validate-only it is asked, and nothing "
-    "is written."
+    "Only the controller knows everybody whom it asks: with --validate-only it is asked, and "
+    "nothing is written."
 )
 
 
@@ -32,7 +32,7 @@ def decide_next(
     """What to do with the step at `position`, and for a refusal what helps better than a new plan.
 
     `asks`: before anything is sent the controller is asked to validate it, where it may be. Then a
-    step that only unseen registrations hold back goes on to that question.
+    step that only who was not seen holds back goes on to that question.
     """
     rest = plan.steps[position:]
     seen = decide(plan, position, watcher.found(look, plan, rest))

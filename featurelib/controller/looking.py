@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Fleet
-from featurelib.controller.validating import UNPROVEN, as_if_seen
+from featurelib.controller.validating import UNPROVEN
 from featurelib.core.again import judge_again
 from featurelib.core.decide import Found
 from featurelib.core.dialect import STRICT, load
@@ -44,8 +44,8 @@ class Look:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether there may be registrations that nobody lists."""
-        return UNPROVEN in self.sight.judged.findings["code"].to_pylist()
+        """Whether the controller may ask somebody whom nothing shows."""
+        return not UNPROVEN.isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> Seen:
         """The levels as the witness that is believed says them, of `features` and all others. What
@@ -103,13 +103,14 @@ class Watcher:
         return Look(sight=sight, reports=reports, epochs=epochs)
 
     def as_if_seen(self, look: Look) -> Look:
-        """The same look, judged as if every registration had been seen."""
+        """The same look, judged as if everybody had been seen whom the controller asks."""
         sight = see_row(
             look.sight.rows,
             catalogue=self.catalogue,
             as_of=time.time_ns() // 1000,
             max_age=self.max_age,
-            fleet=as_if_seen(self.fleet, look.sight.cluster_id),
+            fleet=self.fleet,
+            controller_decides=True,
         )
         return replace(look, sight=sight)
 

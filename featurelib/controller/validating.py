@@ -1,18 +1,15 @@
 """A request put to the active controller to validate only: where it may be, and what it says.
 
 It is put only where writing is ruled out: to KRaft alone, and where every dialect that may be
-spoken honours it. The controller asks every registered broker, so its yes to a request stands for
-those that nobody could list.
+spoken honours it. The controller asks every registered broker, and whom it is configured to ask, so
+its yes to a request stands for those that nobody could list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from featurelib.backends.base import Backend
-from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.core.dialect import load
 from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
 from featurelib.core.planned import Step
@@ -21,7 +18,8 @@ from featurelib.core.validations import HONOURED
 from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.feature import KRAFT_VERSION
 
-UNPROVEN = "registrations_unproven"  # the finding that a controller's yes stands for
+# The findings that a controller's yes stands for.
+UNPROVEN = frozenset({"registrations_unproven", "configured_voters_unknown"})
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
@@ -69,12 +67,3 @@ def refused(step: Step, position: int, heard: Heard) -> StepOutcome:
             )
         )
     return StepOutcome(position=position, updates=tuple(updates))
-
-
-def as_if_seen(fleet: Fleet, cluster_id: str) -> Fleet:
-    """The inventory as if the owner vouched for the registrations of one cluster: with it a look is
-    judged as its controller, which knows them all, may judge it."""
-    mine = next((one for one in fleet.cluster if one.id == cluster_id), Cluster(id=cluster_id))
-    others = (one for one in fleet.cluster if one.id != cluster_id)
-    vouched = msgspec.structs.replace(mine, registrations_complete=True)
-    return msgspec.structs.replace(fleet, cluster=(*others, vouched))

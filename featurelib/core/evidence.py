@@ -31,6 +31,8 @@ class Expected:
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner stands for the registrations being complete
     controllers_vouched: bool = False  # … for controllers nobody can ask
+    # Its controller, who knows whom it asks, validates what is to be sent before that is.
+    controller_decides: bool = False
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
     release: str = ""  # of the software that runs there, as 3.9; "" = not told
 
@@ -81,6 +83,7 @@ class Evidence:
     software: Flat  # the releases of listeners, by the requests they offer
     configured: ConfiguredVoters
     controllers_vouched: Bool  # the owner stands for those nobody can ask
+    controller_decides: Bool  # as in Expected
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
 
     def errors(self, listener: int) -> str:
@@ -145,7 +148,8 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         if name in inventory and i not in malformed
     }
     profiles = Profiles(batch.column("profiles"))
-    vouched = _those(names, [i for i, entry in known.items() if entry.vouched])
+    decides = _those(names, [i for i, entry in known.items() if entry.controller_decides])
+    vouched = _those(names, [i for i, entry in known.items() if entry.vouched]) | decides
     controllers = _those(names, [i for i, entry in known.items() if entry.controllers_vouched])
     levels = read_levels(
         batch,
@@ -196,6 +200,7 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         configurations=configurations,
         configured=configured,
         controllers_vouched=controllers,
+        controller_decides=decides,
         malformed=malformed,
     )
 

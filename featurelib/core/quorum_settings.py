@@ -55,6 +55,8 @@ def report_unread(asking: Judge, target: Int, proven: Bool, said: Findings) -> B
     """
     evidence, asked = asking.evidence, asking.asked
     member, clusters = evidence.membership, len(evidence.clusters)
+    registers = asking.metadata_version >= asking.dialect.can.controllers_register_from
+    proven = proven | (evidence.controller_decides & registers)
     rises = asked.known & (target > asked.current)
     open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
     open_to &= np.bincount(asked.cluster[rises], minlength=clusters) > 0

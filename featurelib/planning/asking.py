@@ -1,8 +1,9 @@
-"""A plan where only registrations that nobody lists are in the way: the controller is asked.
+"""A plan where only those whom nobody shows are in the way: the controller is asked.
 
-It knows them all. Each request of the plan is put to it to validate only; its yes to all of them
-stands for what was not seen, of just these requests, and its no is the reason why there is no plan.
-Where the evidence is whole, or more is missing, nothing is sent.
+It knows every registration, and its own configuration. Each request of the plan is put to it to
+validate only; its yes to all of them stands for what was not seen, of just these requests, and its
+no is the reason why there is no plan. Where the evidence is whole, or more is missing, nothing is
+sent.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from featurelib.sight import Sight
 
 _RIGHT = "right_withheld"
 _NOT_ASKED = "--probe: nothing was sent: "
-_WHOLE = "every registration was seen; apply asks the controller before it sends."
-_MORE = "registrations that nobody lists are not all that is in the way."
+_WHOLE = "every registration was seen, and whom the controller asks; apply asks it before it sends."
+_MORE = "registrations and settings that nobody shows are not all that is in the way."
 _WRITES = "this controller cannot be asked without writing, or kraft.version is to move."
 _TOLD = (
-    "Nobody lists every registration of this cluster: the plan rests on a probe, the word of its "
-    "controller when it was asked to validate only. `featurelib apply` asks it again."
+    "Nobody shows everybody whom the controller of this cluster asks: the plan rests on a probe, "
+    "its word when it was asked to validate only. `featurelib apply` asks it again."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Who is asked: the cluster that was just looked at. `as_if_seen` judges that look as if every
-    registration had been seen; `say` hears what is sent, or why nothing is; `guards` go into the
-    plan."""
+    """Who is asked: the cluster that was just looked at. `as_if_seen` judges that look as if
+    everybody had been seen whom the controller asks; `say` hears what is sent, or why nothing is;
+    `guards` go into the plan."""
 
     backend: Backend
     sight: Sight
@@ -51,12 +52,12 @@ class Asking:
 
 
 def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
-    """As make_plan; where only unseen registrations hold it back, what the controller says decides.
+    """As make_plan; where only who was not seen holds it back, what the controller says decides.
 
     Raises UnreachableError where it says nothing; nothing is ever written.
     """
     seen = make_plan(asking.sight, intent, asking.catalogue, guards=asking.guards)
-    if not any(reason.code == UNPROVEN for reason in seen.refusals):
+    if not any(reason.code in UNPROVEN for reason in seen.refusals):
         asking.say(f"{_NOT_ASKED}{_WHOLE}")
         return seen
     proven = make_plan(asking.as_if_seen(), intent, asking.catalogue, guards=asking.guards)

@@ -23,9 +23,16 @@ from featurelib.report.clean import clean
 from featurelib.report.model import Level, Range
 
 NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
-# The core composes these details itself, of whole sentences, and cuts and escapes what it quotes.
+# The core composes these details itself, of whole sentences, and cuts and escapes what it quotes;
+# or they are a controller's refusal, which names who is in the way at its end.
 COMPOSED = frozenset(
-    {"features_node_damaged", "features_node_ambiguous", "side_effect_by_name", EXPIRED}
+    {
+        "features_node_damaged",
+        "features_node_ambiguous",
+        "side_effect_by_name",
+        "probe_refused",
+        EXPIRED,
+    }
 )
 COMPOSED_LENGTH = 1200
 # The detail of these is the least release that helps.

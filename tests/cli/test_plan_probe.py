@@ -31,6 +31,17 @@ AT_39 = Cluster(
 )
 GHOST = broker(7, supported={"metadata.version": (1, 20)}, release="3.8.1", running=False)
 HAUNTED = replace(AT_39, nodes=(*AT_39.nodes, replace(GHOST, fenced=True)))
+V44 = {"metadata.version": (7, 33), "kraft.version": (0, 1), "share.version": (0, 2)}
+DYNAMIC = Cluster(
+    release="4.4.0",
+    nodes=(
+        controller(1, supported=V44, release="4.4.0"),
+        broker(3, supported=V44, release="4.4.0"),
+    ),
+    active=1,
+    finalized={"metadata.version": (33, 33), "kraft.version": (1, 1), "share.version": (1, 1)},
+    raft_level=1,
+)
 PROBED = ("--file", "c.db", "--probe", "--out", "p.json")
 
 
@@ -118,6 +129,36 @@ def test_a_plan_that_rests_on_a_probe_is_approved_and_applied_by_asking_again(wi
     assert "Applied" in out
     assert [validate_only for _, validate_only in wire.sent] == [True, True, False]
     assert levels() == {"metadata.version": 21}
+
+
+def test_whom_the_controller_is_configured_to_ask_is_its_word_where_that_may_not_be_read(
+    wire: Wire,
+) -> None:
+    put(DYNAMIC)
+    wire.hidden = '"describe_configs"'
+    code, out, _ = run("plan", "upgrade-all", "--file", "c.db")
+    assert (code, "configured_voters_unknown" in out, wire.sent) == (3, True, [])
+    assert "collect or plan with --probe" in " ".join(out.split())
+    code, out, err = run("plan", "upgrade-all", *PROBED)
+    assert code == 0, (out, err)
+    assert "asking the controller to validate only: share.version 1 to 2" in err
+    assert run("approve", "p.json", "--expires", "1h", "--yes")[0] == 0
+    applied = ("apply", "p.json", "--approval", "p.approval.json", "--file", "c.db", "--yes")
+    code, out, err = run(*applied)
+    assert code == 0, (out, err)
+    assert [validate_only for _, validate_only in wire.sent] == [True, True, False]
+    assert levels()["share.version"] == 2
+
+
+def test_a_leftover_in_the_configuration_that_may_not_be_read_refuses_in_its_words(
+    wire: Wire,
+) -> None:
+    put(replace(DYNAMIC, configured_voters=(1, 9)))
+    wire.hidden = '"describe_configs"'
+    code, out, _ = run("plan", "upgrade-all", *PROBED)
+    assert (code, Path("p.json").exists()) == (3, False)
+    assert "controller 9 has not registered" in " ".join(out.split())
+    assert [validate_only for _, validate_only in wire.sent] == [True]
 
 
 def test_a_ghost_that_comes_after_the_probe_is_found_by_apply(wire: Wire) -> None:

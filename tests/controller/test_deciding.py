@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.fleet import Fleet
 from featurelib.controller.applying import Mode
-from featurelib.controller.validating import as_if_seen, is_honoured, may_prove
+from featurelib.controller.validating import is_honoured, may_prove
 from featurelib.core import ending as endings
 from featurelib.core.cluster import Node
 from featurelib.core.planned import Meaning, Step, Update
@@ -202,11 +201,3 @@ def test_zookeeper_mode_is_never_sent_a_request_to_validate(tmp_path: Path) -> N
     with pytest.raises(StalePlanError, match="evidence: expected complete"):
         it.apply(plan, wrapped)
     assert wrapped.sent == []
-
-
-def test_only_the_cluster_that_is_asked_is_judged_as_if_all_were_seen() -> None:
-    fleet = Fleet(cluster=(Entry(id="a", release="3.9"), Entry(id="b")))
-    for cluster, there in (("a", {"a": True, "b": False}), ("c", {"c": True, "a": False})):
-        seen = {one.id: one.registrations_complete for one in as_if_seen(fleet, cluster).cluster}
-        assert seen == seen | there
-    assert {one.id: one.release for one in as_if_seen(fleet, "a").cluster}["a"] == "3.9"
