@@ -11,7 +11,7 @@ from featurelib.cli.layout import show_moment, table, wrapped
 from featurelib.cli.muted_text import muted_lines
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.mutes import InForce
-from featurelib.core.remedies import remedies
+from featurelib.core.remedies import Action, remedies
 from featurelib.core.unlock import Unlock
 from featurelib.questions.muted import over_proof
 from featurelib.questions.proofs import Proof
@@ -21,6 +21,7 @@ from featurelib.report.phrases import nodes as say_nodes
 from featurelib.report.phrases import place
 from featurelib.report.words import NOT_LISTED, Words
 
+_NEVER_REGISTERED = frozenset({"voter_not_registered", "configured_voter_not_registered"})
 Places = Mapping[int, str]
 NO_MUTES = InForce()
 _HEADS = {
@@ -95,10 +96,11 @@ def _proof_lines(
 def _node_row(proof: Proof, words: Words, places: Places, several: bool) -> tuple[str, ...]:
     ends = proof.supported
     shown = words.supported(proof.feature, *ends) if ends else None
+    silent = "not registered" if proof.rule in _NEVER_REGISTERED else NOT_LISTED
     return (
         proof.node,
         clean(proof.feature) if several else "",
-        shown.text if shown else NOT_LISTED,
+        shown.text if shown else silent,
         show_moment(proof.seen_at),
         place(places.get(proof.line_id, "")),
     )
@@ -179,14 +181,17 @@ def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Itera
             who = say_nodes(group[0].text, [fix.node_id for fix in mine])
             what = remedies()[group[1]]
             ways = [what.of(fix.node_id, way.release, found.address) for fix in mine]
-            yield from wrapped(f"{who}: {ways[0].text}", width, "  ", "    ")
+            each = ", each" if len(mine) > 1 else ""
+            yield from wrapped(f"{who}{each}: {ways[0].text}", width, "  ", "    ")
             yield from (f"    {one.command}" for one in ways if one.command)
     for role, node_id in found.also_refused_over:
         one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
         yield from wrapped(_own_text(one), width, "  ", "    ")
     if found.also_refused_over and len([d for d in found.dialects if d in GENERATIONS]) > 1:
         yield from wrapped(NAME_RELEASE, width, "  ", "    ")
-    rules = [proof for proof in found.proofs if not proof.node]
+    done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
+    mended = _NEVER_REGISTERED if done else frozenset[str]()
+    rules = [proof for proof in found.proofs if not proof.node and proof.rule not in mended]
     yield from _remedy_lines(rules, width, heading=False)
     if not (way.fixes or found.also_refused_over or rules):
         yield "  none that is known"

@@ -330,3 +330,26 @@ def test_a_remedy_has_the_cluster_s_own_address_where_the_inventory_knows_it(
             _, out, err = run(*words, *form)
             assert command in out + err
             assert "HOST:PORT" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "node"),
+    [("left-behind", "share.version=2", 2), ("left-behind-3.9", "metadata.version=21", 9)],
+)
+def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alone(
+    name: str, level: str, node: int
+) -> None:
+    capture = str(Path(__file__).parents[1] / "data" / "configured_voters" / f"{name}.jsonl")
+    code, out, err = run("why-not", level, "--capture", capture, "--as-of", "newest")
+    assert code == 0, err
+    assert f"controller {node}  not registered" in out
+    assert f"controller {node}: it is not registered, and stands in" in out
+    assert "no such feature" not in out
+    assert "mend what its controllers ask for" not in out
+
+
+def test_what_several_nodes_need_is_said_of_each() -> None:
+    capture = str(SAMPLES / "mixed-42-39")
+    code, out, err = run("why-not", "metadata.version=33", "--capture", capture)
+    assert code == 0, err
+    assert "brokers 1-3, each: upgrade to Kafka 4.4 or later" in out
