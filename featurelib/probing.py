@@ -95,6 +95,7 @@ def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> tupl
     draft = Draft(seen.rows, seen.newest)
     for node_id in {row["node_id"] for row in found if row["code"] in _UNSEEN}:
         draft.remove(node_id)
+    draft.forget_configured()  # whom the controller asks is what it is asked
     row = draft.row() if found else seen.rows
     sight = see_row(
         row, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet, controller_decides=True

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from featurelib.core.configured import VOTERS
 from featurelib.core.election import ENABLED, Content
 from featurelib.core.features_node import Generation, Reading, decode
 from featurelib.errors import ConfigError
@@ -114,6 +115,10 @@ class Draft:
             self._said[name] = [one for one in self._said[name] if one != node_id]
         if self._said["controller"] == node_id:
             self._said["controller"] = NOTHING
+
+    def forget_configured(self) -> None:
+        """Nothing is known of whom controllers are configured to ask."""
+        self._said["configs"] = [one for one in self._said["configs"] or () if one["key"] != VOTERS]
 
     def finalize(self, levels: Mapping[str, int]) -> None:
         """Whoever says what is finalized says `levels` as well; 0 takes a feature away.
