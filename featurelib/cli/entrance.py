@@ -101,7 +101,8 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
         known = explain(error)
     if not isinstance(known, FeatureLibError):
         return _say_unexpected(error, as_json=as_json)
-    message = clean(str(known), MOST_OF_A_MESSAGE)  # one line, whatever it repeats of others
+    lines = str(known).split("\n")  # ours; what others say is one line where it comes in
+    message = "\n".join(clean(line, MOST_OF_A_MESSAGE) if line.strip() else line for line in lines)
     say(f"error: {message}{_kept(error) if known is not error else ''}")
     if as_json:
         print_json_error(str(known), known.exit_code, known.facts)

@@ -24,6 +24,7 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.questions.muted import as_json, over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import WhyNot, why_not
+from featurelib.report.clean import clean
 from featurelib.sight import Sight
 
 VERSION = 1  # of the JSON output
@@ -89,7 +90,7 @@ def level_asked(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> 
         near = get_close_matches(feature, known, n=3, cutoff=0.4) or known[:8]
         raise ConfigError(
             f"{feature}={text}: expected a feature that a node or the catalogue knows, found none "
-            f"of that name; the nearest are {', '.join(near)}."
+            f"of that name; the nearest are {', '.join(map(clean, near))}."
         )
     level = read_level(feature, text, cluster, catalogue)
     if level is None or level not in LEVELS:
