@@ -1,0 +1,33 @@
+"""Every command's text and JSON over the samples, a night's tables and embedded clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.transcript import REWRITES, play
+from tests.report.samples import read_samples
+
+ROOT = Path(__file__).parents[2]
+TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_commands_print_what_they_printed(
+    path: Path, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("conf", "data"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "tables").symlink_to(tables)
+    for name in ("HOME", "FEATURELIB_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("USER", "ann")
+    monkeypatch.setenv("LOGNAME", "ann")
+    monkeypatch.chdir(tmp_path)
+    script = path.read_text("utf-8")
+    played = play(script, tmp_path, frozenset(read_samples().names))
+    if REWRITES:
+        path.write_text(played, "utf-8")
+    assert played == script or REWRITES

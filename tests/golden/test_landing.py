@@ -1,0 +1,25 @@
+"""Every line of the landing corpus: accepted, or refused for the same reason as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from featurelib.landing import Rejected, read
+from tests.golden.transcript import REWRITES
+from tests.landing.corpus import CASES, GOOD
+
+STORED = Path(__file__).with_name("landing.txt")
+
+
+def _verdict(raw: bytes) -> str:
+    line = read(raw)
+    return line.reason if isinstance(line, Rejected) else "accepted"
+
+
+def test_lines_are_accepted_and_refused_as_before() -> None:
+    told = [f"good {number}: {_verdict(raw.encode())}" for number, raw in enumerate(GOOD)]
+    told += [f"{case.name}: {_verdict(case.raw)}" for case in CASES]
+    text = "\n".join(told) + "\n"
+    if REWRITES:
+        STORED.write_text(text, "utf-8")
+    assert text == STORED.read_text("utf-8")

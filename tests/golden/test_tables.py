@@ -1,0 +1,67 @@
+"""The tables of a nightly: silver's histories and gold of the samples, gold of a made-up fleet."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from benchmarks.facts import Shape, draw
+from benchmarks.fleet import write_night
+from tests.golden.transcript import REWRITES
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+STORED = Path(__file__).parent / "tables"
+RUN = 20261121080000
+SILVER = ("silver/node_advertisement", "silver/finalized_features")  # of the samples
+GOLD = (
+    "gold/finding",
+    "gold/incompatible_broker",
+    "gold/feature_readiness",
+    "gold/upgrade_plan",
+    "gold/audit_run",
+)
+SHAPE = Shape(clusters=60, nodes=6, features=8, offenders=0.05, ghosts=0.05, disagreeing=0.05)
+
+
+@pytest.mark.parametrize("fleet", ["samples", "made-up"])
+def test_tables_hold_what_they_held(
+    fleet: str, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = ROOT / "data" / "samples"
+    if fleet == "made-up":
+        landing = tmp_path / "landing"
+        write_night(draw(SHAPE), landing, files=2)
+    places = ["--landing", str(landing), "--tables", str(tmp_path / "tables")]
+    words = [*places, "--out", str(tmp_path / "out"), "--as-of", "newest", "--run", str(RUN)]
+    monkeypatch.setattr(sys, "argv", ["nightly.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "jobs" / "nightly.py"), run_name="__main__")
+    assert ended.value.code == 0
+    for name in (*GOLD, *(SILVER if fleet == "samples" else ())):
+        text = _rows(tmp_path / "tables" / name)
+        stored = STORED / fleet / f"{name.replace('/', '.')}.jsonl"
+        if REWRITES:
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            stored.write_text(text, "utf-8")
+        assert text == stored.read_text("utf-8"), name
+
+
+def _rows(path: Path) -> str:
+    """A table as JSON, a line a row, sorted; without what is null or differs from run to run."""
+    rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    told = [{k: v for k, v in row.items() if v is not None and k != "inputs"} for row in rows]
+    lines = [json.dumps(row, default=_text, ensure_ascii=False) for row in told]
+    return "".join(f"{line}\n" for line in sorted(lines))
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

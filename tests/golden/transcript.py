@@ -1,0 +1,64 @@
+"""Transcripts: a text file of command lines, each with what it prints.
+
+    $ featurelib describe --file cluster.db      typed
+    lines of standard output
+    ! lines of standard error
+    = 3                                          the exit code, where it is not 0
+
+JSON is shown with a line for each value, so that a diff can be read. A transcript runs from top to
+bottom in one folder that has `data`, `conf` and `tables` in it. A line that begins with `# ` is a
+comment. Times, digests, runs and ids drawn at random are masked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+from tests.cli.commands import run
+
+REWRITES = os.environ.get("FEATURELIB_REWRITE") == "1"
+_CLUSTER_ID = re.compile(  # sixteen bytes as base64
+    r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{21}[AQgw](?![\w-])"
+)
+_MASKS = (
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC|\+00:00)?"), "<time>"),
+    (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
+    (re.compile(r'\bprocess("?:?\s)\d+'), r"process\1<pid>"),
+)
+
+
+def play(script: str, folder: Path, known: frozenset[str]) -> str:
+    """Type every command of a transcript in `folder`, which is the working directory; gives the
+    transcript anew. `known`: cluster ids that are the same every time, so they are shown."""
+    played = []
+    for line in script.splitlines():
+        if line.startswith("# "):
+            played.append(line)
+        if line.startswith("$ "):
+            played += [line, *_printed(line, folder, known), ""]
+    return "\n".join(played)
+
+
+def _printed(line: str, folder: Path, known: frozenset[str]) -> list[str]:
+    words = shlex.split(line.removeprefix("$ "))
+    if words[0] == "cat":
+        code, out, err = 0, "".join(Path(name).read_text("utf-8") for name in words[1:]), ""
+    else:
+        assert words[0] == "featurelib", line
+        code, out, err = run(*words[1:])
+    if "--json" in words and out.startswith(("{", "[")):
+        out = json.dumps(json.loads(out), indent=1, ensure_ascii=False)
+    lines = [*out.splitlines(), *(f"! {text}" for text in err.splitlines())]
+    lines += [f"= {code}"] if code else []
+    return [_masked(text, folder, known) for text in lines]
+
+
+def _masked(text: str, folder: Path, known: frozenset[str]) -> str:
+    text = text.replace(str(folder), "<folder>").rstrip()
+    for pattern, word in _MASKS:
+        text = pattern.sub(word, text)
+    return _CLUSTER_ID.sub(lambda found: found[0] if found[0] in known else "<cluster-id>", text)
