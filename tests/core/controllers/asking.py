@@ -98,6 +98,9 @@ def reachable_voters(cluster: Cluster, local: Node) -> list[Node]:
 
 
 def voter_not_registered(cluster: Cluster, local: Node, update: Update) -> Refusal | None:
+    """By controller.quorum.voters, which a dynamic quorum leaves empty: it then asks no voter."""
+    if cluster.raft:
+        return None
     for node in voters_in_map_order(cluster):
         if node.node_id != local.node_id and not node.registered:
             text = "has not registered, and may not support this feature"
