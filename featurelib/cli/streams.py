@@ -98,8 +98,8 @@ def _text(
     kind: Callable[..., io.TextIOWrapper], sink: Sink, before: object, errors: str
 ) -> io.TextIOWrapper:
     encoding = getattr(before, "encoding", None) or "utf-8"
-    by_line = sink.fileno() == ERRORS or sink.isatty()
-    return kind(io.BufferedWriter(sink), encoding, errors, line_buffering=by_line)
+    # Line by line into a pipe, too: a log of both streams has to keep their order.
+    return kind(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
 
 
 def leave(run: Callable[[], object]) -> NoReturn:

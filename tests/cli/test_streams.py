@@ -311,3 +311,15 @@ def test_what_nobody_foresaw_is_one_line_too_and_the_rest_for_those_who_ask(
         assert "FEATURELIB_TRACE=1" in said
         assert said == f"error: {json.loads(out)['message']}"
         assert ("Traceback" in err) == bool(trace)
+
+
+def test_a_log_of_both_streams_keeps_their_order(tmp_path: Path) -> None:
+    """What is asked of a person stands before what is done, also where nobody looks on."""
+    script = (
+        "import sys\nfrom featurelib.cli.streams import take_over\ntake_over()\n"
+        "print('first')\nprint('second', file=sys.stderr)\nprint('third')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.stdout.splitlines() == ["first", "second", "third"]
