@@ -1,0 +1,65 @@
+"""The report of the samples: text, JSON, the page, the page of one cluster, Prometheus' gauges."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from featurelib.report import html
+from featurelib.report.as_json import render_json
+from featurelib.report.html import render_html, render_pages
+from featurelib.report.portrait import Moment, Portrait, portraits
+from featurelib.report.prometheus import render_prometheus
+from featurelib.report.text import render_text
+from tests.golden.transcript import REWRITES
+from tests.report.samples import judge_samples, report_samples
+
+STORED = Path(__file__).parent / "report"
+STYLES = re.compile(r"(?s)<(style|script)>.*?</\1>")  # they stand in files of their own
+ONE = "k41-forgotten"  # the cluster whose page is shown; it has a history
+HISTORY = (
+    Moment(at="2026-11-20 08:00 UTC", epoch=7, changes=(("metadata.version", 20, 25),)),
+    Moment(at="2026-11-21 08:00 UTC", epoch=9, changes=(("group.version", 0, 1),)),
+)
+
+
+def _portraits() -> dict[str, Portrait]:
+    evidence = judge_samples().evidence
+    assert evidence is not None
+    seen = portraits(evidence)
+    [key] = [cluster.key for cluster in report_samples().clusters if cluster.name == ONE]
+    return seen | {key: replace(seen[key], history=HISTORY)}
+
+
+def _written() -> dict[str, str]:
+    """Name and text of each file."""
+    report = report_samples()
+    return {
+        "report.txt": render_text(report),
+        "everything.txt": render_text(report, limit=0),
+        "narrow.txt": render_text(report, width=60, limit=3),
+        "report.html": STYLES.sub(r"<\1></\1>", render_html(report, _portraits())),
+        "report.json": render_json(report).decode(),
+        "report.prom": render_prometheus(report),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(_written()))
+def test_reports_say_what_they_said(name: str) -> None:
+    _compare(name, _written()[name])
+
+
+def test_the_page_of_a_cluster_says_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "IN_FULL", 1)
+    pages = [text for _, text in render_pages(report_samples(), _portraits(), most=99)]
+    [page] = [text for text in pages if f"<title>{ONE}" in text]
+    _compare("cluster.html", STYLES.sub(r"<\1></\1>", page))
+
+
+def _compare(name: str, text: str) -> None:
+    if REWRITES:
+        (STORED / name).write_text(text, "utf-8")
+    assert text == (STORED / name).read_text("utf-8")
