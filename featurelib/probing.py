@@ -23,12 +23,12 @@ from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.controller.validating import UNPROVEN, is_honoured
 from featurelib.core.moves import level_of
-from featurelib.core.planned import Step, Update
 from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, RefusedError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType, Verdict
 from featurelib.landing.writing import write_line
+from featurelib.model import Move, Step
 from featurelib.questions.draft import Draft
 from featurelib.sight import Sight, see, see_row
 
@@ -115,7 +115,7 @@ def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
     [plan] = sight.judged.plans.select(["verdict", "steps"]).to_pylist()
     first = [row for row in plan["steps"] or () if row["request"] == 1]
     updates = tuple(
-        Update(
+        Move(
             feature=row["feature"],
             from_level=row["from_level"],
             to_level=row["to_level"],
@@ -131,10 +131,10 @@ def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
     return Step(updates=updates, timeout_ms=_TIMEOUT_MS)
 
 
-def _present(sight: Sight) -> Iterator[Update]:
+def _present(sight: Sight) -> Iterator[Move]:
     """The update of metadata.version to where it is; none where it is not finalized."""
     if level := level_of(sight.cluster, METADATA_VERSION):
-        yield Update(
+        yield Move(
             feature=METADATA_VERSION,
             from_level=level,
             to_level=level,
@@ -142,7 +142,7 @@ def _present(sight: Sight) -> Iterator[Update]:
         )
 
 
-def _asked(update: Update) -> dict[str, object]:
+def _asked(update: Move) -> dict[str, object]:
     moves = {"from_level": update.from_level, "to_level": update.to_level}
     return {"feature": update.feature, **moves}
 

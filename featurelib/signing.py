@@ -38,7 +38,7 @@ def check_approval(
     file = form.read(text, where)
     longest = timedelta(hours=settings.longest_approval_hours)
     try:
-        form.require(file.approval, plan.meaning, now, longest=longest)
+        form.require(file.approval, plan.plan, now, longest=longest)
         if file.signature is not None:
             verify(file.approval, file.signature, settings.allowed_signers)
         elif why := why_signed(plan, settings):
@@ -55,7 +55,7 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
     """Who asks for a signature, the settings or the plan; "" = nobody."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
-    guards = plan.meaning.guards
+    guards = plan.plan.guards
     return "require_signature in the plan" if guards and guards.require_signature else ""
 
 

@@ -14,10 +14,10 @@ from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import ADDRESSES, Cluster, Fleet
 from featurelib.configuration.muting import mutes_of
 from featurelib.core.mutes import InForce, Mute
-from featurelib.core.planned import Guards
 from featurelib.errors import ConfigError
 from featurelib.lake import Lake
 from featurelib.landing_files import landing_lines
+from featurelib.model import Guards
 from featurelib.plans.guarding import Guarding
 from featurelib.reaching import open_fleet, reach
 from featurelib.settings_file import find_settings

@@ -22,12 +22,12 @@ from featurelib.catalogue import load
 from featurelib.collect import Collected, Half, collect, collect_one, known_nodes
 from featurelib.configuration.fleet import Cluster, Fleet, Security
 from featurelib.core.cluster import Cluster as Plain
-from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
 from featurelib.landing_files import files_of, name_of, read_lines, write_lines
+from featurelib.model import Step
 from featurelib.sight import see
 from tests.backends.clusters import KRAFT, TABLES, ZK
 

@@ -18,6 +18,7 @@ JOBS = Path(__file__).parents[1] / "jobs"
 FLOORS = {
     "featurelib": 5,
     "featurelib.feature": 0,
+    "featurelib.model": 0,
     "featurelib.schema": 0,
     "featurelib.errors": 0,
     "featurelib.catalogue": 0,

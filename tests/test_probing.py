@@ -16,11 +16,11 @@ from featurelib.catalogue import load
 from featurelib.collect import Collected, collect
 from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.core.cluster import Cluster
-from featurelib.core.planned import Step
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.landing import Landing, Probe, read
 from featurelib.landing_files import read_lines
+from featurelib.model import Step
 from featurelib.probing import Probed, probe
 from featurelib.sight import Sight, see
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller

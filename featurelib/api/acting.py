@@ -110,13 +110,13 @@ def apply(
         raise ConfigError("apply: expected dry_run or validate_only, found both. Leave one out.")
     mode = Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
     order = Order(
-        plan=file.meaning,
+        plan=file.plan,
         check_approval=_checker(file, approval, live, mode),
         mode=mode,
         command="featurelib.apply",
         way=live.way(journal),
         waits=Waits(nodes=wait),
-        name=live.reached().entry_of(file.meaning.cluster).name,
+        name=live.reached().entry_of(file.plan.cluster).name,
         settings=find_settings(live.wanted.config)[1],
     )
     opened = Journal(journal_path(journal))

@@ -55,7 +55,7 @@ class Plan(Readable):
     def save(self, path: str) -> None:
         """Write the file that `featurelib show` and the others read. Raises RefusedError."""
         file = self.expect_made()
-        Path(path).write_text(planfile.write(file.meaning, file.for_people), encoding="utf-8")
+        Path(path).write_text(planfile.write(file.plan, file.for_people), encoding="utf-8")
 
 
 def plan(
@@ -110,7 +110,7 @@ def approve(
     """
     file = read_plan(plan)
     given = form.approve(
-        file.meaning,
+        file.plan,
         by=by or getpass.getuser(),
         at=datetime.now(UTC),
         expires=timedelta(hours=hours),
@@ -122,10 +122,10 @@ def approve(
 def _file(
     planned: Planned, source: Source, warnings: list[str], catalogue: Catalogue
 ) -> PlanFile | None:
-    if planned.meaning is None:
+    if planned.plan is None:
         return None
     said = for_people(planned, source, warnings, catalogue)
-    return planfile.read(planfile.write(planned.meaning, said), "the plan")
+    return planfile.read(planfile.write(planned.plan, said), "the plan")
 
 
 def read_plan(plan: Plan | str) -> PlanFile:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from featurelib.core.outcome import NotPassed, Passed, Recipient
-from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
+from featurelib.model import Step
 
 Say = Callable[[str], None]
 

@@ -22,10 +22,10 @@ from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.core.again import request_of
 from featurelib.core.cluster import Node
 from featurelib.core.outcome import NotPassed, Passed, Recipient
-from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role
+from featurelib.model import Step
 
 _KRAFT_CANNOT = ("It cannot refuse a request that another writer has overtaken.",)
 _ZOOKEEPER_CANNOT = (

@@ -30,7 +30,6 @@ from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.security import ZOOKEEPER
 from featurelib.core.outcome import NotPassed, Passed, Recipient
-from featurelib.core.planned import Step
 from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.core.reply import Reply
 from featurelib.errors import (
@@ -41,6 +40,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role
+from featurelib.model import Step
 
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
 

@@ -41,9 +41,9 @@ from featurelib.backends.kafka_map import NOBODY, Map
 from featurelib.backends.kafka_search import Reach
 from featurelib.backends.kafka_wire import Talk
 from featurelib.core.outcome import NotPassed, Passed, Recipient
-from featurelib.core.planned import Step, Update
 from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.feature import KRAFT_VERSION, Role
+from featurelib.model import Move, Step
 
 CONNECTIONS = 32  # to one node; num.network.threads is 3 where nobody chose otherwise
 TIMES = 2  # that each of them is asked
@@ -51,7 +51,7 @@ LONGEST_WAIT_S = 5.0  # for a further record, twice a second on an idle cluster 
 _PAUSE_S = 0.1
 
 _T = TypeVar("_T")
-_NOBODY_HAS_IT = Update(
+_NOBODY_HAS_IT = Move(
     feature="featurelib.passing.by", from_level=0, to_level=1, upgrade_type="UPGRADE"
 )
 _HARMLESS = Step(updates=(_NOBODY_HAS_IT,), timeout_ms=30_000)

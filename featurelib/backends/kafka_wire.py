@@ -23,10 +23,10 @@ from featurelib.backends.kafka_answers import (
 from featurelib.backends.kafka_client import Connection, LostError
 from featurelib.backends.kafka_limits import Allowance
 from featurelib.backends.security import Credentials
-from featurelib.core.planned import Step
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
 from featurelib.landing.describe_configs import BROKER, KEYS
+from featurelib.model import Step
 
 # Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3,
 # DescribeConfigs where a value comes from, from 1.

@@ -108,16 +108,16 @@ def apply_command(
     (settings, ruled), catalogue = find_settings(config), open_catalogue(overlay)
     made = planfile.read(_read(plan, "a plan file"), plan)
     ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
-    cluster = None if any((*ways.values(), file)) else made.meaning.cluster
+    cluster = None if any((*ways.values(), file)) else made.plan.cluster
     reached = reach(cluster, catalogue, fleet=fleet, file=file, timeout=timeout, **ways)
     order = Order(
-        plan=made.meaning,
+        plan=made.plan,
         check_approval=_checker(made, plan, approval, settings, mode),
         mode=mode,
         command=join(["featurelib", *sys.argv[1:]]),
-        way=way_of(made.meaning.cluster, ways, file=file, fleet=fleet, journal=journal),
+        way=way_of(made.plan.cluster, ways, file=file, fleet=fleet, journal=journal),
         waits=Waits(nodes=wait),
-        name=reached.entry_of(made.meaning.cluster).name,
+        name=reached.entry_of(made.plan.cluster).name,
         settings=ruled,
     )
     shown = Shown(made=made, reached=reached, as_json=as_json, settings=ruled)

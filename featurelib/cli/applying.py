@@ -42,13 +42,13 @@ class Shown:
     @property
     def name(self) -> str:
         """What people call the cluster, with its id."""
-        cluster = clean(self.made.meaning.cluster)
-        title = clean(self.reached.entry_of(self.made.meaning.cluster).title or cluster)
+        cluster = clean(self.made.plan.cluster)
+        title = clean(self.reached.entry_of(self.made.plan.cluster).title or cluster)
         return cluster if title == cluster else f"{title} ({cluster})"
 
     def ask(self, *, yes: bool) -> None:
         """What would be done, and what cannot be taken back; then the question."""
-        plan, show = self.made.meaning, say if self.as_json else print
+        plan, show = self.made.plan, say if self.as_json else print
         width = terminal_width()
         lines = [f"plan {self.made.digest}"]
         lines += wrapped(f"{clean(plan.intent)}, for cluster {self.name}", width, "  ")
@@ -76,7 +76,7 @@ class Shown:
         return lines
 
     def _warning_lines(self) -> list[str]:
-        said = warnings(self.made.meaning, self.reached.catalogue)
+        said = warnings(self.made.plan, self.reached.catalogue)
         return [line for warning in said for line in wrapped(warning, terminal_width(), "! ")]
 
     def refused(self, error: FeatureLibError) -> None:
@@ -101,7 +101,7 @@ class Shown:
             for outcome in step.updates
         }
         lines = []
-        for position, step in enumerate(self.made.meaning.steps):
+        for position, step in enumerate(self.made.plan.steps):
             for update in step.updates:
                 outcome = results.get((position, update.feature))
                 line = update_line(update, outcome)
@@ -113,7 +113,7 @@ class Shown:
     def _document(
         self, word: str, code: int, says: str, ending: Ending | None = None
     ) -> dict[str, object]:
-        plan, given = self.made.meaning, self.clearance or Clearance(approval="")
+        plan, given = self.made.plan, self.clearance or Clearance(approval="")
         return {
             "version": 1,
             "cluster": plan.cluster,

@@ -105,12 +105,10 @@ def approve(
     target = _choose_out(plan, out)
     now = datetime.now(UTC)
     _expect_allowed(span, settings, signed=agent or key is not None, why=why_signed(file, settings))
-    approval = form.approve(
-        file.meaning, by=by or _login_name(), at=now, expires=span, reason=reason
-    )
+    approval = form.approve(file.plan, by=by or _login_name(), at=now, expires=span, reason=reason)
     show: Callable[[str], None] = say if as_json else print
-    name = known_name(file.meaning.cluster, fleet, catalogue)
-    for line in describe(file.meaning, file.digest, approval, catalogue, name):
+    name = known_name(file.plan.cluster, fleet, catalogue)
+    for line in describe(file.plan, file.digest, approval, catalogue, name):
         show(line)
     for odd in warning_lines(list(contradictions(file, name, catalogue))):
         show(odd)
@@ -124,7 +122,7 @@ def approve(
         document = {
             "version": 1,
             "approval": msgspec.to_builtins(approval),
-            "updates": updates_of(file.meaning, catalogue),
+            "updates": updates_of(file.plan, catalogue),
             "file": str(target),
             "signed": signature is not None,
             "next": command,

@@ -12,15 +12,15 @@ from featurelib.catalogue import Catalogue
 from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.plan_text import guards_text
 from featurelib.core.effects import effects_of, first_command, say_effect
-from featurelib.core.planned import Meaning, Update
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
+from featurelib.model import Move, Plan
 from featurelib.plans.approval import Approval, say_span, say_time
 from featurelib.report.clean import clean
 
 
 def describe(
-    meaning: Meaning, digest: str, approval: Approval, catalogue: Catalogue, name: str = ""
+    meaning: Plan, digest: str, approval: Approval, catalogue: Catalogue, name: str = ""
 ) -> Iterator[str]:
     """What is approved, by whom and until when, as lines; `name` is the inventory's."""
     yield f"plan: {digest}"
@@ -52,7 +52,7 @@ def describe(
     yield f"until: {say_time(approval.expires_at)}, {lasts} from now"
 
 
-def _say_update(update: Update, loss: Loss, catalogue: Catalogue) -> str:
+def _say_update(update: Move, loss: Loss, catalogue: Catalogue) -> str:
     """`metadata.version 20 (4.0-IV0) → 25 (4.0-IV3)`, then what cannot be taken back."""
 
     def level(number: int) -> str:
@@ -70,7 +70,7 @@ def _say_update(update: Update, loss: Loss, catalogue: Catalogue) -> str:
     return f"{clean(update.feature)} {level(update.from_level)} → {level(update.to_level)}: {notes}"
 
 
-def updates_of(meaning: Meaning, catalogue: Catalogue) -> list[dict[str, object]]:
+def updates_of(meaning: Plan, catalogue: Catalogue) -> list[dict[str, object]]:
     """The same as objects for JSON, one for each update."""
     return [
         {"step": i, **asdict(update), **asdict(loss_of(update, meaning, catalogue))}

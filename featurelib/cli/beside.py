@@ -49,9 +49,9 @@ def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[
             f"THE FILE CALLS THIS CLUSTER {people.name}, the inventory calls it {name}: its text "
             "was changed, or the cluster got another name. Go by the id."
         )
-    if not people.level_names or file.meaning.catalogue != catalogue.label:
+    if not people.level_names or file.plan.catalogue != catalogue.label:
         return
-    if people.level_names != level_names(file.meaning, catalogue):
+    if people.level_names != level_names(file.plan, catalogue):
         yield (
             "THE TEXT OF THIS FILE WAS CHANGED after the plan was made: its level_names are not "
             "those of its levels. What is shown here is worked out anew. Make the plan again."

@@ -27,8 +27,8 @@ from featurelib.cli.plan_text import (
     warning_lines,
 )
 from featurelib.cli.text import counted
-from featurelib.core.planned import Guards, Meaning
 from featurelib.errors import ConfigError, RefusedError
+from featurelib.model import Guards, Plan
 from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.plans.night_plans import level_names
@@ -57,8 +57,8 @@ def put_out(planned: Planned, source: Source, catalogue: Catalogue, output: Outp
         raise ConfigError("--out -: expected it or --json, found both. Leave one of them out.")
     warnings = all_warnings(planned, source)
     path, text = None, None
-    if planned.meaning is not None:
-        text = write(planned.meaning, for_people(planned, source, warnings, catalogue))
+    if planned.plan is not None:
+        text = write(planned.plan, for_people(planned, source, warnings, catalogue))
         usual = Path(PLANS) / file_name(source.entry.name or source.sight.cluster_id)
         path = output.path or str(usual)
         if path != STANDARD_OUTPUT:
@@ -81,7 +81,7 @@ def made_from(planned: Planned, source: Source) -> str:
 
 
 def _is_refused(planned: Planned) -> bool:
-    return planned.meaning is None and bool(planned.refusals)
+    return planned.plan is None and bool(planned.refusals)
 
 
 def all_warnings(planned: Planned, source: Source) -> list[str]:
@@ -91,7 +91,7 @@ def all_warnings(planned: Planned, source: Source) -> list[str]:
 
 def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
     """Who else finalizes what would be moved."""
-    steps = () if planned.meaning is None else planned.meaning.steps
+    steps = () if planned.plan is None else planned.plan.steps
     moved = features_of(steps) if steps else tuple(sorted(planned.goal.levels))
     if theirs := [name for name in moved if guards.manages(name)]:
         yield (
@@ -104,14 +104,14 @@ def for_people(
     planned: Planned, source: Source, warnings: list[str], catalogue: Catalogue
 ) -> ForPeople:
     """What the plan's file says beside its meaning."""
-    assert planned.meaning is not None
+    assert planned.plan is not None
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return ForPeople(
         name=source.entry.name,
         written_at=now,
         made_from=made_from(planned, source),
         seen_at=source.seen_at,
-        level_names=level_names(planned.meaning, catalogue),
+        level_names=level_names(planned.plan, catalogue),
         left_out=tuple(reason.message for reason in planned.refusals),
         stays=tuple(stay.text for stay in planned.goal.stays),
         warnings=tuple(warnings),
@@ -141,7 +141,7 @@ def plan_lines(
     planned: Planned, source: Source, warnings: list[str], path: str | None, catalogue: Catalogue
 ) -> Iterator[str]:
     """What came of a planning, without line ends; `path` is where it stands, None = nowhere."""
-    meaning, named = planned.meaning, source.entry.name
+    meaning, named = planned.plan, source.entry.name
     name = f" ({clean(named)})" if named else ""
     made = f"{clean(made_from(planned, source), 600)}, last seen {source.seen_at}"
     rows = [
@@ -177,7 +177,7 @@ def plan_lines(
         yield from _next_lines(path, "written to the cluster" if planned.probed else "sent")
 
 
-def _request_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+def _request_lines(meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
     for number, step in enumerate(look_ahead(meaning, catalogue), start=1):
         yield f"Request {number} of {len(meaning.steps)}"
         for change in step.changes:
@@ -196,7 +196,7 @@ def _next_lines(path: str, what: str) -> Iterator[str]:
 def _document(
     planned: Planned, source: Source, warnings: list[str], path: str | None
 ) -> dict[str, object]:
-    meaning = planned.meaning
+    meaning = planned.plan
     outcome = "refused" if _is_refused(planned) else "planned" if meaning else "nothing to do"
     return {
         "version": FORM,

@@ -15,8 +15,8 @@ from featurelib.cli.text import columns, counted
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.effects import first_command, say_effect
 from featurelib.core.moves import irreversible
-from featurelib.core.planned import Group, Guards, Meaning, Update
 from featurelib.feature import UpgradeType
+from featurelib.model import Guards, Move, NodeGroup, Plan
 from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE, Reason
@@ -38,7 +38,7 @@ def level_text(catalogue: Catalogue, feature: str, level: int) -> str:
     return str(level) if name == str(level) else f"{level} ({name})"
 
 
-def plan_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+def plan_lines(meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
     """Every request: what it changes, brings and costs, and what is true after it."""
     steps = look_ahead(meaning, catalogue)
     for number, step in enumerate(steps, start=1):
@@ -51,7 +51,7 @@ def plan_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
         yield ""
 
 
-def update_text(update: Update, catalogue: Catalogue) -> str:
+def update_text(update: Move, catalogue: Catalogue) -> str:
     """`metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
     low = level_text(catalogue, update.feature, update.from_level)
     high = level_text(catalogue, update.feature, update.to_level)
@@ -99,7 +99,7 @@ def return_lines(change: Change, catalogue: Catalogue) -> Iterator[str]:
         yield from _wrapped(f"    {text}", 6)
 
 
-def _after_lines(step: StepOutlook, meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+def _after_lines(step: StepOutlook, meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
     name = "metadata.version"
     if step.floor != NONE:
         floor = level_text(catalogue, name, step.floor)
@@ -133,7 +133,7 @@ def say_releases(names: Sequence[str], catalogue: Catalogue) -> str:
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def judged_text(meaning: Meaning) -> str:
+def judged_text(meaning: Plan) -> str:
     """By what the plan was judged."""
     own = [load(name).title for name in meaning.own_dialects if name in GENERATIONS]
     also = f", and as these controllers answer: {'; '.join(own)}" if own else ""
@@ -150,7 +150,7 @@ def guards_text(guards: Guards) -> str:
     return f"{signed}; {clean(guards.managed_by)} finalizes {what}"
 
 
-def requirement_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
+def requirement_lines(meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
     """What has to be found again before anything is sent, in short."""
     required = meaning.requirements
     levels = ", ".join(
@@ -165,7 +165,7 @@ def requirement_lines(meaning: Meaning, catalogue: Catalogue) -> Iterator[str]:
         yield from _wrapped(f"  {who}: {what}", 6)
 
 
-def _who(group: Group) -> str:
+def _who(group: NodeGroup) -> str:
     texts = []
     for noun, ids in (("broker", group.brokers), ("controller", group.controllers)):
         if ids:
@@ -173,7 +173,7 @@ def _who(group: Group) -> str:
     return " and ".join(texts)
 
 
-def _ranges(group: Group) -> str:
+def _ranges(group: NodeGroup) -> str:
     texts = [
         f"{clean(name)} {low}-{high}" if high else f"no {clean(name)}"
         for name, (low, high) in sorted(group.ranges.items())

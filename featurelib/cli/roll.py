@@ -97,7 +97,7 @@ def _level(level: int) -> int | None:
 
 def _first(first: First) -> dict[str, object]:
     planned = first.planned
-    steps = planned.meaning.steps if planned.meaning is not None else ()
+    steps = planned.plan.steps if planned.plan is not None else ()
     return {
         "intent": planned.intent.text,
         "steps": [asdict(step) for step in steps],

@@ -90,8 +90,8 @@ def _new_lines(found: Roll, words: Words, width: int) -> Iterator[str]:
 def _first_lines(first: First, name: str, catalogue: Catalogue, width: int) -> Iterator[str]:
     planned = first.planned
     yield "what must happen first"
-    if planned.meaning is not None:
-        for number, step in enumerate(planned.meaning.steps, start=1):
+    if planned.plan is not None:
+        for number, step in enumerate(planned.plan.steps, start=1):
             for update in step.updates:
                 text = f"request {number}: {update_text(update, catalogue)}"
                 yield from wrapped(text, width, "  ", "    ")

@@ -55,7 +55,7 @@ def show(
     """
     found = read_plan(plan)
     catalogue = open_catalogue(overlay)
-    name = known_name(found.meaning.cluster, fleet, catalogue)
+    name = known_name(found.plan.cluster, fleet, catalogue)
     if as_json:
         print(json.dumps(_document(found, name, catalogue), indent=2, ensure_ascii=False))
     else:
@@ -75,7 +75,7 @@ def read_plan(path: str) -> PlanFile:
 
 
 def _lines(path: str, found: PlanFile, name: str, catalogue: Catalogue) -> list[str]:
-    meaning = found.meaning
+    meaning = found.plan
     named = f" ({clean(name)})" if name else ""
     facts = [
         ("cluster", clean(meaning.cluster) + named),
@@ -109,8 +109,8 @@ def _document(found: PlanFile, name: str, catalogue: Catalogue) -> dict[str, obj
         "digest": found.digest,
         "name": name or None,
         "catalogue": catalogue.label,
-        "plan": plain(found.meaning),
-        "outlook": [asdict(step) for step in look_ahead(found.meaning, catalogue)],
+        "plan": plain(found.plan),
+        "outlook": [asdict(step) for step in look_ahead(found.plan, catalogue)],
         "contradictions": list(contradictions(found, name, catalogue)),
         "for_people": msgspec.to_builtins(found.for_people),
     }

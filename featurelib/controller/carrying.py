@@ -19,13 +19,13 @@ from featurelib.core.decide import NothingToDo, Refuse, Send
 from featurelib.core.ending import Ending, Rehearsed, Unknown, Validated, conclude
 from featurelib.core.ending import NothingToDo as NothingWasToDo
 from featurelib.core.outcome import Fate, Heard, Recipient, StepOutcome, settle
-from featurelib.core.planned import Meaning, Step
 from featurelib.errors import (
     FeatureLibError,
     OutcomeUnknownError,
     RefusedError,
 )
 from featurelib.journal.journal import Clearance, Entry, Intent, Journal, Lock
+from featurelib.model import Plan, Step
 from featurelib.plans.approval import say_time
 from featurelib.plans.planfile import digest
 
@@ -44,7 +44,7 @@ class Order:
     raises ApprovalError; it is asked before each request. `way` is how the cluster was chosen, for
     the next command a message names; `name` and `settings` are kept in the journal."""
 
-    plan: Meaning
+    plan: Plan
     check_approval: Callable[[datetime], Clearance]
     mode: Mode = Mode.SEND
     command: str = "featurelib apply"

@@ -12,9 +12,9 @@ from featurelib.controller.commands import Way
 from featurelib.controller.looking import Look, Watcher
 from featurelib.controller.validating import may_prove
 from featurelib.core.decide import Decision, Refuse, Send, decide
-from featurelib.core.planned import Meaning
 from featurelib.errors import RefusedError, StalePlanError
 from featurelib.journal.journal import Entry
+from featurelib.model import Plan
 
 _DECIDES = (
     "nobody shows everybody whom the controller asks, and nothing else is missing: the controller "
@@ -27,7 +27,7 @@ _ASK = (
 
 
 def decide_next(
-    watcher: Watcher, look: Look, plan: Meaning, position: int, *, asks: bool
+    watcher: Watcher, look: Look, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
     """What to do with the step at `position`, and for a refusal what helps better than a new plan.
 
@@ -50,7 +50,7 @@ def decide_next(
 
 
 def refusal(
-    plan: Meaning, decision: Refuse, used: Sequence[Entry], before: int, way: Way, instead: str
+    plan: Plan, decision: Refuse, used: Sequence[Entry], before: int, way: Way, instead: str
 ) -> RefusedError:
     """Every reason not to send, and the next command; `used` are the journal's entries of this plan
     and approval, by which `before` steps are applied."""

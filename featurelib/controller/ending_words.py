@@ -12,16 +12,16 @@ from featurelib.core import ending as endings
 from featurelib.core.effects import effects_of, say_effect
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
-from featurelib.core.planned import Meaning, Update
 from featurelib.core.reply import NO_ERROR
 from featurelib.core.returning import loss_of
 from featurelib.feature import UpgradeType
+from featurelib.model import Move, Plan
 from featurelib.report.clean import clean
 
 _SHOWN = 5  # nodes named in one sentence
 
 
-def operation(update: Update) -> str:
+def operation(update: Move) -> str:
     """Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
     if update.to_level == 0:
         return "Delete"
@@ -30,7 +30,7 @@ def operation(update: Update) -> str:
     return "Upgrade" if update.to_level > update.from_level else "Downgrade"
 
 
-def update_line(update: Update, outcome: UpdateOutcome | None = None) -> str:
+def update_line(update: Move, outcome: UpdateOutcome | None = None) -> str:
     """`[Upgrade] Feature: f ExistingFinalizedMaxVersion: 1 NewFinalizedMaxVersion: 2 Result: OK`.
 
     Without an outcome there is no result: nothing was sent (KIP-584, Basic CLI tool usage).
@@ -66,7 +66,7 @@ def _answer(outcome: UpdateOutcome) -> Iterable[str]:
         yield clean(outcome.message, 300)
 
 
-def move_text(update: Update, catalogue: Catalogue) -> str:
+def move_text(update: Move, catalogue: Catalogue) -> str:
     """`Upgrade metadata.version: 25 (4.0-IV3) → 29 (4.2-IV1)`."""
     here, there = (
         level_text(update.feature, level, catalogue)
@@ -75,7 +75,7 @@ def move_text(update: Update, catalogue: Catalogue) -> str:
     return f"{operation(update)} {clean(update.feature)}: {here} → {there}"
 
 
-def warnings(plan: Meaning, catalogue: Catalogue, first: int = 0) -> list[str]:
+def warnings(plan: Plan, catalogue: Catalogue, first: int = 0) -> list[str]:
     """What a person should know before saying yes to the steps from `first` on: each downgrade and
     deletion, what may be lost, what nothing takes back, and what else is changed."""
     said, effects = [], effects_of(plan, catalogue)

@@ -20,10 +20,10 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.effects import side_effects
 from featurelib.core.findings import wordings
 from featurelib.core.outcome import Passed, Seen
-from featurelib.core.planned import Meaning, Step
 from featurelib.errors import ProtocolError
 from featurelib.feature import Role, Severity, Witness
 from featurelib.landing import ApiVersionsAnswer, Landing, read
+from featurelib.model import Plan, Step
 from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see, see_row
 
@@ -114,7 +114,7 @@ class Watcher:
         )
         return replace(look, sight=sight)
 
-    def found(self, look: Look, plan: Meaning, rest: Sequence[Step]) -> Found:
+    def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Found:
         """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
         evidence, sight = look.sight.judged.evidence, look.sight
         assert evidence is not None

@@ -12,9 +12,9 @@ from shlex import quote
 
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.core.planned import Guards, Meaning, Update
 from featurelib.errors import RefusedError
 from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.model import Guards, Move, Plan
 
 # How levels are changed there, and which features that moves, None = as far as known all. Strimzi:
 # Kafka resource, spec.kafka.metadataVersion; MSK: the AWS command line raises the Kafka version.
@@ -32,7 +32,7 @@ COMMANDS = {
 }
 
 
-def expect_plan_ours(plan: Meaning, fleet: Fleet, catalogue: Catalogue) -> None:
+def expect_plan_ours(plan: Plan, fleet: Fleet, catalogue: Catalogue) -> None:
     """Raises RefusedError where the plan or the inventory says that somebody else finalizes what
     the plan moves, with that owner's commands and the one that plans the rest."""
     updates = [update for step in plan.steps for update in step.updates]
@@ -42,7 +42,7 @@ def expect_plan_ours(plan: Meaning, fleet: Fleet, catalogue: Catalogue) -> None:
 
 def expect_ours(
     cluster: str,
-    updates: Mapping[str, Update],
+    updates: Mapping[str, Move],
     fleet: Fleet,
     catalogue: Catalogue,
     guards: Guards | None = None,
@@ -52,7 +52,7 @@ def expect_ours(
     here = Guards(
         require_signature=False, managed_by=entry.managed_by, managed_features=entry.managed
     )
-    theirs: dict[tuple[str, str], list[Update]] = {}
+    theirs: dict[tuple[str, str], list[Move]] = {}
     for name, update in updates.items():
         for rule, where in ((here, "the inventory"), (guards, "the plan")):
             if rule is not None and rule.manages(name):
@@ -79,7 +79,7 @@ def expect_ours(
 
 
 def _ways(
-    owner: str, updates: Sequence[Update], entry: Cluster, catalogue: Catalogue
+    owner: str, updates: Sequence[Move], entry: Cluster, catalogue: Catalogue
 ) -> Iterator[str]:
     """The owner's command for what it moves, filled in, or whom to ask where none is known."""
     moved, command = COMMANDS.get(owner.casefold(), ("", ""))
@@ -92,7 +92,7 @@ def _ways(
         yield f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
 
 
-def _rest(updates: Sequence[Update], entry: Cluster) -> str:
+def _rest(updates: Sequence[Move], entry: Cluster) -> str:
     """The command that plans what is ours of a plan that was refused."""
     if not updates:
         return ""

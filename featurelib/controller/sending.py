@@ -14,7 +14,6 @@ from threading import Event, Thread
 
 from featurelib.controller.looking import Look, Watcher, late_nodes
 from featurelib.core.outcome import Fate, Heard, NotPassed, Recipient, StepOutcome, settle
-from featurelib.core.planned import Step
 from featurelib.errors import (
     BackendError,
     BusyError,
@@ -25,6 +24,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.journal.journal import Intent, Journal, Lock, Outcome
+from featurelib.model import Step
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last

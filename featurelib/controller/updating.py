@@ -16,10 +16,10 @@ from featurelib.controller.sending import LOCK_SECONDS, Waits, aim, send
 from featurelib.controller.updates import FeatureResult, FeatureUpdate, UpdateResult
 from featurelib.controller.validating import ask
 from featurelib.core.outcome import Fate, Heard, StepOutcome, settle
-from featurelib.core.planned import Step, Update
 from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError
 from featurelib.journal.journal import Intent, Journal
+from featurelib.model import Move, Step
 from featurelib.plans.checks import HIGHEST_INT32
 
 NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
@@ -114,7 +114,7 @@ def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> 
         )
     return Step(
         updates=tuple(
-            Update(
+            Move(
                 feature=name,
                 from_level=seen.level(name) or 0,
                 to_level=update.level,

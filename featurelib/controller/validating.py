@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from featurelib.backends.base import Backend
 from featurelib.core.dialect import load
 from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
-from featurelib.core.planned import Step
 from featurelib.core.reply import NO_ERROR
 from featurelib.core.validations import HONOURED
 from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.feature import KRAFT_VERSION
+from featurelib.model import Step
 
 # The findings that a controller's yes stands for.
 UNPROVEN = frozenset({"registrations_unproven", "configured_voters_unknown"})

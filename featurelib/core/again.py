@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from featurelib.catalogue import Catalogue
-from featurelib.core import planned
 from featurelib.core.cluster import Cluster, Request, Update
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, generation_of, load
 from featurelib.core.tried import Refusal, try_requests
 from featurelib.feature import Role, UpgradeType
+from featurelib.model import Step
 
 
 def judge_again(
     cluster: Cluster,
     releases: Sequence[str],
     mode: str,
-    steps: Sequence[planned.Step],
+    steps: Sequence[Step],
     catalogue: Catalogue,
 ) -> tuple[Refusal, ...]:
     """Everything that policy and a controller of any of `releases` say against these steps, once.
@@ -65,7 +65,7 @@ def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
         return load(GENERATIONS[-1])
 
 
-def request_of(step: planned.Step, own: Dialect, *, validate_only: bool = False) -> Request:
+def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
     """A step as a request in the newest wire version of `own` that carries results."""
     can = own.can
     version = max((v for v in can.wire_versions if v <= can.results_up_to), default=1)

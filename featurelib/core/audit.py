@@ -29,7 +29,6 @@ from featurelib.core.incompatible import find_incompatible, listed
 from featurelib.core.mutes import set_aside
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.plan import plans
-from featurelib.core.planned import Step, Update
 from featurelib.core.probes import report_probes
 from featurelib.core.quorum_settings import report_settings, report_unread
 from featurelib.core.rules import RULES
@@ -39,6 +38,7 @@ from featurelib.core.verdicts import beyond_ceiling, readiness, verdicts
 from featurelib.core.waiting import find_forgotten, remember
 from featurelib.core.way_back import ways_back
 from featurelib.feature import Role, Severity, UpgradeType, Verdict
+from featurelib.model import Move, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ def _side_effects(asking: Judge, limits: Bounds, said: Findings) -> None:
     more = beyond_ceiling(asking, limits) & asked.known & np.isin(asked.feature, codes)
     found = {}
     for question in np.flatnonzero(more).tolist():
-        update = Update(
+        update = Move(
             feature=asked.names[asked.feature[question]],
             from_level=int(asked.current[question]),
             to_level=int(limits.common[question]),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from featurelib.core.dialect import STRICT
 from featurelib.core.effects import differences
-from featurelib.core.planned import Group, Meaning, Requirements, SideEffect, Step
+from featurelib.model import NodeGroup, Plan, Requirements, SideEffect, Step
 
 _NOT_KNOWN = "not known"
 _NOT_LISTED = 0, 0
@@ -75,7 +75,7 @@ class Send:
 Decision = Refuse | NothingToDo | Send
 
 
-def decide(plan: Meaning, done: int, found: Found) -> Decision:
+def decide(plan: Plan, done: int, found: Found) -> Decision:
     """What to do with `plan` after its first `done` steps were applied."""
     if plan.cluster != found.cluster:  # then all else is another cluster's too
         other = Reason(what="cluster", expected=plan.cluster, found=found.cluster)
@@ -101,7 +101,7 @@ def decide(plan: Meaning, done: int, found: Found) -> Decision:
     return Refuse(reasons=tuple(reasons)) if reasons else Send(step=plan.steps[done], position=done)
 
 
-def after(plan: Meaning, done: int) -> Requirements:
+def after(plan: Plan, done: int) -> Requirements:
     """The plan's requirements once its first `done` steps were applied. Each is one write, and so
     moves the features node's version by one (KafkaController.updateFeatures)."""
     before = plan.requirements
@@ -113,7 +113,7 @@ def after(plan: Meaning, done: int) -> Requirements:
     )
 
 
-def _is_reached(plan: Meaning, found: Found) -> bool:
+def _is_reached(plan: Plan, found: Found) -> bool:
     """Whether each feature the plan moves is known to be where the plan leaves it."""
     final = {u.feature: u.to_level for step in plan.steps for u in step.updates}
     levels = found.requirements.levels
@@ -122,7 +122,7 @@ def _is_reached(plan: Meaning, found: Found) -> bool:
     )
 
 
-def _other_judges(plan: Meaning, done: int, found: Found) -> Iterator[Reason]:
+def _other_judges(plan: Plan, done: int, found: Found) -> Iterator[Reason]:
     """What a plan is judged by has to be what it was judged by; a controller that wrote may since
     be told apart from its look-alikes."""
     if plan.dialect != STRICT:
@@ -136,7 +136,7 @@ def _other_judges(plan: Meaning, done: int, found: Found) -> Iterator[Reason]:
         )
 
 
-def _side_effects(plan: Meaning, done: int, found: Found) -> Iterator[Reason]:
+def _side_effects(plan: Plan, done: int, found: Found) -> Iterator[Reason]:
     """Who approved the plan has seen what it changes besides; applied steps had theirs."""
     moved = {update.feature for step in plan.steps[done:] for update in step.updates}
     rest = [effect for effect in plan.side_effects if effect.feature in moved]
@@ -168,7 +168,7 @@ def _version(expected: Requirements, found: Requirements) -> Iterator[Reason]:
         )
 
 
-def _nodes(expected: Sequence[Group], found: Sequence[Group]) -> Iterator[Reason]:
+def _nodes(expected: Sequence[NodeGroup], found: Sequence[NodeGroup]) -> Iterator[Reason]:
     """What differs, once for all nodes of a role of which the same differs."""
     wanted, now = _by_node(expected), _by_node(found)
     alike: dict[tuple[str, str, str], list[int]] = {}
@@ -208,7 +208,7 @@ def _unlike(wanted: Ranges, now: Ranges) -> Iterator[str]:
             yield name
 
 
-def _by_node(groups: Sequence[Group]) -> dict[tuple[str, int], Ranges]:
+def _by_node(groups: Sequence[NodeGroup]) -> dict[tuple[str, int], Ranges]:
     by_role = [("broker", group.brokers, group.ranges) for group in groups]
     by_role += [("controller", group.controllers, group.ranges) for group in groups]
     return {(role, node): ranges for role, nodes, ranges in by_role for node in nodes}

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from featurelib.catalogue import Catalogue
 from featurelib.core.configured import KAFKAS_DEFAULT, OWN_FILE
 from featurelib.core.evidence import Evidence
-from featurelib.core.planned import Meaning, SideEffect, Step, ValueChange
 from featurelib.feature import Role
+from featurelib.model import Plan, SideEffect, Step, ValueChange
 
 _SET_DEFAULT = (
     "kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default "
@@ -51,7 +51,7 @@ def side_effects(
     )  # fmt: skip
 
 
-def effects_of(meaning: Meaning, catalogue: Catalogue) -> tuple[SideEffect, ...]:
+def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
     """What a plan says that it changes; of one by a release that did not say it, what the catalogue
     does. Such a plan is not applied: a look at the cluster shows more than it says."""
     return meaning.side_effects or side_effects(catalogue, meaning.steps)

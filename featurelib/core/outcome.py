@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from featurelib.core.planned import Step, Update
 from featurelib.core.reply import NO_ERROR, Reply
 from featurelib.feature import KRAFT_VERSION
+from featurelib.model import Move, Step
 
 
 class Fate(StrEnum):
@@ -114,7 +114,7 @@ class Seen:
 class UpdateOutcome:
     """What became of one update, the answer about it, and the level now (None = not known)."""
 
-    update: Update
+    update: Move
     fate: Fate
     code: int | None
     message: str | None
@@ -167,7 +167,7 @@ def settle(
     return StepOutcome(position=position, updates=tuple(outcomes))
 
 
-def _fate(update: Update, step: Step, heard: Heard, level: int | None, *, proven: bool) -> Fate:
+def _fate(update: Move, step: Step, heard: Heard, level: int | None, *, proven: bool) -> Fate:
     code, _ = heard.of(update.feature)
     if not heard.sent:
         return Fate.NOT_APPLIED
@@ -188,7 +188,7 @@ def _fate(update: Update, step: Step, heard: Heard, level: int | None, *, proven
     return Fate.NOT_APPLIED if code is None else Fate.REJECTED
 
 
-def may_have_leaked(update: Update, step: Step) -> bool:
+def may_have_leaked(update: Move, step: Step) -> bool:
     """From 4.1 on kraft.version moves although the rest of its request is refused, and shows a
     moment later (KAFKA-16538)."""
     return update.feature == KRAFT_VERSION and len(step.updates) > 1

@@ -25,8 +25,8 @@ from featurelib.core.floors import (
     point_of_no_return,
 )
 from featurelib.core.moves import irreversible
-from featurelib.core.planned import Meaning, Step, Update
 from featurelib.feature import METADATA_VERSION, Role, UpgradeType
+from featurelib.model import Move, Plan, Step
 
 ZOOKEEPER = "zk"
 
@@ -44,7 +44,7 @@ class Loss:
     no_return: int | None
 
 
-def loss_of(update: Update, meaning: Meaning, catalogue: Catalogue) -> Loss:
+def loss_of(update: Move, meaning: Plan, catalogue: Catalogue) -> Loss:
     """What one update of `meaning` loses, or makes it impossible to go back to."""
     [point] = no_returns([(meaning, update)], catalogue)
     return Loss(
@@ -67,7 +67,7 @@ class Return:
     no_return: int
 
 
-def returns_of(plans: Sequence[Meaning], catalogue: Catalogue) -> list[tuple[Return, ...]]:
+def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
     """For each plan: what it moves and metadata.version, by name, as all of it leaves them."""
     levels = [levels_after(plan.requirements.levels, plan.steps) for plan in plans]
     floors = lowest_metadata(list(zip(plans, levels, strict=True)), catalogue)
@@ -101,7 +101,7 @@ def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, 
 
 
 def lowest_metadata(
-    plans: Sequence[tuple[Meaning, Mapping[str, int]]], catalogue: Catalogue
+    plans: Sequence[tuple[Plan, Mapping[str, int]]], catalogue: Catalogue
 ) -> list[int]:
     """The lowest metadata.version that can be had without loss from these levels, by the nodes of
     each plan: the highest of what its dialects say; -1 where none is finalized."""
@@ -125,7 +125,7 @@ def lowest_metadata(
     return lowest
 
 
-def no_returns(moved: Sequence[tuple[Meaning, Update]], catalogue: Catalogue) -> list[int]:
+def no_returns(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
     """For each update of a plan the first level on its way up from which the present one cannot be
     had again without loss, by the worst of the plan's dialects; -1 = it can from everywhere."""
     ups = [i for i, (_, u) in enumerate(moved) if u.upgrade_type == UpgradeType.UPGRADE.name]
@@ -140,9 +140,7 @@ def no_returns(moved: Sequence[tuple[Meaning, Update]], catalogue: Catalogue) ->
     return found
 
 
-def _no_returns_of_metadata(
-    moved: Sequence[tuple[Meaning, Update]], catalogue: Catalogue
-) -> list[int]:
+def _no_returns_of_metadata(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
     tables = catalogue.tables
     rows = []
     for plan, update in moved:
@@ -167,7 +165,7 @@ def _no_returns_of_metadata(
     return found
 
 
-def _by_dialect(plans: Sequence[Meaning]) -> dict[str, Int]:
+def _by_dialect(plans: Sequence[Plan]) -> dict[str, Int]:
     """Every dialect that some plan's controllers may speak, and which plans these are; but not
     those of ZooKeeper mode, where metadata.version means nothing."""
     found: dict[str, list[int]] = defaultdict(list)

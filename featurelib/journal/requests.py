@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from featurelib.core.outcome import Fate, Recipient, StepOutcome
-from featurelib.core.planned import Step
 from featurelib.journal.holder import Holder
+from featurelib.model import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

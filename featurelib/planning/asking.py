@@ -17,10 +17,10 @@ from featurelib.controller.validating import UNPROVEN, ask, is_agreed, may_prove
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.intents import Intent
 from featurelib.core.outcome import Heard
-from featurelib.core.planned import Guards, Step
 from featurelib.core.probes import PROBE_REFUSED
 from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
 from featurelib.core.reply import NO_ERROR
+from featurelib.model import Guards, Step
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import PROBE, Reason
 from featurelib.report.words import Columns, Words
@@ -61,12 +61,12 @@ def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
         asking.say(f"{_NOT_ASKED}{_WHOLE}")
         return seen
     proven = make_plan(asking.as_if_seen(), intent, asking.catalogue, guards=asking.guards)
-    if proven.meaning is None and not proven.refusals:
+    if proven.plan is None and not proven.refusals:
         return proven  # nothing is to be done, whoever is registered
-    if proven.meaning is None:
+    if proven.plan is None:
         asking.say(f"{_NOT_ASKED}{_MORE}")
         return seen
-    steps = proven.meaning.steps
+    steps = proven.plan.steps
     if not all(may_prove(asking.backend, asking.sight.dialects, step) for step in steps):
         asking.say(f"{_NOT_ASKED}{_WRITES}")
         return seen
@@ -78,7 +78,7 @@ def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
         if not is_agreed(step, heard):
             against = tuple(_refusals(step, heard, asking.catalogue))
             missing = seen.refusals if _lacks_right(heard) else ()
-            return replace(proven, meaning=None, refusals=(*missing, *against))
+            return replace(proven, plan=None, refusals=(*missing, *against))
     return replace(proven, probed=", then ".join(moves), warnings=(*proven.warnings, _TOLD))
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from featurelib.catalogue import Catalogue
-from featurelib.core import planned
 from featurelib.core.again import dialect_of, request_of, who_may_lead
 from featurelib.core.deprecation import raised_by
 from featurelib.core.intents import Command, Intent, goal_of
 from featurelib.core.moves import Goal
+from featurelib.model import Step
 from featurelib.sight import Sight
 
 
@@ -45,7 +45,7 @@ def warnings_of(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) 
 
 
 def warnings_of_steps(
-    sight: Sight, mode: str, steps: Sequence[planned.Step], catalogue: Catalogue
+    sight: Sight, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
     """What a person must have checked, because a controller of 2.7 to 3.2 would store its own
     minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""

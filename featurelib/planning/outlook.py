@@ -13,9 +13,9 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.effects import effects_of
 from featurelib.core.fitting import fits
 from featurelib.core.moves import irreversible, losses
-from featurelib.core.planned import Meaning, SideEffect, Update
 from featurelib.core.returning import levels_after, loss_of, lowest_metadata
 from featurelib.feature import METADATA_VERSION
+from featurelib.model import Move, Plan, SideEffect
 
 NONE = -1  # no such level
 Levels = Mapping[str, int]
@@ -35,7 +35,7 @@ class Change:
     """One update. `no_return` is the first level on the way from which what is finalized before
     the plan cannot be had again without loss; -1 if it can from everywhere."""
 
-    update: Update
+    update: Move
     brings: tuple[Note, ...]  # going up
     loses: tuple[Note, ...]  # going down: what may be lost with it
     unlocks: tuple[tuple[str, int], ...]  # levels of other features whose need is met from here on
@@ -58,7 +58,7 @@ class StepOutlook:
     joins_newly: tuple[str, ...]
 
 
-def look_ahead(meaning: Meaning, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
+def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
     """Each step of a plan as it would be once those before it are applied (N3, KIP-778)."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
@@ -80,7 +80,7 @@ def look_ahead(meaning: Meaning, catalogue: Catalogue) -> tuple[StepOutlook, ...
     return tuple(steps)
 
 
-def _change(update: Update, meaning: Meaning, catalogue: Catalogue) -> Change:
+def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> Change:
     name, low, high = update.feature, update.from_level, update.to_level
     is_metadata = name == METADATA_VERSION
     no_return = loss_of(update, meaning, catalogue).no_return
@@ -110,7 +110,7 @@ def _change(update: Update, meaning: Meaning, catalogue: Catalogue) -> Change:
     )
 
 
-def _joins(meaning: Meaning, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
+def _joins(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
     """The releases whose production software may register at these levels of Kafka's features.
     In ZooKeeper mode production software lists none, so there is nothing to say."""
     known = {name: level for name, level in levels.items() if name in catalogue.features}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from featurelib import model
 from featurelib.catalogue import Catalogue
-from featurelib.core import planned
 from featurelib.core.again import dialect_of, judge_again, who_may_lead
 from featurelib.core.cluster import Request
 from featurelib.core.cluster import Update as Wanted
@@ -19,10 +19,10 @@ from featurelib.core.effects import side_effects
 from featurelib.core.intents import Command, Intent, goal_of
 from featurelib.core.moves import Goal, Move
 from featurelib.core.plan import TIMEOUT_MS
-from featurelib.core.planned import Guards, Meaning
 from featurelib.core.steps import Task, plan, plans
 from featurelib.core.tried import Refusal, refusals_by
 from featurelib.feature import UpgradeType, Verdict
+from featurelib.model import Guards, Plan
 from featurelib.planning.cautions import warnings_of, warnings_of_steps
 from featurelib.planning.known import known_cluster
 from featurelib.planning.reasons import Reason, Reasons
@@ -35,15 +35,15 @@ _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_v
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What came of it. Without a meaning and without refusals there is nothing to do.
+    """What came of it. Without a plan and without refusals there is nothing to do.
 
-    With a meaning the refusals are what upgrade-all had to leave out. `probed`: the moves that the
+    With a plan the refusals are what upgrade-all had to leave out. `probed`: the moves that the
     controller agreed to, asked to validate only, where the plan rests on its word.
     """
 
     intent: Intent
     goal: Goal
-    meaning: Meaning | None = None
+    plan: Plan | None = None
     refusals: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
     probed: str = ""
@@ -88,7 +88,7 @@ def make_plan(
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
     warnings = (*warnings, *warnings_of_steps(sight, mode_of(sight), steps, catalogue))
     meaning = replace(_meaning(sight, intent, steps, catalogue), guards=guards)
-    return replace(made, meaning=meaning, warnings=warnings)
+    return replace(made, plan=meaning, warnings=warnings)
 
 
 def _against(
@@ -146,7 +146,7 @@ def _ready(sight: Sight, goal: Goal, reasons: Reasons) -> tuple[Goal, tuple[Reas
 
 def _route(
     sight: Sight, goal: Goal, catalogue: Catalogue, *, stepwise: bool, timeout_ms: int
-) -> tuple[tuple[planned.Step, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[model.Step, ...], tuple[Refusal, ...]]:
     """Steps that all pass, or what refuses them.
 
     Where one of the controllers that may answer is not all or nothing, its way is taken: one
@@ -186,7 +186,7 @@ def _route(
     for step in found.steps:
         order = sorted(step.request.updates, key=lambda update: metadata_first(update.feature))
         updates = tuple(
-            planned.Update(
+            model.Move(
                 feature=update.feature,
                 from_level=levels.get(update.feature, 0),
                 to_level=update.level,
@@ -195,16 +195,16 @@ def _route(
             for update in order
         )
         levels |= {update.feature: update.to_level for update in updates}
-        steps.append(planned.Step(updates=updates, timeout_ms=timeout_ms))
+        steps.append(model.Step(updates=updates, timeout_ms=timeout_ms))
     return tuple(steps), judge_again(sight.cluster, sight.releases, mode, steps, catalogue)
 
 
 def _meaning(
-    sight: Sight, intent: Intent, steps: Sequence[planned.Step], catalogue: Catalogue
-) -> Meaning:
+    sight: Sight, intent: Intent, steps: Sequence[model.Step], catalogue: Catalogue
+) -> Plan:
     evidence = sight.judged.evidence
     assert evidence is not None
-    return Meaning(
+    return Plan(
         cluster=sight.cluster_id,
         intent=intent.text,
         dialect=STRICT,

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from featurelib.core.ages import SKEW_MINUTES
-from featurelib.core.planned import Meaning
 from featurelib.errors import ApprovalError, PlanError
+from featurelib.model import Plan
 from featurelib.plans import planfile
 
 FORMAT: Literal["featurelib.approval"] = "featurelib.approval"
@@ -66,7 +66,7 @@ class _Beginning(msgspec.Struct, kw_only=True):
 
 
 def approve(
-    meaning: Meaning, *, by: str, at: datetime, expires: timedelta, reason: str | None = None
+    meaning: Plan, *, by: str, at: datetime, expires: timedelta, reason: str | None = None
 ) -> Approval:
     """The approval of a plan, from `at` on for `expires`. Raises PlanError for a name or a reason
     that cannot be shown."""
@@ -133,7 +133,7 @@ def read(text: bytes | str, where: str) -> ApprovalFile:
 
 def require(
     approval: Approval,
-    meaning: Meaning,
+    meaning: Plan,
     now: datetime,
     *,
     longest: timedelta,

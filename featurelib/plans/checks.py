@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.core.planned import Group, Guards, Meaning, Requirements, Step, Update
 from featurelib.feature import KRAFT_VERSION, UpgradeType
+from featurelib.model import Guards, Move, NodeGroup, Plan, Requirements, Step
 
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 HIGHEST_INT32 = 2**31 - 1
@@ -19,7 +19,7 @@ HIGHEST_INT32 = 2**31 - 1
 Value = TypeVar("Value", str, int)
 
 
-def faults(meaning: Meaning) -> Iterator[str]:
+def faults(meaning: Plan) -> Iterator[str]:
     """What is wrong with a plan, as `where: expected …, found …`; nothing for a good one."""
     yield from _judges(meaning)
     yield from _steps(meaning)
@@ -33,7 +33,7 @@ def faults(meaning: Meaning) -> Iterator[str]:
             yield f"{at}: expected every planned feature, {lacking[0]!r} lacks"
 
 
-def _judges(meaning: Meaning) -> Iterator[str]:
+def _judges(meaning: Plan) -> Iterator[str]:
     for name in ("cluster", "intent", "catalogue"):
         if not getattr(meaning, name).strip():
             yield f"{name}: expected a text, found none"
@@ -55,7 +55,7 @@ def _guards(guards: Guards) -> Iterator[str]:
     yield from _ascending(names or (), at)
 
 
-def _side_effects(meaning: Meaning) -> Iterator[str]:
+def _side_effects(meaning: Plan) -> Iterator[str]:
     """Each is one of the plan's own levels, and says what happens and to whom."""
     updates = [update for step in meaning.steps for update in step.updates]
     for i, effect in enumerate(meaning.side_effects):
@@ -72,7 +72,7 @@ def _side_effects(meaning: Meaning) -> Iterator[str]:
             yield f"{at}.values: expected each broker once, and none without brokers"
 
 
-def _steps(meaning: Meaning) -> Iterator[str]:
+def _steps(meaning: Plan) -> Iterator[str]:
     """Each step goes on from where the one before ends, the first from what is finalized."""
     if not meaning.steps:
         yield "steps: expected one or more, found none"
@@ -104,7 +104,7 @@ def _step(step: Step, at: str, *, atomic: bool) -> Iterator[str]:
         )
 
 
-def _update(update: Update, current: int, at: str) -> Iterator[str]:
+def _update(update: Move, current: int, at: str) -> Iterator[str]:
     if not update.feature:
         yield f"{at}.feature: expected a name, found none"
     for name in ("from_level", "to_level"):
@@ -144,12 +144,12 @@ def _requirements(required: Requirements) -> Iterator[str]:
         yield f"{at}.nodes: expected the same features in every group"
 
 
-def in_order(group: Group) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def in_order(group: NodeGroup) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The order of groups."""
     return group.controllers, group.brokers
 
 
-def _group(group: Group, at: str) -> Iterator[str]:
+def _group(group: NodeGroup, at: str) -> Iterator[str]:
     if not group.brokers and not group.controllers:
         yield f"{at}: expected a broker or a controller, found none"
     for name in ("brokers", "controllers"):

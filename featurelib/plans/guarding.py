@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.configuration.settings import Settings
-from featurelib.core.planned import Guards
+from featurelib.model import Guards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from featurelib.catalogue import Catalogue
 from featurelib.core.audit import Judged
 from featurelib.core.batch import NOT_HERE
-from featurelib.core.planned import Meaning
 from featurelib.core.returning import Return, returns_of
 from featurelib.feature import METADATA_VERSION
+from featurelib.model import Plan
 from featurelib.plans.guarding import Guarding
 from featurelib.plans.planfile import ForPeople, write
 from featurelib.plans.requirements import features_of, require, steps_of
@@ -32,13 +32,13 @@ def with_texts(
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     texts: list[str | None] = [None] * plans.num_rows
-    meanings: list[Meaning] = []
+    meanings: list[Plan] = []
     lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lengths)
     shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows))
     for i, cluster, sent, own in zip(rows.tolist(), *shown.to_pydict().values(), strict=True):
         steps = steps_of(sent)
-        meaning = Meaning(
+        meaning = Plan(
             cluster=cluster,
             intent=UPGRADE_ALL,
             dialect=dialect,
@@ -68,7 +68,7 @@ def _row(found: Return) -> dict[str, object]:
     return {"feature": found.feature, "downgrade_floor": floor, "point_of_no_return": point}
 
 
-def level_names(meaning: Meaning, catalogue: Catalogue) -> dict[str, dict[str, str]]:
+def level_names(meaning: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
     """The names of the levels of metadata.version in a plan; other features have numbers only."""
     updates = [update for step in meaning.steps for update in step.updates]
     levels = {u.from_level for u in updates if u.feature == METADATA_VERSION}

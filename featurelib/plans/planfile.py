@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from featurelib.core.planned import Meaning
 from featurelib.errors import PlanError
+from featurelib.model import Plan
 from featurelib.plans.checks import faults
 from featurelib.plans.requirements import require as require
 
@@ -55,17 +55,17 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: str
     version: int
     digest: str
-    meaning: Meaning
+    plan: Plan = msgspec.field(name="meaning")
     for_people: ForPeople = ForPeople()
 
 
-def write(meaning: Meaning, for_people: ForPeople | None = None) -> str:
+def write(meaning: Plan, for_people: ForPeople | None = None) -> str:
     """The plan file's text: readable, and equal for equal arguments."""
     plan = PlanFile(
         format=FORMAT,
         version=VERSION,
         digest=digest(meaning),
-        meaning=meaning,
+        plan=meaning,
         for_people=for_people or ForPeople(),
     )
     said = msgspec.to_builtins(plan) | {"meaning": plain(meaning)}
@@ -73,7 +73,7 @@ def write(meaning: Meaning, for_people: ForPeople | None = None) -> str:
     return text.decode() + "\n"
 
 
-def digest(meaning: Meaning) -> str:
+def digest(meaning: Plan) -> str:
     """SHA-256 of the canonical form: JSON, keys sorted, no space between."""
     return "sha256:" + hashlib.sha256(_canonical(meaning)).hexdigest()
 
@@ -98,14 +98,14 @@ def read(text: str | bytes, where: str) -> PlanFile:
         )
     try:
         plan = msgspec.convert(given, PlanFile)
-        meant = json.loads(_canonical(plan.meaning))
+        meant = json.loads(_canonical(plan.plan))
     except (msgspec.ValidationError, ValueError) as error:
         raise PlanError(f"{where}: {error}. {AGAIN}") from error
     if strange := _difference(given["meaning"], meant, "meaning"):
         raise PlanError(f"{where}: {strange}. {AGAIN}")
-    if fault := next(faults(plan.meaning), None):
+    if fault := next(faults(plan.plan), None):
         raise PlanError(f"{where}: {fault}. {AGAIN}")
-    if plan.digest != (found := digest(plan.meaning)):
+    if plan.digest != (found := digest(plan.plan)):
         raise PlanError(
             f"{where}: digest: expected {found}, that of what the plan says, found "
             f"{_short(plan.digest)}. The plan was changed after it was made. {AGAIN}"
@@ -113,7 +113,7 @@ def read(text: str | bytes, where: str) -> PlanFile:
     return plan
 
 
-def plain(meaning: Meaning) -> dict[str, object]:
+def plain(meaning: Plan) -> dict[str, object]:
     """A meaning as the keys and values of its plan file: one without guards or side effects has no
     such key, as releases wrote it that knew none, and so its digest is theirs."""
     said: dict[str, object] = msgspec.to_builtins(meaning)
@@ -124,7 +124,7 @@ def plain(meaning: Meaning) -> dict[str, object]:
     return said
 
 
-def _canonical(meaning: Meaning) -> bytes:
+def _canonical(meaning: Plan) -> bytes:
     return msgspec.json.encode(plain(meaning), order="sorted")
 
 

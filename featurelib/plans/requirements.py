@@ -14,8 +14,8 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.evidence import Evidence
-from featurelib.core.planned import Group, Requirements, Step, Update
 from featurelib.feature import METADATA_VERSION, Role, Witness
+from featurelib.model import Move, NodeGroup, Requirements, Step
 from featurelib.plans.checks import in_order
 
 Ranges = dict[str, tuple[int, int]]
@@ -53,7 +53,7 @@ def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str
     return frozenset(found)
 
 
-def _groups(evidence: Evidence, cluster: int, wanted: Sequence[tuple[int, str]]) -> list[Group]:
+def _groups(evidence: Evidence, cluster: int, wanted: Sequence[tuple[int, str]]) -> list[NodeGroup]:
     """The nodes that must answer, together where they advertise the same of what is wanted."""
     asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
     ids: dict[tuple[tuple[str, int, int], ...], tuple[list[int], list[int]]] = {}
@@ -70,7 +70,7 @@ def _groups(evidence: Evidence, cluster: int, wanted: Sequence[tuple[int, str]])
         brokers += who.node_id[subjects][is_broker].tolist()
         controllers += who.node_id[subjects][~is_broker].tolist()
     return [
-        Group(
+        NodeGroup(
             brokers=tuple(sorted(brokers)),
             controllers=tuple(sorted(controllers)),
             ranges={name: (low, high) for name, low, high in said},
@@ -90,7 +90,7 @@ def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
     return tuple(
         Step(
             updates=tuple(
-                Update(
+                Move(
                     feature=str(row["feature"]),
                     from_level=int(str(row["from_level"])),
                     to_level=int(str(row["to_level"])),

@@ -14,9 +14,9 @@ from featurelib.core.again import dialect_of, request_of, who_may_lead
 from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.dialect import STRICT, Dialect, load
 from featurelib.core.findings import wordings
-from featurelib.core.planned import Step, Update
 from featurelib.core.tried import Refusal, try_requests
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.model import Move, Step
 from featurelib.planning.known import Half, Levels, only_narrow
 from featurelib.planning.reasons import Reason, Reasons
 
@@ -81,7 +81,7 @@ def own_proofs(
     cluster: Cluster,
     releases: Sequence[str],
     mode: str,
-    updates: Sequence[Update],
+    updates: Sequence[Move],
     catalogue: Catalogue,
 ) -> Iterator[Proof]:
     """What controllers of each of `releases` would answer, with every node they would refuse
@@ -203,7 +203,7 @@ def _in_turn(
     return said
 
 
-def _steps(updates: Sequence[Update], own: Dialect) -> list[Step]:
+def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
     """The requests: one for all but kraft.version where they are all or nothing, else one each;
     what others need goes up before them, and down after them."""
     order = sorted(updates, key=_turn)
@@ -214,7 +214,7 @@ def _steps(updates: Sequence[Update], own: Dialect) -> list[Step]:
     return [Step(updates=tuple(group), timeout_ms=60_000) for group in groups if group]
 
 
-def _turn(update: Update) -> tuple[int, str]:
+def _turn(update: Move) -> tuple[int, str]:
     up = update.to_level > update.from_level
     place = 1 if update.feature != METADATA_VERSION else 0 if up else 2
     return place, update.feature

@@ -114,8 +114,8 @@ def _then(found: Roll) -> dict[str, int]:
     """The levels once what must happen first has happened."""
     levels = dict(found.levels)
     for first in found.first:
-        if first.planned.meaning is not None:
-            for step in first.planned.meaning.steps:
+        if first.planned.plan is not None:
+            for step in first.planned.plan.steps:
                 levels |= {update.feature: update.to_level for update in step.updates}
     return {name: level for name, level in levels.items() if level}
 

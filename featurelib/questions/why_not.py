@@ -17,11 +17,11 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.core.intents import Command, Intent, goal_of
 from featurelib.core.moves import level_of
-from featurelib.core.planned import Update
 from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal, refusals_by
 from featurelib.core.unlock import Unlock, unlock
 from featurelib.feature import METADATA_VERSION, Role, Severity, UpgradeType
+from featurelib.model import Move
 from featurelib.planning.known import Half, known_cluster, lowest_supported
 from featurelib.planning.planner import mode_of
 from featurelib.planning.reasons import EVIDENCE, Reason, Reasons
@@ -157,7 +157,7 @@ def _said(
     refusals: list[Refusal] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)[0]
     yield from policy_proofs(refusals, reasons)
     updates = [
-        Update(
+        Move(
             feature=name,
             from_level=level_of(cluster, name),
             to_level=level,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from featurelib.core.planned import Group
 from featurelib.feature import Verdict
+from featurelib.model import NodeGroup
 from featurelib.report import phrases
 from featurelib.report.causes import BY_NODE
 from featurelib.report.model import Cluster, Level, Readiness, Return
@@ -105,22 +105,22 @@ def _draw(ready: Readiness, cluster: Cluster, portrait: Portrait) -> Plot:
     )
 
 
-def _by_range(groups: Iterable[Group], feature: str) -> list[tuple[Group, tuple[int, int]]]:
+def _by_range(groups: Iterable[NodeGroup], feature: str) -> list[tuple[NodeGroup, tuple[int, int]]]:
     """Groups that support the same range of the feature are one, the lowest range first."""
-    found: dict[tuple[int, int], list[Group]] = {}
+    found: dict[tuple[int, int], list[NodeGroup]] = {}
     for group in groups:
         found.setdefault(group.ranges.get(feature, (0, 0)), []).append(group)
     return [(_joined(alike), ends) for ends, alike in sorted(found.items(), key=_upper_end)]
 
 
-def _upper_end(entry: tuple[tuple[int, int], list[Group]]) -> tuple[int, int]:
+def _upper_end(entry: tuple[tuple[int, int], list[NodeGroup]]) -> tuple[int, int]:
     return entry[0][::-1]
 
 
-def _joined(groups: Sequence[Group]) -> Group:
+def _joined(groups: Sequence[NodeGroup]) -> NodeGroup:
     brokers = sorted(node for group in groups for node in group.brokers)
     controllers = sorted(node for group in groups for node in group.controllers)
-    return Group(brokers=tuple(brokers), controllers=tuple(controllers), ranges={})
+    return NodeGroup(brokers=tuple(brokers), controllers=tuple(controllers), ranges={})
 
 
 def _levels_of(ready: Readiness, returns: Iterable[Return]) -> list[tuple[str, str, Level]]:
@@ -173,7 +173,7 @@ class _Scale:
 
 def _bar(
     y: int,
-    group: Group,
+    group: NodeGroup,
     ends: tuple[int, int],
     place: _Scale,
     holding: frozenset[Node],

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from featurelib.core.evidence import Evidence
-from featurelib.core.planned import Group
 from featurelib.feature import Role
+from featurelib.model import NodeGroup
 
 Node = tuple[str, int]  # its role and its id
 
@@ -29,7 +29,7 @@ class Moment:
 class Portrait:
     """One cluster: its groups of nodes, the nodes whose ranges nobody knows, and its history."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     silent: tuple[Node, ...] = ()
     history: tuple[Moment, ...] = ()
 
@@ -41,14 +41,14 @@ def portraits(evidence: Evidence) -> dict[str, Portrait]:
     for subject in np.flatnonzero(answering.of_subject < 0).tolist():
         node = (Role(int(who.role[subject])).text, int(who.node_id[subject]))
         silent[int(who.cluster[subject])].add(node)
-    groups: list[list[Group]] = [[] for _ in evidence.clusters]
+    groups: list[list[NodeGroup]] = [[] for _ in evidence.clusters]
     ranges = _ranges(evidence)
     for profile, cluster in enumerate(answering.cluster.tolist()):
         begin, end = answering.subject_first[profile : profile + 2].tolist()
         behind = answering.subject_order[begin:end]
         ids, brokers = who.node_id[behind], who.role[behind] == int(Role.BROKER)
         groups[cluster].append(
-            Group(
+            NodeGroup(
                 brokers=tuple(sorted(ids[brokers].tolist())),
                 controllers=tuple(sorted(ids[~brokers].tolist())),
                 ranges=ranges[profile],

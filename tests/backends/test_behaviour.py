@@ -26,11 +26,11 @@ from featurelib.controller.sending import Waits
 from featurelib.core import ending as endings
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.intents import Command, Intent
-from featurelib.core.planned import Meaning, Step, Update
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
 from featurelib.journal.journal import Clearance, Journal
 from featurelib.landing import ApiVersionsAnswer, Landing, read
+from featurelib.model import Move, Plan, Step
 from featurelib.planning.planner import make_plan
 from featurelib.sight import Sight, see
 from tests.backends.conftest import running
@@ -51,8 +51,8 @@ class Subject:
     backend: Backend
     fleet: Fleet
     feature: str
-    up: Update  # one level up, which the controller accepts
-    too_high: Update  # which it refuses
+    up: Move  # one level up, which the controller accepts
+    too_high: Move  # which it refuses
     brokers: frozenset[int]
     controllers: frozenset[int]
     stop_broker: Callable[[], int]  # which one it was
@@ -116,8 +116,8 @@ def embedded_zookeeper(folder: Path) -> Subject:
     )
 
 
-def _update(feature: str, low: int, high: int) -> Update:
-    return Update(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
+def _update(feature: str, low: int, high: int) -> Move:
+    return Move(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
 
 
 FACTORIES: dict[str, Factory] = {
@@ -199,7 +199,7 @@ def answers(subject: Subject) -> list[ApiVersionsAnswer]:
     ]
 
 
-def step(update: Update) -> Step:
+def step(update: Move) -> Step:
     return Step(updates=(update,), timeout_ms=TIMEOUT_MS)
 
 
@@ -305,7 +305,7 @@ def test_a_request_to_validate_is_answered_and_never_written(subject: Subject) -
 # --- Carrying out ---------------------------------------------------------------------------------
 
 
-def carry_out(subject: Subject, plan: Meaning, folder: Path) -> endings.Ending:
+def carry_out(subject: Subject, plan: Plan, folder: Path) -> endings.Ending:
     journal = Journal(folder / "journal.sqlite")
     watcher = Watcher(
         backend=subject.backend, catalogue=CATALOGUE, fleet=subject.fleet, max_age=AGE, say=quiet
@@ -319,11 +319,11 @@ def carry_out(subject: Subject, plan: Meaning, folder: Path) -> endings.Ending:
         journal.close()
 
 
-def plan_of(subject: Subject) -> Meaning:
+def plan_of(subject: Subject) -> Plan:
     intent = Intent(command=Command.UPDATE, up={subject.feature: str(subject.up.to_level)})
     made = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS)
-    assert made.meaning is not None, made.refusals
-    return made.meaning
+    assert made.plan is not None, made.refusals
+    return made.plan
 
 
 def test_a_plan_is_carried_out_and_then_has_nothing_to_do(subject: Subject, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_plan_is_carried_out_and_then_has_nothing_to_do(subject: Subject, tmp_
 
 def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path) -> None:
     intent = Intent(command=Command.UPGRADE_ALL)
-    plan = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS).meaning
+    plan = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS).plan
     assert plan is not None
     subject.backend.update(step(subject.up))
     assert settled(subject, subject.up.to_level)

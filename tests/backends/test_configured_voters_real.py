@@ -10,9 +10,9 @@ from typing import Any
 from featurelib.backends.kafka_backend import open_kafka
 from featurelib.catalogue import load
 from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply
 from featurelib.feature import METADATA_VERSION
+from featurelib.model import Move, Step
 from featurelib.sight import Sight, see
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
@@ -37,7 +37,7 @@ def asked(cluster: RunningCluster) -> Any:
 def validate(
     cluster: RunningCluster, feature: str, low: int, high: int, *, only: bool = True
 ) -> Reply:
-    update = Update(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
+    update = Move(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
     step = Step(updates=(update,), timeout_ms=20_000)
     reply: Reply = asked(cluster).update(step, validate_only=only)
     return reply

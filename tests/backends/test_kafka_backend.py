@@ -30,7 +30,6 @@ from featurelib.configuration.fleet import Cluster
 from featurelib.configuration.security import Security
 from featurelib.core.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.core.outcome import NotPassed, Passed
-from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
     ConfigError,
@@ -42,6 +41,7 @@ from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing import read
 from featurelib.landing.describe_configs import KEYS
 from featurelib.landing.line import Landing
+from featurelib.model import Move, Step
 from featurelib.sight import Sight, see
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster
@@ -99,7 +99,7 @@ def level(backend: Backend, feature: str) -> int:
 
 
 def step(feature: str, from_level: int, to_level: int, upgrade_type: str = "UPGRADE") -> Step:
-    update = Update(
+    update = Move(
         feature=feature, from_level=from_level, to_level=to_level, upgrade_type=upgrade_type
     )
     return Step(updates=(update,), timeout_ms=5000)

@@ -18,11 +18,11 @@ from featurelib.backends.security import HIDDEN, Credentials
 from featurelib.catalogue import load
 from featurelib.configuration.fleet import Cluster
 from featurelib.configuration.security import Security
-from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.landing import ApiVersionsAnswer, read
 from featurelib.landing.line import Landing
+from featurelib.model import Move, Step
 from tests.backends.speaking import Answering, Listener, speaking
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -76,7 +76,7 @@ def updates(*codes: int) -> Answering:
 
 
 def step(upgrade_type: str = "UPGRADE") -> Step:
-    update = Update(feature="f", from_level=1, to_level=2, upgrade_type=upgrade_type)
+    update = Move(feature="f", from_level=1, to_level=2, upgrade_type=upgrade_type)
     return Step(updates=(update,), timeout_ms=100)
 
 

@@ -23,10 +23,10 @@ from featurelib.cli.app import make_app
 from featurelib.core.cluster import Request, Update
 from featurelib.core.intents import Command, Intent
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
-from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import JournalError
 from featurelib.journal.journal import Journal, Outcome
+from featurelib.model import Step
 from featurelib.planning.planner import make_plan
 from featurelib.plans import planfile
 from featurelib.sight import see
@@ -68,10 +68,10 @@ def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:
         CATALOGUE,
         timeout_ms=timeout_ms,  # type: ignore[arg-type]
     )
-    assert made.meaning is not None, made.refusals
-    Path("plan.json").write_text(planfile.write(made.meaning))
+    assert made.plan is not None, made.refusals
+    Path("plan.json").write_text(planfile.write(made.plan))
     assert run("approve", "plan.json", "--expires", "1h", "--yes")[0] == 0
-    return made.meaning.cluster
+    return made.plan.cluster
 
 
 def kraft() -> str:

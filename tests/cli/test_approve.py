@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.configuration.settings import Settings
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.core.returning import Loss, loss_of
+from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 from featurelib.plans import approval as form
 from featurelib.plans import planfile
 from featurelib.signing import check_approval
@@ -34,16 +34,16 @@ KEYGEN = pytest.mark.skipif(
 )
 
 
-def update(feature: str, from_level: int, to_level: int, kind: str = "UPGRADE") -> Update:
-    return Update(feature=feature, from_level=from_level, to_level=to_level, upgrade_type=kind)
+def update(feature: str, from_level: int, to_level: int, kind: str = "UPGRADE") -> Move:
+    return Move(feature=feature, from_level=from_level, to_level=to_level, upgrade_type=kind)
 
 
-def meaning_of(*steps: tuple[Update, ...], cluster: str = "c") -> Meaning:
+def meaning_of(*steps: tuple[Move, ...], cluster: str = "c") -> Plan:
     first: dict[str, int] = {}
     for each in (each for step in steps for each in step):
         first.setdefault(each.feature, each.from_level)
     ranges = dict.fromkeys(first, (0, 3)) | {"metadata.version": (7, 29)}
-    return Meaning(
+    return Plan(
         cluster=cluster,
         intent="update",
         dialect="strict",
@@ -52,7 +52,7 @@ def meaning_of(*steps: tuple[Update, ...], cluster: str = "c") -> Meaning:
         steps=tuple(Step(updates=step, timeout_ms=60_000) for step in steps),
         requirements=Requirements(
             levels={name: level for name, level in first.items() if level},
-            nodes=(Group(brokers=(1, 2), controllers=(100,), ranges=ranges),),
+            nodes=(NodeGroup(brokers=(1, 2), controllers=(100,), ranges=ranges),),
             features_node_version=None,
         ),
     )
@@ -357,7 +357,7 @@ def test_the_examples_of_the_help_run(folder: Path, monkeypatch: pytest.MonkeyPa
         (update("acme.version", 1, 3), (False, False, None)),
     ],
 )
-def test_what_cannot_be_taken_back_is_known(each: Update, expected: tuple[Any, ...]) -> None:
+def test_what_cannot_be_taken_back_is_known(each: Move, expected: tuple[Any, ...]) -> None:
     deletes, lossy, no_return = expected
     found = loss_of(each, meaning_of((each,)), CATALOGUE)
     assert found == Loss(deletes=deletes, may_lose_metadata=lossy, no_return=no_return)

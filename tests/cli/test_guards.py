@@ -15,8 +15,8 @@ from featurelib import settings_file
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.cli.night import choose_places
-from featurelib.core.planned import Guards
 from featurelib.errors import ConfigError
+from featurelib.model import Guards
 from featurelib.plans import planfile
 from featurelib.plans.approval import approve, write
 from featurelib.reaching import open_fleet
@@ -77,7 +77,7 @@ def test_a_plan_made_where_signatures_are_required_is_not_sent_without_one_from_
     settle(tmp_path / "work" / "conf", signature=True)
     cluster()
     made = plan("upgrade-all")
-    assert made.meaning.guards == Guards(require_signature=True)
+    assert made.plan.guards == Guards(require_signature=True)
     settle(tmp_path / "elsewhere" / "conf", signature=False)
     (tmp_path / "nothing").mkdir()
     for folder in ("nothing", "elsewhere"):
@@ -85,7 +85,7 @@ def test_a_plan_made_where_signatures_are_required_is_not_sent_without_one_from_
         code, _, err = run(*APPROVE)
         assert code == 3
         assert "expected a signature (require_signature in the plan)" in err
-    unsigned = approve(made.meaning, by="ann", at=datetime.now(UTC), expires=timedelta(hours=1))
+    unsigned = approve(made.plan, by="ann", at=datetime.now(UTC), expires=timedelta(hours=1))
     Path("../p.approval.json").write_bytes(write(unsigned))
     for folder in ("nothing", "elsewhere"):
         monkeypatch.chdir(tmp_path / folder)
@@ -98,7 +98,7 @@ def test_the_settings_of_who_applies_count_too_where_they_are_stricter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster()
-    assert plan("upgrade-all").meaning.guards == Guards(require_signature=False)
+    assert plan("upgrade-all").plan.guards == Guards(require_signature=False)
     assert run(*APPROVE)[0] == 0
     settle(tmp_path / "etc" / "featurelib", signature=True)
     code, out, err = run(*APPLY, "--yes")

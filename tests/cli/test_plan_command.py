@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
-from featurelib.core.planned import Guards
+from featurelib.model import Guards
 from featurelib.plans import planfile
 from tests.backends.clusters import KRAFT
 from tests.core import test_software as software
@@ -203,8 +203,8 @@ def test_zookeeper_mode_goes_one_feature_a_request() -> None:
     assert code == 0
     assert "Request 1 of 2\n  geo 0 (not finalized) → 4: upgrade\nRequest 2 of 2\n" in out
     plan = planfile.read(Path("plans/zk-332-ranges.json").read_bytes(), "x")
-    assert plan.meaning.requirements.features_node_version == 1
-    assert plan.meaning.intent == "update --upgrade geo:4 --delete tiering"
+    assert plan.plan.requirements.features_node_version == 1
+    assert plan.plan.intent == "update --upgrade geo:4 --delete tiering"
 
 
 def test_json_says_the_same() -> None:
@@ -226,7 +226,7 @@ def test_json_says_the_same() -> None:
 def test_a_plan_on_standard_output_is_alone_there() -> None:
     code, out, err = sample("k41-forgotten", "upgrade-all", "--out", "-")
     assert (code, Path("plans").exists()) == (0, False)
-    assert planfile.read(out, "-").meaning.intent == "upgrade-all"
+    assert planfile.read(out, "-").plan.intent == "upgrade-all"
     assert err.endswith("The plan is on standard output. Nothing was sent.\n")
     assert sample("k41-forgotten", "upgrade-all", "--out", "-", "--json")[0] == 2
 
@@ -276,7 +276,7 @@ def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
         )
         code, out, _ = run("pay", *asked, *options)
         assert code == 0
-        made = planfile.read(Path("plans/pay.json").read_bytes(), "x").meaning
+        made = planfile.read(Path("plans/pay.json").read_bytes(), "x").plan
         moved = {update.feature for step in made.steps for update in step.updates}
         assert (said in out) == ("metadata.version" in moved) == (name == "k41-forgotten")
         assert made.guards == Guards(

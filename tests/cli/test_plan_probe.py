@@ -12,9 +12,9 @@ from featurelib.backends import embedded_backend
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.core.cluster import Cluster
-from featurelib.core.planned import Step
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError
+from featurelib.model import Step
 from featurelib.plans import planfile
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.cli.commands import run
@@ -112,7 +112,7 @@ def test_the_controller_s_word_stands_for_what_nobody_lists_and_the_plan_says_so
     assert "the plan rests on a probe" in " ".join(out.split())
     assert "The plan is in p.json. Nothing was written to the cluster." in out
     made = planfile.read(Path("p.json").read_bytes(), "p.json")
-    assert wire.sent == [(made.meaning.steps[0], True)]
+    assert wire.sent == [(made.plan.steps[0], True)]
     assert made.for_people.made_from.endswith("would accept metadata.version 19 to 21")
     assert any("rests on a probe" in warning for warning in made.for_people.warnings)
     assert levels() == {"metadata.version": 19}

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from featurelib.cli.app import make_app
 from featurelib.core.intents import Command, Intent
-from featurelib.core.planned import Meaning
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.model import Plan
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.planning.planner import make_plan
 from featurelib.plans.night_plans import level_names
@@ -33,20 +33,20 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @cache
-def meaning(name: str, command: Command, **asked: object) -> Meaning:
+def meaning(name: str, command: Command, **asked: object) -> Plan:
     lines = (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
     sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
     intent = Intent(command=command, **{key: _plain(value) for key, value in asked.items()})  # type: ignore[arg-type]
     planned = make_plan(sight, intent, CATALOGUE)
-    assert planned.meaning is not None
-    return planned.meaning
+    assert planned.plan is not None
+    return planned.plan
 
 
 def _plain(value: object) -> object:
     return dict(value) if isinstance(value, tuple) and value and value[0][1:] else value
 
 
-def show(made: Meaning, *args: str, people: ForPeople | None = None) -> tuple[int, str, str]:
+def show(made: Plan, *args: str, people: ForPeople | None = None) -> tuple[int, str, str]:
     Path("plan.json").write_text(write(made, people), encoding="utf-8")
     return run("plan.json", *args)
 

@@ -23,10 +23,10 @@ from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.ending import Ending
 from featurelib.core.intents import Command, Intent
 from featurelib.core.outcome import NotPassed, Passed, Recipient
-from featurelib.core.planned import Meaning, Requirements, Step, Update
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
 from featurelib.journal.journal import Clearance, Journal
+from featurelib.model import Move, Plan, Requirements, Step
 from featurelib.planning.planner import make_plan
 from featurelib.plans.requirements import features_of, require
 from featurelib.sight import Sight, see
@@ -172,15 +172,15 @@ class Bench:
         lines = self.backend.describe(say_nothing)
         return see(lines, catalogue=self.catalogue, as_of=None, max_age=AGE, fleet=self.fleet)
 
-    def plan(self, timeout_ms: int = TIMEOUT_MS, **how: Any) -> Meaning:
+    def plan(self, timeout_ms: int = TIMEOUT_MS, **how: Any) -> Plan:
         """The upgrade-all plan, or the one `how` asks for: up, down, delete (levels by feature)."""
         command = Command.UPDATE if how else Command.UPGRADE_ALL
         intent = Intent(command=command, **how)
         made = make_plan(self.sight(), intent, self.catalogue, timeout_ms=timeout_ms)
-        assert made.meaning is not None, made.refusals
-        return made.meaning
+        assert made.plan is not None, made.refusals
+        return made.plan
 
-    def by_hand(self, *steps: Sequence[tuple[str, int, int, str]]) -> Meaning:
+    def by_hand(self, *steps: Sequence[tuple[str, int, int, str]]) -> Plan:
         """A plan of these steps, judged by nobody: (feature, from, to, upgrade type)."""
         sight = self.sight()
         evidence = sight.judged.evidence
@@ -188,14 +188,14 @@ class Bench:
         made = tuple(
             Step(
                 updates=tuple(
-                    Update(feature=name, from_level=low, to_level=high, upgrade_type=kind)
+                    Move(feature=name, from_level=low, to_level=high, upgrade_type=kind)
                     for name, low, high, kind in step
                 ),
                 timeout_ms=TIMEOUT_MS,
             )
             for step in steps
         )
-        return Meaning(
+        return Plan(
             cluster=sight.cluster_id,
             intent="by hand",
             dialect="strict",
@@ -205,7 +205,7 @@ class Bench:
             requirements=require(evidence, 0, features_of(made), self.catalogue),
         )
 
-    def apply(self, plan: Meaning, backend: Backend | None = None, **how: Any) -> Ending:
+    def apply(self, plan: Plan, backend: Backend | None = None, **how: Any) -> Ending:
         given = {"check_approval": approved, "waits": WAITS, "command": "the test"} | how
         journal = Journal(self.journal_path)
         try:
@@ -213,7 +213,7 @@ class Bench:
         finally:
             journal.close()
 
-    def features(self, plan: Meaning) -> list[str]:
+    def features(self, plan: Plan) -> list[str]:
         """What a plan moves."""
         return [update.feature for step in plan.steps for update in step.updates]
 

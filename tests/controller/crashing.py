@@ -15,9 +15,9 @@ from featurelib.backends.embedded_backend import EmbeddedBackend
 from featurelib.configuration.fleet import Fleet
 from featurelib.controller.applying import Order, apply
 from featurelib.controller.looking import Watcher
-from featurelib.core.planned import Meaning, Step
 from featurelib.core.reply import Reply
 from featurelib.journal.journal import Intent, Journal, Lock, Outcome
+from featurelib.model import Plan, Step
 from tests.controller.clusters import AGE, CATALOGUE, WAITS, approved, say_nothing
 
 BOUNDARIES = (
@@ -99,7 +99,7 @@ class KilledJournal(Journal):
         return super().entries(**how)  # type: ignore[arg-type]
 
 
-def carry_out(folder: Path, plan: Meaning, boundary: str, step: int) -> None:
+def carry_out(folder: Path, plan: Plan, boundary: str, step: int) -> None:
     """Apply `plan` to the cluster in `folder`; the process does not live to see the end."""
     killer = Killer(boundary, step)
     backend = KilledBackend(EmbeddedCluster(str(folder / "cluster.db"), CATALOGUE.tables), killer)

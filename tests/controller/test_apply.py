@@ -19,7 +19,6 @@ from featurelib.core import ending as endings
 from featurelib.core.cluster import Node, Request, Update
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate, Recipient
-from featurelib.core.planned import Guards, Step
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
     ApprovalError,
@@ -32,6 +31,7 @@ from featurelib.errors import (
 )
 from featurelib.feature import Role, UpgradeType
 from featurelib.journal.journal import Clearance, Intent, Journal, Lock
+from featurelib.model import Guards, Step
 from tests.controller.clusters import (
     CATALOGUE,
     OLD,

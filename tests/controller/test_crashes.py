@@ -15,10 +15,10 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.controller.resuming import resume
 from featurelib.core import ending as endings
 from featurelib.core.outcome import Fate
-from featurelib.core.planned import Meaning
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, JournalError
 from featurelib.journal.journal import Journal
+from featurelib.model import Plan
 from tests.controller.clusters import CATALOGUE, WAITS, Bench, bench, kraft, zookeeper
 from tests.controller.crashing import BOUNDARIES, carry_out
 
@@ -179,7 +179,7 @@ def test_of_fifty_appliers_at_once_exactly_one_applies(tmp_path: Path) -> None:
     assert it.cluster.epoch == before + 1
 
 
-def _one_of_many(folder: Path, plan: Meaning) -> str:
+def _one_of_many(folder: Path, plan: Plan) -> str:
 
     cluster = EmbeddedCluster(str(folder / "cluster.db"), CATALOGUE.tables)
     try:

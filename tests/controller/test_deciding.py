@@ -14,10 +14,10 @@ from featurelib.controller.applying import Mode
 from featurelib.controller.validating import is_honoured, may_prove
 from featurelib.core import ending as endings
 from featurelib.core.cluster import Node
-from featurelib.core.planned import Meaning, Step, Update
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, StalePlanError, UnreachableError
 from featurelib.feature import Role
+from featurelib.model import Move, Plan, Step
 from tests.controller.clusters import OLD, Bench, Wrapped, bench, kraft, vouched, zookeeper
 
 GHOST = Node(
@@ -50,7 +50,7 @@ def at_39(folder: Path, level: int = 20) -> Bench:
     return bench(folder, kraft(level, release="3.9.2", ranges=OLD), fleet=fleet)
 
 
-def planned(it: Bench) -> tuple[Meaning, Wrapped]:
+def planned(it: Bench) -> tuple[Plan, Wrapped]:
     """Its plan by that word, then taken back; and a backend that counts what it is sent."""
     plan = it.plan(up={"metadata.version": "21"})
     it.fleet = Fleet()
@@ -175,7 +175,7 @@ def test_whoever_may_speak_for_the_cluster_has_to_honour_it_and_kraft_version_ne
     backend = at_39(tmp_path).backend
     plain, raft = (
         Step(
-            updates=(Update(feature=name, from_level=0, to_level=1, upgrade_type="UPGRADE"),),
+            updates=(Move(feature=name, from_level=0, to_level=1, upgrade_type="UPGRADE"),),
             timeout_ms=1,
         )
         for name in ("f", "kraft.version")

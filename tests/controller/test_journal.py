@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
-from featurelib.core.planned import Step, Update
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.journal import holder as holders
 from featurelib.journal import journal as journals
 from featurelib.journal.holder import Holder, myself
 from featurelib.journal.journal import Intent, Journal, Outcome
+from featurelib.model import Move, Step
 
-UPDATE = Update(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
+UPDATE = Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
 STEP = Step(updates=(UPDATE,), timeout_ms=1000)
 
 

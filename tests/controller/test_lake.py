@@ -192,8 +192,8 @@ def test_a_plan_from_tables_is_the_nightly_s(tables: Path) -> None:
     )
     planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     text = lake.rows(UPGRADE_PLANS, cluster=FORGOTTEN)["plan"][0].as_py()
-    assert planned.meaning is not None
-    assert planned.meaning == planfile.read(text, "x").meaning
+    assert planned.plan is not None
+    assert planned.plan == planfile.read(text, "x").plan
 
 
 def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) -> None:

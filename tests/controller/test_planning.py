@@ -16,8 +16,8 @@ from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.fleet import Fleet
 from featurelib.core.again import judge_again
 from featurelib.core.intents import Command, Intent
-from featurelib.core.planned import Meaning
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.model import Plan
 from featurelib.planning.planner import Planned, make_plan, mode_of
 from featurelib.plans import night_plans, planfile
 from featurelib.plans.requirements import features_of, require
@@ -47,10 +47,10 @@ def plan(name: str, command: Command, **asked: object) -> Planned:
     return make_plan(sample(name), Intent(command=command, **asked), CATALOGUE)  # type: ignore[arg-type]
 
 
-def meaning_of(planned: Planned) -> Meaning:
-    assert planned.meaning is not None, planned.refusals
-    assert planfile.read(planfile.write(planned.meaning), "x").meaning == planned.meaning
-    return planned.meaning
+def meaning_of(planned: Planned) -> Plan:
+    assert planned.plan is not None, planned.refusals
+    assert planfile.read(planfile.write(planned.plan), "x").plan == planned.plan
+    return planned.plan
 
 
 def sent(planned: Planned) -> list[Moves]:
@@ -64,7 +64,7 @@ def kinds(planned: Planned) -> set[str]:
 
 def codes(planned: Planned) -> set[tuple[str, str, str]]:
     """Who refuses which feature by what; a refused plan has no meaning and always says why."""
-    assert planned.meaning is None
+    assert planned.plan is None
     assert all(reason.message and reason.code for reason in planned.refusals)
     return {(reason.judge, reason.feature, reason.code) for reason in planned.refusals}
 
@@ -83,10 +83,10 @@ def test_upgrade_all_of_a_sample_is_the_nightly_s_plan(name: str) -> None:
     text = texts[sample(name).cluster_id]
     planned = make_plan(sample(name), UPGRADE_ALL, CATALOGUE)
     if text is None:
-        assert planned.meaning is None
+        assert planned.plan is None
     else:
         night = planfile.read(text, name)
-        assert meaning_of(planned) == night.meaning
+        assert meaning_of(planned) == night.plan
         assert planfile.digest(meaning_of(planned)) == night.digest
 
 
@@ -108,11 +108,11 @@ def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
             fleet=fleet_of(cluster),
         )
         planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
-        if planned.meaning is None:
+        if planned.plan is None:
             assert not night.is_valid
             seen["refused" if planned.refusals else "nothing to do"] += 1
         else:
-            assert planned.meaning == planfile.read(night.as_py(), "x").meaning
+            assert planned.plan == planfile.read(night.as_py(), "x").plan
             seen["planned"] += 1
 
     check()
@@ -146,13 +146,13 @@ def test_every_plan_passes_again_and_requires_what_there_is() -> None:
     for name in NAMES:
         sight = sample(name)
         planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
-        if planned.meaning is None:
+        if planned.plan is None:
             continue
-        steps, evidence = planned.meaning.steps, sight.judged.evidence
+        steps, evidence = planned.plan.steps, sight.judged.evidence
         assert evidence is not None
         assert judge_again(sight.cluster, sight.releases, mode_of(sight), steps, CATALOGUE) == ()
         required = require(evidence, 0, features_of(steps), CATALOGUE)
-        assert planned.meaning.requirements == required
+        assert planned.plan.requirements == required
 
 
 # --- Everybody who may answer is asked ------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_a_metadata_version_that_witnesses_disagree_about_holds_every_level() ->
         if planned.goal.moves:
             assert codes(planned) == told
         else:
-            assert planned.meaning is None
+            assert planned.plan is None
             assert not planned.goal.faults
 
 
@@ -389,7 +389,7 @@ def test_disable_and_update_delete() -> None:
     assert sent(planned) == [{GROUP: (1, 0), SHARE: (1, 0)}]
     assert meaning_of(planned).intent == "disable --feature group.version --feature share.version"
     nothing = plan("k40-fresh", Command.DISABLE, delete=(ELR,))
-    assert (nothing.meaning, nothing.refusals, stays(nothing)) == (None, (), {ELR: "at_level"})
+    assert (nothing.plan, nothing.refusals, stays(nothing)) == (None, (), {ELR: "at_level"})
     assert nothing.goal.stays[0].text == f"{ELR} is not finalized, as asked."
     update = plan("zk-332-ranges", Command.UPDATE, up={"geo": "4"}, delete=("tiering",))
     assert sent(update) == [{"geo": (0, 4)}, {"tiering": (2, 0)}]

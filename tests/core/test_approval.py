@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.errors import ApprovalError, FeatureLibError, PlanError
+from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 from featurelib.plans import approval as form
 from featurelib.plans import planfile
 from featurelib.plans.approval import (
@@ -37,7 +37,7 @@ CASES = min(50_000, 5 * int(os.environ.get("FEATURELIB_CASES", "2000")) // 2)
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
-MEANING = Meaning(
+MEANING = Plan(
     cluster="c",
     intent="upgrade-all",
     dialect="strict",
@@ -45,13 +45,13 @@ MEANING = Meaning(
     catalogue="2026-11-21",
     steps=(
         Step(
-            updates=(Update(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE"),),
+            updates=(Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE"),),
             timeout_ms=60_000,
         ),
     ),
     requirements=Requirements(
         levels={"f": 1, "g": 2},
-        nodes=(Group(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
+        nodes=(NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
         features_node_version=None,
     ),
 )
@@ -204,11 +204,11 @@ def test_a_signature_has_one_form_too() -> None:
             form.read(write(APPROVAL, other), "x")
 
 
-def is_accepted(plan: bytes | Meaning, approval: bytes) -> bool:
+def is_accepted(plan: bytes | Plan, approval: bytes) -> bool:
     """Whether a plan, as found in its file, and an approval file may be applied together."""
     try:
         file = form.read(approval, "plan.approval.json")
-        found = plan if isinstance(plan, Meaning) else planfile.read(plan, "plan.json").meaning
+        found = plan if isinstance(plan, Plan) else planfile.read(plan, "plan.json").plan
         require(file.approval, found, NOW, longest=WEEK)
     except FeatureLibError:
         return False
@@ -237,7 +237,7 @@ def test_no_bit_of_a_plan_that_carries_meaning_can_be_flipped() -> None:
             other = PLAN[:at] + bytes([PLAN[at] ^ 1 << bit]) + PLAN[at + 1 :]
             if is_accepted(other, FILE):
                 accepted += 1
-                assert planfile.read(other, "x").meaning == MEANING
+                assert planfile.read(other, "x").plan == MEANING
                 assert at in for_people or PLAN[at : at + 1].isspace(), (at, bit)
     assert 0 < accepted < len(PLAN)
 
@@ -260,7 +260,7 @@ def test_no_tampered_plan_is_accepted_unless_it_means_the_same() -> None:
         way = WAYS[case % len(WAYS)]
         other = way(PLAN, dice)
         if is_accepted(other, FILE):
-            assert planfile.read(other, "x").meaning == MEANING, (way.__name__, other)
+            assert planfile.read(other, "x").plan == MEANING, (way.__name__, other)
         else:
             refused += 1
     assert refused > 0.8 * CASES

@@ -220,7 +220,7 @@ def test_no_plan_ends_where_a_leftover_lets_nothing_move_any_more() -> None:
     lines = [*lines_of(cluster), voters("1@h:1,9@h:1")]
     sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE)
     assert verdicts(sight) == {METADATA_VERSION: "BLOCKED", "f": "BLOCKED"}
-    assert make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE).meaning is None
+    assert make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE).plan is None
 
 
 @pytest.mark.parametrize("level", [14, 20])
@@ -242,7 +242,7 @@ def test_who_is_configured_and_vouched_for_is_in_no_plans_way(level: int) -> Non
     )  # fmt: skip
     assert verdicts(sight)[METADATA_VERSION] == "READY"
     planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
-    assert planned.meaning is not None, planned.refusals
+    assert planned.plan is not None, planned.refusals
 
 
 def test_ids_are_read_in_order_and_once() -> None:

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from featurelib.core.decide import Decision, Found, NothingToDo, Refuse, Send, after, decide, runs
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 
 
 def step(feature: str, low: int, high: int) -> Step:
     kind = "UPGRADE" if high > low else "SAFE_DOWNGRADE"
-    update = Update(feature=feature, from_level=low, to_level=high, upgrade_type=kind)
+    update = Move(feature=feature, from_level=low, to_level=high, upgrade_type=kind)
     return Step(updates=(update,), timeout_ms=1000)
 
 
 RANGES = {"f": (1, 3), "g": (1, 3)}
-PLAN = Meaning(
+PLAN = Plan(
     cluster="c",
     intent="upgrade-all",
     dialect="strict",
@@ -27,7 +27,7 @@ PLAN = Meaning(
     steps=(step("f", 1, 2), step("g", 0, 1)),
     requirements=Requirements(
         levels={"f": 1, "h": 4},
-        nodes=(Group(brokers=(1, 2), controllers=(9,), ranges=RANGES),),
+        nodes=(NodeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES),),
         features_node_version=None,
     ),
 )
@@ -59,8 +59,8 @@ def test_a_feature_that_nobody_finalized_may_be_listed_as_level_0() -> None:
 
 def test_how_nodes_are_grouped_does_not_matter() -> None:
     groups = (
-        Group(brokers=(2,), controllers=(), ranges=RANGES),
-        Group(brokers=(1,), controllers=(9,), ranges=RANGES | {"x": (0, 0)}),
+        NodeGroup(brokers=(2,), controllers=(), ranges=RANGES),
+        NodeGroup(brokers=(1,), controllers=(9,), ranges=RANGES | {"x": (0, 0)}),
     )
     assert isinstance(decide(PLAN, 0, required(nodes=groups)), Send)
 
@@ -100,14 +100,14 @@ def test_how_nodes_are_grouped_does_not_matter() -> None:
             required(
                 nodes=(
                     *FOUND.requirements.nodes,
-                    Group(brokers=(7,), controllers=(), ranges={"f": (1, 1), "g": (0, 0)}),
+                    NodeGroup(brokers=(7,), controllers=(), ranges={"f": (1, 1), "g": (0, 0)}),
                 )
             ),
             ["broker 7: expected no such node, found f 1-1, g 0-0"],
         ),
         (
             required(
-                nodes=(Group(brokers=(1, 2), controllers=(9,), ranges=RANGES | {"g": (1, 2)}),)
+                nodes=(NodeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES | {"g": (1, 2)}),)
             ),
             [f"{nodes}: expected g 1-3, found g 1-2" for nodes in ("brokers 1-2", "controller 9")],
         ),

@@ -182,13 +182,13 @@ def raising(release: str) -> Sight:
 def test_a_plan_warns_where_an_update_would_raise_a_minimum() -> None:
     upgrade = Intent(command=Command.UPGRADE, up={"f": "5"})
     planned = make_plan(raising("2.8"), upgrade, CATALOGUE)
-    assert planned.meaning is not None
+    assert planned.plan is not None
     assert [text for text in planned.warnings if text.startswith("f: ")] == [
         "f: its finalized minimum would become 3. Check that no client uses levels 1 to 2 of f any "
         "more; the cluster does not know, ask the clients' own metrics."
     ]
     later = make_plan(raising("3.9"), upgrade, CATALOGUE)
-    assert later.meaning is not None
+    assert later.plan is not None
     assert not [text for text in later.warnings if text.startswith("f: ")]
 
 

@@ -13,8 +13,8 @@ from featurelib.catalogue import load
 from featurelib.core.configured import ALL_BROKERS, KAFKAS_DEFAULT, ONE_BROKER, OWN_FILE
 from featurelib.core.decide import Refuse, Send, decide
 from featurelib.core.effects import effects_of, first_command, say_briefly, say_effect, side_effects
-from featurelib.core.planned import SideEffect, Step, Update, ValueChange
 from featurelib.errors import PlanError
+from featurelib.model import Move, SideEffect, Step, ValueChange
 from featurelib.plans.planfile import digest, read, write
 from tests.core.lines import configs_line, judge_rows, lines_of, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
@@ -30,7 +30,7 @@ NODES = (
     Node(node_id=1, role="controller", **SAID),  # type: ignore[arg-type]
 )
 CLUSTER = Cluster(name="c", registry="fenced", nodes=NODES, voters=(1,))
-UP = Update(feature=ELR, from_level=0, to_level=1, upgrade_type="UPGRADE")
+UP = Move(feature=ELR, from_level=0, to_level=1, upgrade_type="UPGRADE")
 STEP = Step(updates=(UP,), timeout_ms=1000)
 FIRST = (
     "kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default --alter "
@@ -161,7 +161,7 @@ EFFECT = SideEffect(
 
 def test_a_plan_binds_what_else_it_changes() -> None:
     whole = replace(MEANING, side_effects=(EFFECT,))
-    assert read(write(whole), "x").meaning == whole
+    assert read(write(whole), "x").plan == whole
     assert digest(whole) != digest(MEANING)
     assert '"side_effects"' not in write(MEANING)
     assert effects_of(whole, load()) == (EFFECT,)

@@ -79,7 +79,7 @@ def test_lines_of_a_clock_that_is_ahead_do_not_outweigh_what_was_seen_after_them
         planned = make_plan(
             seen, Intent(command=Command.UPGRADE, up={"metadata.version": "27"}), CATALOGUE
         )
-        assert planned.meaning is None
+        assert planned.plan is None
     # Its time has come: the same lines count, as the newest there are.
     later = now + int(ahead.total_seconds()) * 1_000_000
     assert "evidence_from_the_future" not in found(sight(right + wrong, later))

@@ -8,8 +8,8 @@ import pytest
 
 from featurelib.core.again import judge_again, request_of, who_may_lead
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.planned import Step, Update
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.model import Move, Step
 from tests.core.made_up import CATALOGUE, kraft, node
 
 GROUP = "group.version"
@@ -17,7 +17,7 @@ CLUSTER = kraft("4.1", {METADATA_VERSION: 21})
 
 
 def step(feature: str, before: int, after: int, kind: str = "UPGRADE") -> Step:
-    update = Update(feature=feature, from_level=before, to_level=after, upgrade_type=kind)
+    update = Move(feature=feature, from_level=before, to_level=after, upgrade_type=kind)
     return Step(updates=(update,), timeout_ms=60_000)
 
 

@@ -18,13 +18,13 @@ from featurelib.core.outcome import (
     StepOutcome,
     settle,
 )
-from featurelib.core.planned import Step, Update
 from featurelib.core.reply import Reply, Result
+from featurelib.model import Move, Step
 
 
 def step(*names: str) -> Step:
     updates = tuple(
-        Update(feature=name, from_level=1, to_level=2, upgrade_type="UPGRADE") for name in names
+        Move(feature=name, from_level=1, to_level=2, upgrade_type="UPGRADE") for name in names
     )
     return Step(updates=updates, timeout_ms=1000)
 

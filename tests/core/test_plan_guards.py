@@ -11,7 +11,7 @@ from featurelib.core.again import dialect_of
 from featurelib.core.decide import NothingToDo, Refuse, decide
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
-from featurelib.core.planned import Update
+from featurelib.model import Move
 from featurelib.plans.planfile import _difference
 from tests.core.test_decide import FOUND, PLAN
 
@@ -38,7 +38,7 @@ def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() 
     ],
 )
 def test_a_request_has_one_fate(fates: list[Fate], whole: Fate) -> None:
-    update = Update(feature="f", from_level=0, to_level=1, upgrade_type="UPGRADE")
+    update = Move(feature="f", from_level=0, to_level=1, upgrade_type="UPGRADE")
     said = [UpdateOutcome(update=update, fate=f, code=0, message=None, level=1) for f in fates]
     assert StepOutcome(position=0, updates=tuple(said)).fate is whole
 

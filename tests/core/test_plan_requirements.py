@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.core.planned import Requirements
+from featurelib.model import Requirements
 from featurelib.plans.requirements import having_a_say, require
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from featurelib.catalogue import load
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
+from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 from featurelib.plans.night_plans import with_texts
 from featurelib.plans.planfile import digest, file_name, file_names, write
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES
 
-UPDATE = Update(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
-MEANING = Meaning(
+UPDATE = Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
+MEANING = Plan(
     cluster="c",
     intent="upgrade-all",
     dialect="strict",
@@ -29,19 +29,19 @@ MEANING = Meaning(
     steps=(Step(updates=(UPDATE,), timeout_ms=60_000),),
     requirements=Requirements(
         levels={"f": 1, "g": 2},
-        nodes=(Group(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
+        nodes=(NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
         features_node_version=None,
     ),
 )
 
 
-def required(**changes: object) -> Meaning:
+def required(**changes: object) -> Plan:
     whole = replace(MEANING.requirements, **changes)
     return replace(MEANING, requirements=whole)
 
 
 def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
-    group = Group(brokers=(1, 2), controllers=(), ranges={"g": (0, 3), "f": (1, 2)})
+    group = NodeGroup(brokers=(1, 2), controllers=(), ranges={"g": (0, 3), "f": (1, 2)})
     other = required(levels={"g": 2, "f": 1}, nodes=(group,))
     assert digest(other) == digest(MEANING)
     assert write(other) == write(MEANING)
@@ -60,13 +60,17 @@ def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
         required(levels={"f": 1, "g": 3}),
         required(levels={"f": 1}),
         required(nodes=()),
-        required(nodes=(Group(brokers=(1,), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),)),
-        required(nodes=(Group(brokers=(), controllers=(1, 2), ranges={"f": (1, 2), "g": (0, 3)}),)),
-        required(nodes=(Group(brokers=(1, 2), controllers=(), ranges={"f": (1, 3)}),)),
+        required(
+            nodes=(NodeGroup(brokers=(1,), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),)
+        ),
+        required(
+            nodes=(NodeGroup(brokers=(), controllers=(1, 2), ranges={"f": (1, 2), "g": (0, 3)}),)
+        ),
+        required(nodes=(NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 3)}),)),
         required(features_node_version=0),
     ],
 )
-def test_another_meaning_is_another_digest(other: Meaning) -> None:
+def test_another_meaning_is_another_digest(other: Plan) -> None:
     assert digest(other) != digest(MEANING)
 
 
@@ -74,7 +78,7 @@ def test_a_plan_file_says_its_format_and_its_own_digest() -> None:
     plan = json.loads(write(MEANING))
     assert (plan["format"], plan["version"]) == ("featurelib.plan", 1)
     assert plan["digest"] == digest(MEANING)
-    assert msgspec.convert(plan["meaning"], Meaning) == MEANING
+    assert msgspec.convert(plan["meaning"], Plan) == MEANING
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ KRAFT = Cluster(
 
 def test_a_plan_requires_levels_ranges_and_registrations_and_no_epoch() -> None:
     made = planned(KRAFT)
-    meaning = msgspec.convert(made.plan["meaning"], Meaning)
+    meaning = msgspec.convert(made.plan["meaning"], Plan)
     assert meaning.requirements.levels[METADATA] == 25
     assert meaning.requirements.features_node_version is None
     groups = [(group.brokers, group.controllers) for group in meaning.requirements.nodes]
@@ -122,7 +126,7 @@ def test_a_broker_s_epoch_does_not_change_the_plan() -> None:
 def test_a_plan_in_zookeeper_mode_requires_the_features_node_s_version() -> None:
     node = Node(node_id=1, ranges={"f": (1, 3)}, epoch=5)
     cluster = Cluster(name="z", zookeeper=True, nodes=(node,), stored={"f": 1})
-    meaning = msgspec.convert(planned(cluster).plan["meaning"], Meaning)
+    meaning = msgspec.convert(planned(cluster).plan["meaning"], Plan)
     assert meaning.requirements.features_node_version == 5
 
 

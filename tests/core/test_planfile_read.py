@@ -16,17 +16,17 @@ import msgspec
 import pytest
 
 import featurelib.plans.planfile
-from featurelib.core.planned import (
-    Group,
+from featurelib.errors import PlanError
+from featurelib.model import (
     Guards,
-    Meaning,
+    Move,
+    NodeGroup,
+    Plan,
     Requirements,
     SideEffect,
     Step,
-    Update,
     ValueChange,
 )
-from featurelib.errors import PlanError
 from featurelib.plans.night_plans import with_texts
 from featurelib.plans.planfile import ForPeople, PlanFile, digest, read, write
 from tests.core import scale
@@ -45,7 +45,7 @@ GUARDS = (
 )
 # Written down by the last release that knew none.
 DIGEST_WITHOUT_GUARDS = "sha256:4b06eaa1087bcb182dca3039176115764b3faa42ba8bf94458a4f9f20c6d78ab"
-KINDS = (Meaning, Guards, SideEffect, ValueChange, Step, Update, Requirements, Group)
+KINDS = (Plan, Guards, SideEffect, ValueChange, Step, Move, Requirements, NodeGroup)
 Json = dict[str, Any]
 
 
@@ -63,7 +63,7 @@ def changed(change: Callable[[Json], object], *, sealed: bool = True) -> str:
     document: Json = json.loads(write(MEANING, PEOPLE))
     change(document)
     if sealed:
-        document["digest"] = digest(msgspec.convert(document["meaning"], Meaning))
+        document["digest"] = digest(msgspec.convert(document["meaning"], Plan))
     return json.dumps(document)
 
 
@@ -79,14 +79,14 @@ def test_what_is_written_reads_back() -> None:
     assert len(sample_plans()) == 7 + len(GUARDS)
     for text in sample_plans():
         plan = read(text, "x")
-        assert write(plan.meaning, plan.for_people) == text
+        assert write(plan.plan, plan.for_people) == text
         assert read(text.encode(), "x") == plan
 
 
 def test_a_plan_of_a_release_that_wrote_no_guards_is_the_plan_it_was() -> None:
     assert "guards" not in json.loads(write(MEANING))["meaning"]
     assert digest(MEANING) == DIGEST_WITHOUT_GUARDS
-    assert read(write(MEANING), "x").meaning.guards is None
+    assert read(write(MEANING), "x").plan.guards is None
     with_guards = {digest(replace(MEANING, guards=one)) for one in GUARDS}
     assert len(with_guards - {digest(MEANING)}) == len(GUARDS)
     assert [GUARDS[0].manages(name) for name in ("metadata.version", "group.version")] == [
@@ -99,18 +99,18 @@ def test_a_plan_of_a_release_that_wrote_no_guards_is_the_plan_it_was() -> None:
 def test_the_order_of_keys_and_whitespace_mean_nothing() -> None:
     document = json.loads(write(MEANING))
     backwards = json.dumps(dict(reversed(document.items())), indent=7)
-    assert read(backwards, "x").meaning == MEANING
-    assert read(json.dumps(document, ensure_ascii=True), "x").meaning == MEANING
+    assert read(backwards, "x").plan == MEANING
+    assert read(json.dumps(document, ensure_ascii=True), "x").plan == MEANING
 
 
 def test_no_byte_that_carries_meaning_can_be_another() -> None:
     dice, same = random.Random(1), 0
     for text in sample_plans():
-        raw, meaning = text.encode(), read(text, "x").meaning
+        raw, meaning = text.encode(), read(text, "x").plan
         for at in range(0, len(raw), 1 if scale.WHOLE else 5):
             for other in {raw[at] ^ 1 << dice.randrange(8), dice.randrange(256)} - {raw[at]}:
                 try:
-                    found = read(raw[:at] + bytes([other]) + raw[at + 1 :], "x").meaning
+                    found = read(raw[:at] + bytes([other]) + raw[at + 1 :], "x").plan
                 except PlanError:
                     continue
                 same += 1
@@ -126,7 +126,7 @@ def test_nothing_tampered_with_is_accepted_unless_it_means_the_same() -> None:
         other = way(text, dice)
         ways[way.__name__] += 1
         try:
-            assert read(other, "x").meaning == read(text, "x").meaning, (way.__name__, other)
+            assert read(other, "x").plan == read(text, "x").plan, (way.__name__, other)
         except PlanError:
             refused += 1
     assert len(ways) == len(WAYS)
@@ -188,11 +188,11 @@ def test_what_is_not_a_plan_is_refused(text: str | bytes, said: str) -> None:
     assert said in refusal(text)
 
 
-def guarded(**guards: Any) -> Meaning:
+def guarded(**guards: Any) -> Plan:
     return replace(MEANING, guards=Guards(require_signature=False, **guards))
 
 
-def steps(*updates: Update, timeout_ms: int = 1, own: tuple[str, ...] = ("kraft-4.2",)) -> Meaning:
+def steps(*updates: Move, timeout_ms: int = 1, own: tuple[str, ...] = ("kraft-4.2",)) -> Plan:
     names = {update.feature for update in updates} | {"f", "g"}
     group = replace(GROUP, ranges=dict.fromkeys(names, (0, 9)))
     required = replace(MEANING.requirements, nodes=(group,))
@@ -204,11 +204,11 @@ def steps(*updates: Update, timeout_ms: int = 1, own: tuple[str, ...] = ("kraft-
     )
 
 
-def required(**changes: Any) -> Meaning:
+def required(**changes: Any) -> Plan:
     return replace(MEANING, requirements=replace(MEANING.requirements, **changes))
 
 
-KRAFT = Update(feature="kraft.version", from_level=0, to_level=1, upgrade_type="UPGRADE")
+KRAFT = Move(feature="kraft.version", from_level=0, to_level=1, upgrade_type="UPGRADE")
 SECOND = replace(UPDATE, feature="g", from_level=2, to_level=3)
 
 
@@ -263,16 +263,14 @@ SECOND = replace(UPDATE, feature="g", from_level=2, to_level=3)
         ),
     ],
 )
-def test_a_meaning_that_is_no_plan_is_refused_whoever_sealed_it(
-    meaning: Meaning, said: str
-) -> None:
+def test_a_meaning_that_is_no_plan_is_refused_whoever_sealed_it(meaning: Plan, said: str) -> None:
     assert said in refusal(write(meaning))
 
 
 def test_several_steps_go_on_where_the_one_before_ends() -> None:
     second = replace(UPDATE, from_level=2, to_level=3)
     good = replace(MEANING, steps=(STEP, replace(STEP, updates=(second,))))
-    assert read(write(good), "x").meaning == good
+    assert read(write(good), "x").plan == good
     bad = replace(MEANING, steps=(STEP, replace(STEP, updates=(UPDATE,))))
     assert "steps[1].updates[0].from_level: expected 2" in refusal(write(bad))
 
@@ -289,7 +287,7 @@ def test_plans_fit_the_schema() -> None:
 
 def test_the_schema_has_every_key_of_a_plan_and_no_other() -> None:
     parts = {
-        "PlanFile": [field.name for field in msgspec.structs.fields(PlanFile)],
+        "PlanFile": [field.encode_name for field in msgspec.structs.fields(PlanFile)],
         "ForPeople": [field.name for field in msgspec.structs.fields(ForPeople)],
         **{kind.__name__: [field.name for field in fields(kind)] for kind in KINDS},
     }

@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.core.planned import Group, Meaning, Requirements, Step, Update
 from featurelib.core.returning import Return, lowest_metadata, returns_of
+from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 
 CATALOGUE = load()
 METADATA, GROUP = "metadata.version", "group.version"
 WIDE = {METADATA: (1, 29), GROUP: (0, 1)}
 
 
-def up(feature: str, low: int, high: int) -> Update:
-    return Update(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
+def up(feature: str, low: int, high: int) -> Move:
+    return Move(feature=feature, from_level=low, to_level=high, upgrade_type="UPGRADE")
 
 
 def planned(
-    *updates: Update,
+    *updates: Move,
     levels: dict[str, int],
     own: tuple[str, ...] = ("kraft-4.2",),
     ranges: dict[str, tuple[int, int]] = WIDE,
-) -> Meaning:
-    group = Group(brokers=(1,), controllers=(1,), ranges=ranges)
+) -> Plan:
+    group = NodeGroup(brokers=(1,), controllers=(1,), ranges=ranges)
     required = Requirements(levels=levels, nodes=(group,), features_node_version=None)
-    return Meaning(
+    return Plan(
         cluster="c",
         intent="upgrade-all",
         dialect="strict",

@@ -13,9 +13,9 @@ from featurelib.configuration.fleet import Fleet, parse_fleet, zookeeper_generat
 from featurelib.configuration.muting import mutes_of
 from featurelib.configuration.settings import parse_settings
 from featurelib.core.features_node import Generation
-from featurelib.core.planned import Guards
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
+from featurelib.model import Guards
 from featurelib.plans.guarding import Guarding
 
 # Found by these tests and reported; the mark goes with the bug.

@@ -182,11 +182,11 @@ class Stage:
             delete=(feature,) if down and not level else (),
         )
         made = make_plan(sight, intent, live.catalogue, timeout_ms=timeout_ms)
-        assert made.meaning is not None, made.refusals
+        assert made.plan is not None, made.refusals
         plan, approved = self.home / "plan.json", self.home / "plan.approval.json"
-        plan.write_text(planfile.write(made.meaning))
+        plan.write_text(planfile.write(made.plan))
         word = approval.approve(
-            made.meaning, by="tests", at=datetime.now(UTC), expires=timedelta(hours=1)
+            made.plan, by="tests", at=datetime.now(UTC), expires=timedelta(hours=1)
         )
         approved.write_bytes(approval.write(word))
         return plan, approved

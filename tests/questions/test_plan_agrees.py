@@ -44,7 +44,7 @@ def is_unknown(reason: Reason) -> bool:
 
 def outcome(planned: Planned) -> Verdict | None:
     """What came of asking for a level above the finalized one; None: it was asked for wrongly."""
-    if planned.meaning is not None:
+    if planned.plan is not None:
         return Verdict.READY
     assert planned.refusals
     if {reason.judge for reason in planned.refusals} == {GOAL}:
@@ -128,7 +128,7 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
             level = row["target"] or row["ceiling"]
             intent = Intent(command=Command.UPGRADE, up={row["feature"]: str(level)})
             now, then = (make_plan(one, intent, CATALOGUE) for one in (live, stored))
-            assert (now.meaning, now.refusals) == (then.meaning, then.refusals)
+            assert (now.plan, now.refusals) == (then.plan, then.refusals)
 
     check()
 
@@ -201,8 +201,8 @@ def test_controllers_register_by_themselves_once_a_step_lets_them() -> None:
     ready = {r["feature"]: r["target"] for r in one.judged.readiness.to_pylist() if r["target"]}
     assert ready == {METADATA_VERSION: 21, "f": 5}
     planned = make_plan(one, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
-    assert planned.meaning is not None
-    sent = [[u.feature for u in step.updates] for step in planned.meaning.steps]
+    assert planned.plan is not None
+    sent = [[u.feature for u in step.updates] for step in planned.plan.steps]
     assert sent == [[METADATA_VERSION], ["f"]]
 
 

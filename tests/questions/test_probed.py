@@ -62,12 +62,12 @@ def test_an_agreement_is_said_with_when_it_was_given() -> None:
 def test_no_plan_is_made_of_what_the_controller_refused() -> None:
     sight, level, _ = probed(REFUSED)
     refused = make_plan(sight, upgrade(level), CATALOGUE)
-    assert refused.meaning is None
+    assert refused.plan is None
     assert [reason.code for reason in refused.refusals] == ["probe_refused"]
-    assert make_plan(sight, upgrade(level - 1), CATALOGUE).meaning is not None
+    assert make_plan(sight, upgrade(level - 1), CATALOGUE).plan is not None
     everything = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     moved = {move.feature for move in everything.goal.moves}
     assert METADATA_VERSION not in moved
     assert "probe_refused" in [reason.code for reason in everything.refusals]
     agreed, level, _ = probed(OK)
-    assert make_plan(agreed, upgrade(level), CATALOGUE).meaning is not None
+    assert make_plan(agreed, upgrade(level), CATALOGUE).plan is not None

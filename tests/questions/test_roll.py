@@ -56,10 +56,10 @@ def test_older_software_needs_its_levels_lowered_first() -> None:
     }
     [first] = found.first
     assert first.planned.intent.text == "downgrade-all --release-version 4.1"
-    assert first.planned.meaning is not None
+    assert first.planned.plan is not None
     levels = {
         update.feature: update.to_level
-        for step in first.planned.meaning.steps
+        for step in first.planned.plan.steps
         for update in step.updates
     }
     assert levels == {METADATA_VERSION: 27, "streams.version": 0}
@@ -68,7 +68,7 @@ def test_older_software_needs_its_levels_lowered_first() -> None:
 def test_a_way_down_that_loses_metadata_is_no_way() -> None:
     found = ask("ghost-broker", "3.9")
     [first] = found.first
-    assert first.planned.meaning is None
+    assert first.planned.plan is None
     assert any("would lose metadata" in reason.message for reason in first.planned.refusals)
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_planned_where_nobody_answers() -> None:
         "Unable to register because the broker does not support finalized version 27 of "
         "metadata.version. The broker wants a version between 7 and 25, inclusive."
     }
-    assert found.first[0].planned.meaning is None
+    assert found.first[0].planned.plan is None
 
 
 def test_in_zookeeper_mode_only_its_releases_join_and_finalized_features_stop_them() -> None:

@@ -111,7 +111,7 @@ def expect_as_the_audit(one: Sight) -> Iterator[Answer]:
             open_ = found.answer is Answer.NOTHING
             asked = Intent(command=Command.UPGRADE, up={n: str(v) for n, v in found.moves})
             planned = make_plan(one, asked, CATALOGUE)
-            assert open_ == (planned.meaning is not None), (row, level, found, planned.refusals)
+            assert open_ == (planned.plan is not None), (row, level, found, planned.refusals)
             ready = row["verdict"] == "READY" and level <= row["target"]
             if open_ and level > row["ceiling"]:
                 continue

@@ -84,7 +84,7 @@ def test_the_report_says_of_a_plan_what_show_says_of_it() -> None:
         if text is None:
             assert returns == {}
             continue
-        steps = look_ahead(read_plan(text, key).meaning, CATALOGUE)
+        steps = look_ahead(read_plan(text, key).plan, CATALOGUE)
         points = {c.update.feature: c.no_return for step in steps for c in step.changes}
         names = {*points, *({"metadata.version"} & steps[-1].levels.keys())}
         assert returns.keys() == names

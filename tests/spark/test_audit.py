@@ -323,10 +323,10 @@ def check_plans(audited: Audited) -> None:
     assert plans
     for row in plans:
         plan = planfile.read(row["plan"], row["cluster"])
-        assert planfile.write(plan.meaning, plan.for_people) == row["plan"]
-        assert plan.meaning.cluster == row["cluster"]
-        assert plan.meaning.steps == plan_requirements.steps_of(row["steps"])
-        assert planfile.digest(replace(plan.meaning, cluster="another")) != plan.digest
+        assert planfile.write(plan.plan, plan.for_people) == row["plan"]
+        assert plan.plan.cluster == row["cluster"]
+        assert plan.plan.steps == plan_requirements.steps_of(row["steps"])
+        assert planfile.digest(replace(plan.plan, cluster="another")) != plan.digest
 
 
 def check_lines(store: Store, audited: Audited, lines: list[bytes]) -> None:

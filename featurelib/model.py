@@ -1,7 +1,7 @@
-"""A plan as values: what would be sent, and what must still hold when it is.
+"""A plan as plain values: what would be sent, what must still hold when it is, who has a say.
 
-Steps say what to send; requirements say in which world. featurelib.plans.planfile makes bytes
-of them.
+Steps say what to send; requirements say in which world. The same values are in a plan's file, in
+requests, in outcomes and in the journal: their field names are the keys of both files on disk.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    """One feature of one request; `upgrade_type` is the name of a featurelib.feature.UpgradeType.
+class Move:
+    """One feature from one finalized level to another (0 = not finalized), in one request.
 
-    A `to_level` of 0 takes the feature out of what is finalized (KIP-584, deletion).
+    `upgrade_type` is the name of a featurelib.feature.UpgradeType. A `to_level` of 0 takes the
+    feature out of what is finalized (KIP-584, deletion).
     """
 
     feature: str
@@ -26,12 +27,12 @@ class Update:
 class Step:
     """One UpdateFeatures request; `timeout_ms` is above 0."""
 
-    updates: tuple[Update, ...]
+    updates: tuple[Move, ...]
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class NodeGroup:
     """Nodes that advertise the same ranges of the plan's features: feature → (min, max)."""
 
     brokers: tuple[int, ...]
@@ -48,7 +49,7 @@ class Requirements:
     """
 
     levels: dict[str, int]
-    nodes: tuple[Group, ...]
+    nodes: tuple[NodeGroup, ...]
     features_node_version: int | None
 
 
@@ -96,8 +97,8 @@ class Guards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
-    """The part of a plan its digest covers.
+class Plan:
+    """Everything of a plan that its digest covers: the part `meaning` of its file.
 
     `dialect` is the policy it was judged by, `own_dialects` those the cluster's controllers may
     speak; `catalogue` is the label of the catalogue, its overlay included. `guards` None = made by
@@ -114,3 +115,8 @@ class Meaning:
     requirements: Requirements
     guards: Guards | None = None
     side_effects: tuple[SideEffect, ...] = ()
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """What all steps together move, in the order it is sent."""
+        return tuple(move for step in self.steps for move in step.updates)
