@@ -15,19 +15,21 @@ TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_commands_print_what_they_printed(
-    path: Path, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tables: Path, nights: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("conf", "data"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "tables").symlink_to(tables)
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "tables").symlink_to(tables)
+    (folder / "nights").symlink_to(nights)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     for name in ("HOME", "FEATURELIB_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))
+        monkeypatch.setenv(name, str(folder))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("USER", "ann")
     monkeypatch.setenv("LOGNAME", "ann")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     script = path.read_text("utf-8")
-    played = play(script, tmp_path, frozenset(read_samples().names))
+    played = play(script, folder, frozenset(read_samples().names))
     if REWRITES:
         path.write_text(played, "utf-8")
     assert played == script or REWRITES

@@ -1,9 +1,14 @@
-"""Transcripts: a text file of command lines, each with what it prints.
+r"""Transcripts: a text file of command lines, each with what it prints.
 
     $ featurelib describe --file cluster.db      typed
     lines of standard output
     ! lines of standard error
     = 3                                          the exit code, where it is not 0
+
+A line that begins with `% ` is something that happens:
+
+    % the request is lost | the reply is lost | all is well      what becomes of requests from here
+    % write NAME TEXT                                            a file, \n for the end of a line
 
 JSON is shown with a line for each value, so that a diff can be read. A transcript runs from top to
 bottom in one folder that has `data`, `conf` and `tables` in it. A line that begins with `# ` is a
@@ -16,8 +21,13 @@ import json
 import os
 import re
 import shlex
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from featurelib.backends.embedded_backend import EmbeddedBackend
 from tests.cli.commands import run
 
 REWRITES = os.environ.get("FEATURELIB_REWRITE") == "1"
@@ -28,6 +38,7 @@ _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC|\+00:00)?"), "<time>"),
     (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
     (re.compile(r'\bprocess("?:?\s)\d+'), r"process\1<pid>"),
+    (re.compile(rf'(\bon |"host": "){re.escape(socket.gethostname())}\b'), r"\1<host>"),
 )
 
 
@@ -35,12 +46,49 @@ def play(script: str, folder: Path, known: frozenset[str]) -> str:
     """Type every command of a transcript in `folder`, which is the working directory; gives the
     transcript anew. `known`: cluster ids that are the same every time, so they are shown."""
     played = []
-    for line in script.splitlines():
-        if line.startswith("# "):
-            played.append(line)
-        if line.startswith("$ "):
-            played += [line, *_printed(line, folder, known), ""]
+    with _connection():
+        for line in script.splitlines():
+            if line.startswith(("# ", "% ")):
+                played.append(line)
+            if line.startswith("% "):
+                _happen(line.removeprefix("% "))
+            if line.startswith("$ "):
+                played += [line, *_printed(line, folder, known), ""]
     return "\n".join(played)
+
+
+_lost = ""  # what of a request that changes something is lost on its way: it, its reply, nothing
+
+
+def _happen(event: str) -> None:
+    global _lost
+    if event.startswith("write "):
+        _, name, text = event.split(" ", 2)
+        Path(name).write_text(text.replace("\\n", "\n") + "\n", "utf-8")
+        return
+    _lost = {"the request is lost": "request", "the reply is lost": "reply", "all is well": ""}[
+        event
+    ]
+
+
+@contextmanager
+def _connection() -> Iterator[None]:
+    """While the block runs, what is lost ends as if a person interrupted the wait for it."""
+    real = EmbeddedBackend.update
+
+    def update(self: EmbeddedBackend, step: Any, *, validate_only: bool = False) -> Any:
+        if validate_only or not _lost:
+            return real(self, step, validate_only=validate_only)
+        if _lost == "reply":
+            real(self, step)
+        raise KeyboardInterrupt
+
+    EmbeddedBackend.update = update  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        EmbeddedBackend.update = real  # type: ignore[method-assign]
+        _happen("all is well")
 
 
 def _printed(line: str, folder: Path, known: frozenset[str]) -> list[str]:
