@@ -92,7 +92,8 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
         ways = [unlock(sure.cluster, catalogue, *move) for move in sorted(moves.items())]
         fixes = {fix for one in ways for fix in one.fixes}
         way = next(one for one in ways if one.feature == feature)
-        way = replace(way, fixes=tuple(sorted(fixes, key=lambda fix: (fix.role, fix.node_id))))
+        order = sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))
+        way = replace(way, fixes=tuple(order))
     seen = _Seen(sight)
     said = list(_said(sure, moves, feature, up, catalogue))
     unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
