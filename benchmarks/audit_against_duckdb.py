@@ -31,10 +31,13 @@ from featurelib.spark.judging import CORE_COLUMNS, judge_snapshots
 from featurelib.spark.session import open_session
 from featurelib.spark.shapes import spark_schema
 from featurelib.spark.store import Store
-from featurelib.tables import Table
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.gold import FEATURE_READINESS, INCOMPATIBLE_BROKERS
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import (
+    CLUSTER_SNAPSHOT,
+    FEATURE_READINESS,
+    INCOMPATIBLE_BROKERS,
+    LANDING_LINE,
+    Table,
+)
 
 THREADS = 2
 JUDGED, WRITTEN = "judged, nothing written", "judged, results written"

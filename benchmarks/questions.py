@@ -27,8 +27,7 @@ from benchmarks.measure import apart, scratch, show_table
 from benchmarks.thirty_nights import THREADS, spend
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
-from featurelib.tables.gold import AUDIT_RUN
-from featurelib.tables.silver import FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, NODE_ADVERTISEMENT
 
 BARE = "bare Python with deltalake and Arrow"
 # Nothing is ever removed from a history, so its files are its rows.

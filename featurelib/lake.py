@@ -20,10 +20,7 @@ from pyarrow.parquet import filters_to_expression
 from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
 from featurelib.report.clean import clean
 from featurelib.schema import SNAPSHOT, TIME
-from featurelib.tables import Table
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.gold import AUDIT_RUN, UPGRADE_PLANS
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, UPGRADE_PLANS, Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

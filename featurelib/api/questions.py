@@ -31,7 +31,7 @@ from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.report.portrait import portraits
 from featurelib.report.values import RunInfo, summarize
 from featurelib.source import Source
-from featurelib.tables import gold
+from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
 
 if TYPE_CHECKING:
     from featurelib.report.figures import RangePlot
@@ -213,8 +213,8 @@ def _judged(chosen: Chosen, source: Source) -> Judged:
         return source.sight.judged
     lake, run, cluster = source.lake, chosen.wanted.run, source.sight.cluster_id
     return Judged(
-        findings=lake.rows(gold.FINDINGS, run=run, cluster=cluster),
-        incompatible=lake.rows(gold.INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
-        readiness=lake.rows(gold.FEATURE_READINESS, run=run, cluster=cluster),
-        plans=lake.rows(gold.UPGRADE_PLANS, run=run, cluster=cluster),
+        findings=lake.rows(FINDINGS, run=run, cluster=cluster),
+        incompatible=lake.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
+        readiness=lake.rows(FEATURE_READINESS, run=run, cluster=cluster),
+        plans=lake.rows(UPGRADE_PLANS, run=run, cluster=cluster),
     )

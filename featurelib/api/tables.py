@@ -30,7 +30,7 @@ from featurelib.reaching import open_fleet
 from featurelib.report.model import Cluster, Report
 from featurelib.report.values import RunInfo, summarize
 from featurelib.source import RUN_TIME, Wanted, entry_named
-from featurelib.tables import gold
+from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
 
 if TYPE_CHECKING:
     from featurelib.report.figures import RangePlot
@@ -51,10 +51,10 @@ class Tables:
         """The night's report: the values behind its text, JSON and page."""
         lake, run = self.lake, self.run
         judged = Judged(
-            findings=lake.rows(gold.FINDINGS, run=run),
-            incompatible=lake.rows(gold.INCOMPATIBLE_BROKERS, run=run),
-            readiness=lake.rows(gold.FEATURE_READINESS, run=run),
-            plans=lake.rows(gold.UPGRADE_PLANS, run=run),
+            findings=lake.rows(FINDINGS, run=run),
+            incompatible=lake.rows(INCOMPATIBLE_BROKERS, run=run),
+            readiness=lake.rows(FEATURE_READINESS, run=run),
+            plans=lake.rows(UPGRADE_PLANS, run=run),
         )
         about = RunInfo(number=run, as_of=lake.as_of(run), tables=lake.root)
         _, fleet = open_fleet(self._wanted.fleet, self.catalogue)

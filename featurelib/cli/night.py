@@ -23,10 +23,7 @@ from featurelib.feature import Severity
 from featurelib.reaching import open_fleet
 from featurelib.settings_file import INVENTORY, OVERLAY, find_file, find_settings, read_file
 from featurelib.source import NEWEST, parse_as_of
-from featurelib.tables import ALL, Table
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.gold import AUDIT_RUN
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, Table
 
 if TYPE_CHECKING:
     from featurelib.spark.store import Store

@@ -25,7 +25,7 @@ from featurelib.report.html import FOLDER as PAGES
 from featurelib.report.model import Ingest, Quarantine, QuarantinedLine, Report
 from featurelib.report.text import render_text, write_text
 from featurelib.report.values import RunInfo, summarize
-from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables import LANDING_LINE
 
 if TYPE_CHECKING:
     from featurelib.spark.ingest import IngestCounts

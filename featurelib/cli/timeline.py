@@ -22,7 +22,7 @@ from featurelib.questions.timeline import RangeChange, Timeline, timeline
 from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
 from featurelib.report.words import Words, metadata_first
-from featurelib.tables.silver import FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 
 VERSION = 1  # of the JSON output
 

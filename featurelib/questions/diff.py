@@ -21,7 +21,7 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.core.findings import wordings
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
-from featurelib.tables.gold import FEATURE_READINESS, FINDINGS, UPGRADE_PLANS
+from featurelib.tables import FEATURE_READINESS, FINDINGS, UPGRADE_PLANS
 
 Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]

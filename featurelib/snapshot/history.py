@@ -22,7 +22,7 @@ from featurelib.landing import (
     znode,
 )
 from featurelib.snapshot.state import Map
-from featurelib.tables.silver import FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 
 REGISTRATION = "registration"
 _Row = tuple[int, str, int, int, str, int | None, int | None, Map]

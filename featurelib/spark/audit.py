@@ -37,9 +37,7 @@ from featurelib.spark.judging import (
 from featurelib.spark.parquet import pack
 from featurelib.spark.store import Store
 from featurelib.spark.waiting import read_waiting
-from featurelib.tables import gold
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, GOLD, LANDING_LINE
 
 MOST_LOCATED = 5000
 WRITERS = 4
@@ -80,7 +78,7 @@ def audit(
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
     snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-    store.expect_newer(run, *gold.TABLES)
+    store.expect_newer(run, *GOLD)
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
     when = newest_line(snapshots) if as_of is None else as_of
     waiting, read = read_waiting(store)
@@ -104,9 +102,7 @@ def audit(
         )
     say(f"audit: {clusters} clusters judged")
     append_gold(store, files, run)
-    store.add(
-        gold.AUDIT_RUN, pack(gold.AUDIT_RUN, run_row(judged, run, when, inputs, catalogue)), run
-    )
+    store.add(AUDIT_RUN, pack(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue)), run)
     say("audit: gold tables written")
     newest = pc.max(files["newest"]).as_py() or 0
     return Audited(
@@ -155,7 +151,7 @@ def append_gold(store: Store, files: pa.Table, run: int) -> None:
         table, _ = PARTS[part]
         store.add(table, files_of(files, part), run)
 
-    store.create(*gold.TABLES)
+    store.create(*GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
         list(pool.map(write, PARTS))
 
@@ -180,7 +176,7 @@ def run_row(
         "findings": judged.findings.num_rows,
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
-    return pa.Table.from_pylist([row], schema=gold.AUDIT_RUN.schema)
+    return pa.Table.from_pylist([row], schema=AUDIT_RUN.schema)
 
 
 def _release() -> str:

@@ -13,7 +13,7 @@ from featurelib.feature import Witness
 from featurelib.landing import Landing, Rejected, read
 from featurelib.snapshot.history import History
 from featurelib.spark.shapes import arrow_type
-from featurelib.tables.silver import FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 
 HISTORY_KINDS = ("api_versions", "znode", "features_describe")
 

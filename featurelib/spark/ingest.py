@@ -25,8 +25,7 @@ from featurelib.errors import LandingError, NoEvidenceError, TableError
 from featurelib.spark.faults import explain
 from featurelib.spark.lines import SCHEMA, parse_files
 from featurelib.spark.store import Store, resolve_uri
-from featurelib.tables.bronze import INGEST_RUN, LANDING_LINE
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import CLUSTER_SNAPSHOT, INGEST_RUN, LANDING_LINE
 
 LOCAL = "file:"
 NAMES = "*.{jsonl,jsonl.gz,ndjson,ndjson.gz,json,json.gz}"

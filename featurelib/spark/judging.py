@@ -28,8 +28,13 @@ from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT,
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.parquet import Growing, read
 from featurelib.spark.shapes import arrow_type
-from featurelib.tables import gold
-from featurelib.tables.table import Table
+from featurelib.tables import (
+    FEATURE_READINESS,
+    FINDINGS,
+    INCOMPATIBLE_BROKERS,
+    UPGRADE_PLANS,
+    Table,
+)
 
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 MOST_BYTES = 64 << 20  # of one file: a cell has to fit the JVM's memory
@@ -41,10 +46,10 @@ CORE_COLUMNS = [
     if field.name != "state" and (field.name in _UNPACKED or not pa.types.is_list(field.type))
 ]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
-    "findings": (gold.FINDINGS, FINDING),
-    "incompatible": (gold.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
-    "readiness": (gold.FEATURE_READINESS, READINESS),
-    "plans": (gold.UPGRADE_PLANS, UPGRADE_PLAN),
+    "findings": (FINDINGS, FINDING),
+    "incompatible": (INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
+    "readiness": (FEATURE_READINESS, READINESS),
+    "plans": (UPGRADE_PLANS, UPGRADE_PLAN),
 }
 # A Parquet file of each part, null without rows; and when the newest line of these clusters was
 # read, microseconds, null without any.

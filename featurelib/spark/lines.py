@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.landing import Rejected, read
-from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables import LANDING_LINE
 
 # `counted` stands on a file's last line: how many lines the file has by its newlines.
 SCHEMA = LANDING_LINE.schema.remove(LANDING_LINE.schema.get_field_index("run")).append(

@@ -16,8 +16,7 @@ from featurelib.feature import Verdict
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.judging import CORE_COLUMNS, with_expected
 from featurelib.spark.store import Store
-from featurelib.tables import gold
-from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES
+from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, UPGRADE_PLANS
 
 BATCH_CLUSTERS = 2000
 HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
@@ -42,7 +41,7 @@ def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
 
 def verdicts_before(store: Store, run: int) -> dict[Verdict, int] | None:
     """How many clusters had which verdict in the newest run before `run`; None for the first."""
-    plans = store.read(gold.UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
+    plans = store.read(UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
     newest = plans.agg(F.max("run").alias("run")).collect()[0].run
     if newest is None:
         return None

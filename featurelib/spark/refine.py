@@ -25,9 +25,13 @@ from featurelib.snapshot import Change, Rows, begin
 from featurelib.spark.histories import history_of_changes, history_of_lines, read_valid
 from featurelib.spark.shapes import arrow_type
 from featurelib.spark.store import Store
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
-from featurelib.tables.table import Table
+from featurelib.tables import (
+    CLUSTER_SNAPSHOT,
+    FINALIZED_FEATURES,
+    LANDING_LINE,
+    NODE_ADVERTISEMENT,
+    Table,
+)
 
 BATCH_CLUSTERS = 500
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last

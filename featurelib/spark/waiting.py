@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from featurelib.core.evidence import Waiting
 from featurelib.spark.store import Store
-from featurelib.tables import gold
+from featurelib.tables import AUDIT_RUN, FEATURE_READINESS
 
 COLUMNS = ("cluster", "feature", "ready_since", "finalized_level")
 
@@ -19,11 +19,11 @@ def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str,
 
     Both are empty where no night ended before.
     """
-    newest = store.newest_run(gold.AUDIT_RUN)
+    newest = store.newest_run(AUDIT_RUN)
     if newest is None:
         return {}, {}
-    inputs = {gold.FEATURE_READINESS.full_name: store.version(gold.FEATURE_READINESS)}
-    rows = store.read(gold.FEATURE_READINESS, *inputs.values()).filter(F.col("run") == newest)
+    inputs = {FEATURE_READINESS.full_name: store.version(FEATURE_READINESS)}
+    rows = store.read(FEATURE_READINESS, *inputs.values()).filter(F.col("run") == newest)
     table = rows.filter(F.col("ready_since").isNotNull()).select(*COLUMNS).toArrow()
     since = table.column("ready_since").cast(pa.int64()).to_pylist()
     names, features, levels = (

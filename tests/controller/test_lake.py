@@ -22,15 +22,16 @@ from featurelib.planning.planner import make_plan
 from featurelib.plans import night_plans, planfile
 from featurelib.schema import SNAPSHOT
 from featurelib.sight import see_row
-from featurelib.tables import Table
-from featurelib.tables.gold import (
+from featurelib.tables import (
     AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
     FINDINGS,
     INCOMPATIBLE_BROKERS,
+    NODE_ADVERTISEMENT,
     UPGRADE_PLANS,
+    Table,
 )
-from featurelib.tables.silver import CLUSTER_SNAPSHOT, NODE_ADVERTISEMENT
 from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
 
 RUNS = (20261119080000, 20261120080000, 20261121080000)

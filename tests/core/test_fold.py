@@ -10,7 +10,7 @@ from featurelib.landing.znode import controller
 from featurelib.snapshot import State, begin, fold_lines
 from featurelib.snapshot.history import History
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import CLUSTER_SNAPSHOT
 from tests.core.lines import landings, line_of, snapshot
 from tests.core.test_replay import dump, fold_nights, levels, log
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from featurelib.tables import ALL, Table, gold
-from featurelib.tables.table import with_run
+from featurelib.tables import ALL, FINDINGS, Table, with_run
 
 LAYERS = {"bronze", "silver", "gold"}
 
@@ -14,8 +13,8 @@ LAYERS = {"bronze", "silver", "gold"}
 def test_no_two_tables_have_one_name_or_lie_in_one_place() -> None:
     assert {table.layer for table in ALL} == LAYERS
     assert len({table.full_name for table in ALL}) == len({table.path for table in ALL}) == len(ALL)
-    assert gold.FINDINGS.full_name == "gold.finding"
-    assert gold.FINDINGS.path == "gold/finding"
+    assert FINDINGS.full_name == "gold.finding"
+    assert FINDINGS.path == "gold/finding"
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.full_name)

@@ -22,16 +22,18 @@ from featurelib.questions.terms import Terms
 from featurelib.sight import Sight, see
 from featurelib.snapshot import begin
 from featurelib.snapshot.history import History
-from featurelib.tables import Table
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.gold import (
+from featurelib.tables import (
     AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
+    FINALIZED_FEATURES,
     FINDINGS,
     INCOMPATIBLE_BROKERS,
+    LANDING_LINE,
+    NODE_ADVERTISEMENT,
     UPGRADE_PLANS,
+    Table,
 )
-from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
 from tests.report.samples import HOURS_72, SAMPLES, read_samples
 
 CATALOGUE = load_catalogue()

@@ -13,8 +13,7 @@ from featurelib.landing import Landing, read
 from featurelib.snapshot import Rows, fold_lines
 from featurelib.spark.lines import SCHEMA, parse_file
 from featurelib.spark.store import Store
-from featurelib.tables import Table
-from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables import LANDING_LINE, Table
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -36,9 +36,14 @@ from featurelib.spark.judging import (
 from featurelib.spark.judging import rows_of as rows_in
 from featurelib.spark.parquet import pack
 from featurelib.spark.store import Store
-from featurelib.tables import Table, gold
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import (
+    AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
+    FEATURE_READINESS,
+    FINDINGS,
+    LANDING_LINE,
+    Table,
+)
 from tests.spark.nights import (
     RUN,
     fold_samples,
@@ -236,9 +241,7 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
 
     for night in (first, second):
         (told,) = [
-            row
-            for row in rows_of(store.root, gold.AUDIT_RUN, without=())
-            if row["run"] == night.run
+            row for row in rows_of(store.root, AUDIT_RUN, without=()) if row["run"] == night.run
         ]
         verdict = night.judged.plans["verdict"].to_pylist()
         counted = {name: told[name.lower()] for name in ("READY", "BLOCKED", "UNKNOWN")}
@@ -266,7 +269,7 @@ def waiting_in(store: Store, version: int | None) -> dict[str, dict[str, Waiting
     """What a night read of the one before, from the table's version that it names."""
     found: dict[str, dict[str, Waiting]] = {}
     if version is not None:
-        for row in store.read(gold.FEATURE_READINESS, version).toArrow().to_pylist():
+        for row in store.read(FEATURE_READINESS, version).toArrow().to_pylist():
             if row["ready_since"] is not None:
                 since = round(row["ready_since"].timestamp() * 1_000_000)
                 wait = Waiting(since=since, level=row["finalized_level"])
@@ -284,8 +287,8 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
     for number, (days, age) in enumerate([(13, LONG), (15, DAY), (16, LONG)], 1):
         as_of = first.as_of + days * DAY
         if number == 3:  # it dies before its row in gold.audit_run
-            rows = gold.FEATURE_READINESS.schema.empty_table()
-            store.add(gold.FEATURE_READINESS, pack(gold.FEATURE_READINESS, rows), RUN + 3)
+            rows = FEATURE_READINESS.schema.empty_table()
+            store.add(FEATURE_READINESS, pack(FEATURE_READINESS, rows), RUN + 3)
         run = RUN + number + (number == 3)
         known = run_audit(store, run, as_of, forgotten=14 * DAY, max_age=age)
         nights.append(known.judged)
@@ -300,7 +303,7 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
         assert {round(at.timestamp() * 1_000_000) for at in waits} == {first.as_of}
     for number, said in enumerate(nights):
         run = RUN + number + (number == 3)
-        assert rows_of(store.root, gold.FEATURE_READINESS, run=run) == in_order(said.readiness)
+        assert rows_of(store.root, FEATURE_READINESS, run=run) == in_order(said.readiness)
 
 
 def test_a_mute_reaches_the_workers_and_the_table(store: Store) -> None:
@@ -309,7 +312,7 @@ def test_a_mute_reaches_the_workers_and_the_table(store: Store) -> None:
     rule = Mute(code="unsupported_by_node", cluster=GHOST, reason="its disk", until=day)
     old = Mute(code="ghost_broker", reason="known", until=date(2020, 1, 1))
     said = run_audit(store, RUN, mutes=(rule, old)).judged
-    rows = {str(row["code"]): row for row in rows_of(store.root, gold.FINDINGS)}
+    rows = {str(row["code"]): row for row in rows_of(store.root, FINDINGS)}
     assert list(rows.values()) == in_order(said.findings)
     told = {code: (row["muted"], row["muted_until"]) for code, row in rows.items()}
     assert told["unsupported_by_node"] == ("its disk", day)
@@ -348,9 +351,7 @@ def test_a_night_without_any_cluster_is_no_evidence_and_writes_nothing(
     assert not (Path(store.root.removeprefix("file:")) / "gold").exists()
 
 
-@pytest.mark.parametrize(
-    "table", [gold.AUDIT_RUN, gold.FINDINGS], ids=lambda table: str(table.full_name)
-)
+@pytest.mark.parametrize("table", [AUDIT_RUN, FINDINGS], ids=lambda table: str(table.full_name))
 def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(
     store: Store, samples: pa.Table, table: Table
 ) -> None:

@@ -10,7 +10,7 @@ from featurelib.collect import collect_one
 from featurelib.landing_files import PART, name_of, write_lines
 from featurelib.spark.ingest import ingest
 from featurelib.spark.store import Store
-from featurelib.tables.bronze import LANDING_LINE
+from featurelib.tables import LANDING_LINE
 from tests.backends.clusters import ZK
 from tests.landing.test_tool_outputs import DUMPS, converted
 from tests.test_collect import NIGHT, embedded, open_one, quiet

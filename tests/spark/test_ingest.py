@@ -24,8 +24,7 @@ from featurelib.spark.ingest import (
     select_known,
 )
 from featurelib.spark.store import Store
-from featurelib.tables import Table
-from featurelib.tables.bronze import INGEST_RUN, LANDING_LINE
+from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
 
 ROOT = Path(__file__).parents[2]
 RUN = 20261121000000

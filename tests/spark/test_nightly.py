@@ -22,7 +22,17 @@ from pyspark.sql import SparkSession
 from featurelib.errors import BusyError
 from featurelib.spark.lock import hold_folder
 from featurelib.spark.store import Store
-from featurelib.tables import Table, bronze, gold, silver
+from featurelib.tables import (
+    AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
+    FEATURE_READINESS,
+    FINDINGS,
+    INCOMPATIBLE_BROKERS,
+    LANDING_LINE,
+    SILVER,
+    UPGRADE_PLANS,
+    Table,
+)
 from tests.spark.conftest import SETTINGS
 from tests.spark.nights import ROOT, RUN, Row, open_table, rows_of, sample_lines
 
@@ -136,7 +146,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     third = job("audit", *options[2:], "--fail-on", "critical")
     assert third.code == 0
     assert files_below(out) == reports | {"plans/stale.txt"} | names
-    runs = {row["run"] for row in rows_of(tables, gold.AUDIT_RUN, without=())}
+    runs = {row["run"] for row in rows_of(tables, AUDIT_RUN, without=())}
     assert len(runs) == 3
     report = json.loads((out / "report.json").read_text())
     assert {row["plan_file"] for row in report["clusters"]} == names
@@ -154,7 +164,7 @@ def test_a_night_of_nothing_but_bad_lines_says_where_their_reasons_are(
     ended = job("nightly", "--landing", landing, "--tables", tables, "--out", out)
     assert ended.code == 5
     assert_one_clear_message(ended, "no cluster to judge", "reasons in bronze.landing_line")
-    found = rows_of(tables, bronze.LANDING_LINE)
+    found = rows_of(tables, LANDING_LINE)
     assert [row["reason"] is None for row in found] == [False] * 3
     assert not out.exists()
     assert not (tables / "gold").exists()
@@ -203,7 +213,7 @@ def test_a_table_of_a_newer_release_stops_the_night_before_its_first_line(
     job: Job, store: Store, tmp_path: Path
 ) -> None:
     landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
-    newer = replace(gold.FEATURE_READINESS, version=gold.FEATURE_READINESS.version + 1)
+    newer = replace(FEATURE_READINESS, version=FEATURE_READINESS.version + 1)
     store.create(newer)
     ended = job("nightly", "--landing", landing, "--tables", store.root)
     assert ended.code == 2
@@ -229,7 +239,7 @@ def test_a_night_is_refused_while_another_run_holds_the_tables(
 
 # The driver, killed.
 
-GOLD = (gold.FINDINGS, gold.INCOMPATIBLE_BROKERS, gold.FEATURE_READINESS, gold.UPGRADE_PLANS)
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS)
 CLUSTERS = ("ghost-broker", "k39-static", "zk-332-ranges", "zk-282-stock")
 QUICK = (
     "spark.sql.shuffle.partitions",
@@ -328,11 +338,11 @@ def all_tables(tables: Path) -> dict[str, list[Row]]:
     """Bronze and silver but for their runs, and the newest night's gold."""
     rows = {
         table.full_name: rows_of(tables, table, without=("run", "changes"))
-        for table in (bronze.LANDING_LINE, *silver.TABLES)
+        for table in (LANDING_LINE, *SILVER)
     }
-    told = open_table(tables, gold.AUDIT_RUN).to_pyarrow_table().to_pylist()
+    told = open_table(tables, AUDIT_RUN).to_pyarrow_table().to_pylist()
     newest = max(row["run"] for row in told)
-    for table in (*GOLD, gold.AUDIT_RUN):
+    for table in (*GOLD, AUDIT_RUN):
         rows[table.full_name] = rows_of(tables, table, without=("run", "inputs"), run=newest)
     return rows
 
@@ -350,16 +360,16 @@ def test_a_night_killed_at_any_moment_is_made_good_by_the_next_one(
     first_night: list[tuple[Callable[[list[str]], bool], float]] = [
         (said("starting Spark"), 2.0),
         (said("new files"), 0.5),
-        (commit_of(tables, bronze.LANDING_LINE), 0.0),
-        (commit_of(tables, silver.CLUSTER_SNAPSHOT), 0.0),
+        (commit_of(tables, LANDING_LINE), 0.0),
+        (commit_of(tables, CLUSTER_SNAPSHOT), 0.0),
     ]
     for moment, delay in first_night:
         kill_night(words, moment, pick.random() * delay, tables)
     for name in CLUSTERS[1:]:
         land(landing, f"z-{name}", sample_lines(name))  # k39-static comes again
     second_night: list[tuple[Callable[[], Callable[[list[str]], bool]], float]] = [
-        (lambda: commit_of(tables, silver.CLUSTER_SNAPSHOT), 1.0),
-        (lambda: commit_of(tables, gold.FINDINGS), 0.0),
+        (lambda: commit_of(tables, CLUSTER_SNAPSHOT), 1.0),
+        (lambda: commit_of(tables, FINDINGS), 0.0),
         (lambda: said("gold tables written"), 0.3),
     ]
     for choose, delay in second_night:

@@ -33,9 +33,13 @@ from featurelib.spark.refine import (
     with_whole_dumps,
 )
 from featurelib.spark.store import Store
-from featurelib.tables import Table
-from featurelib.tables.bronze import LANDING_LINE
-from featurelib.tables.silver import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables import (
+    CLUSTER_SNAPSHOT,
+    FINALIZED_FEATURES,
+    LANDING_LINE,
+    NODE_ADVERTISEMENT,
+    Table,
+)
 from tests.core.test_from_the_future import moved
 from tests.spark.nights import (
     RUN,

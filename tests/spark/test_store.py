@@ -26,9 +26,7 @@ from featurelib.spark.log import Log
 from featurelib.spark.parquet import pack
 from featurelib.spark.shapes import fit, spark_schema
 from featurelib.spark.store import Store, resolve_uri
-from featurelib.tables import ALL, Table
-from featurelib.tables.gold import FINDINGS
-from featurelib.tables.silver import CLUSTER_SNAPSHOT
+from featurelib.tables import ALL, CLUSTER_SNAPSHOT, FINDINGS, Table
 
 RUN = 20261121000000
 THING = Table(

@@ -1,0 +1,250 @@
+"""Name, grain, schema and comment of every table; only this module says what a table holds.
+
+Bronze has every landing line once, by content, with what is wrong with it. Silver has flat
+histories for people, and one snapshot row a cluster for the core. Gold is what the audit says:
+appended with the run's number, never replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from featurelib.schema import (
+    CHANGE,
+    FINDING,
+    INCOMPATIBLE_BROKER,
+    LEVEL,
+    NODE,
+    READINESS,
+    SNAPSHOT,
+    TIME,
+    UPGRADE_PLAN,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One Delta table of the house.
+
+    `grain` names the columns that tell two rows apart; no two rows agree in all of them.
+    `version` grows when the schema changes in a way older releases cannot read. `skip_by` are the
+    columns by which readers leave files out; None = Delta's choice, which costs every write more.
+    Rows that Spark appends lie in each file by `sort_by`, and no file has more than `file_rows`:
+    so whoever asks for one cluster reads a small file or two of each run.
+    """
+
+    layer: str
+    name: str
+    comment: str
+    grain: tuple[str, ...]
+    schema: pa.Schema
+    required: frozenset[str]  # columns that are never null
+    version: int = 1
+    skip_by: tuple[str, ...] | None = None
+    sort_by: tuple[str, ...] = ()
+    file_rows: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Where the table lies below the tables' URI."""
+        return f"{self.layer}/{self.name}"
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.layer}.{self.name}"
+
+
+def with_run(schema: pa.Schema) -> pa.Schema:
+    """`schema` with the run that wrote the row as its first column."""
+    return schema.insert(0, pa.field("run", pa.int64()))
+
+
+# Nights are told apart, and clusters; whoever asks for more reads one night.
+_SKIP_BY = ("run", "cluster")
+
+LANDING_LINE = Table(
+    layer="bronze",
+    name="landing_line",
+    comment="Every landing line once, by content. A null reason means valid, a text quarantined.",
+    grain=("content_hash",),
+    schema=pa.schema(
+        [
+            ("run", pa.int64()),
+            ("content_hash", pa.binary()),  # SHA-256 of raw
+            ("line_id", pa.int64()),
+            ("source_file", pa.string()),
+            ("line_number", pa.int64()),  # from 1
+            ("kind", pa.string()),
+            ("cluster", pa.string()),
+            ("observed_at", TIME),
+            ("reason", pa.string()),
+            ("raw", pa.binary()),
+        ]
+    ),
+    required=frozenset({"run", "content_hash", "line_id", "source_file", "line_number", "raw"}),
+)
+
+FILE = pa.struct([("source_file", pa.string()), ("size", pa.int64()), ("modified_at", TIME)])
+
+INGEST_RUN = Table(
+    layer="bronze",
+    name="ingest_run",
+    comment="One row a run: the files it read, and lines = accepted + repeated + quarantined.",
+    grain=("run",),
+    schema=pa.schema(
+        [
+            ("run", pa.int64()),
+            ("landing", pa.string()),
+            ("files", pa.list_(FILE)),
+            ("lines", pa.int64()),
+            ("accepted", pa.int64()),
+            ("repeated", pa.int64()),
+            ("quarantined", pa.int64()),
+        ]
+    ),
+    required=frozenset({"run", "landing", "lines", "accepted", "repeated", "quarantined"}),
+)
+
+BRONZE = (LANDING_LINE, INGEST_RUN)
+
+# Whoever asks for one cluster reads a file or two of a night, and a small one.
+_HISTORY_ROWS, _SNAPSHOT_ROWS = 50_000, 500
+
+_WHO = [
+    ("run", pa.int64()),
+    ("cluster", pa.string()),
+    ("observed_at", TIME),
+    ("line_id", pa.int64()),
+    ("witness", pa.string()),
+    ("node_id", NODE),
+    ("epoch", pa.int64()),
+]
+
+NODE_ADVERTISEMENT = Table(
+    layer="silver",
+    name="node_advertisement",
+    comment="Which version range of which feature a node said it supports, when, in which line.",
+    grain=("line_id", "feature"),
+    schema=pa.schema(
+        [
+            *_WHO,
+            ("feature", pa.string()),  # null: it answered, and listed no feature
+            ("min_version", LEVEL),
+            ("max_version", LEVEL),
+        ]
+    ),
+    required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
+    skip_by=_SKIP_BY,
+    sort_by=("cluster",),
+    file_rows=_HISTORY_ROWS,
+)
+
+FINALIZED_FEATURES = Table(
+    layer="silver",
+    name="finalized_features",
+    comment="Which level of which feature a witness said is finalized, at which epoch.",
+    grain=("line_id", "feature"),
+    schema=pa.schema(
+        [
+            *_WHO,
+            ("feature", pa.string()),  # null: it answered, and nothing is finalized
+            ("min_level", LEVEL),
+            ("level", LEVEL),  # 0: this line removed it
+        ]
+    ),
+    required=frozenset({"run", "cluster", "observed_at", "line_id", "witness"}),
+    skip_by=_SKIP_BY,
+    sort_by=("cluster",),
+    file_rows=_HISTORY_ROWS,
+)
+
+CLUSTER_SNAPSHOT = Table(
+    layer="silver",
+    name="cluster_snapshot",
+    comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
+    grain=("cluster",),
+    # `changes` feeds the histories with what only a whole log can show; the core does not read it.
+    schema=with_run(SNAPSHOT).append(pa.field("changes", pa.list_(CHANGE))),
+    required=frozenset({"run", "cluster"}),
+    version=2,  # 2: the lists stand in the row packed as well
+    skip_by=_SKIP_BY,
+    file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster
+)
+
+SILVER = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
+
+FINDINGS = Table(
+    layer="gold",
+    name="finding",
+    comment="Everything that is wrong, missing or in the way, a row a node and feature.",
+    grain=("run", "cluster", "code", "role", "node_id", "feature"),
+    schema=with_run(FINDING),
+    version=2,  # 2: mutes
+    skip_by=_SKIP_BY,
+    required=frozenset({"run", "cluster", "code", "severity"}),
+)
+
+INCOMPATIBLE_BROKERS = Table(
+    layer="gold",
+    name="incompatible_broker",
+    comment="Nodes whose supported range does not hold a level that is finalized already.",
+    grain=("run", "cluster", "role", "node_id", "feature"),
+    schema=with_run(INCOMPATIBLE_BROKER),
+    skip_by=_SKIP_BY,
+    required=frozenset({"run", "cluster", "node_id", "feature"}),
+)
+
+FEATURE_READINESS = Table(
+    layer="gold",
+    name="feature_readiness",
+    comment="The verdict on one feature of one cluster.",
+    grain=("run", "cluster", "feature"),
+    schema=with_run(READINESS),
+    version=3,  # 2: how far back a level goes; 3: since when it is READY
+    skip_by=_SKIP_BY,
+    required=frozenset({"run", "cluster", "feature", "verdict"}),
+)
+
+UPGRADE_PLANS = Table(
+    layer="gold",
+    name="upgrade_plan",
+    comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
+    grain=("run", "cluster"),
+    schema=with_run(UPGRADE_PLAN),
+    version=4,  # 2: the dialects asked; 3: who may join; 4: how far back afterwards
+    skip_by=_SKIP_BY,
+    required=frozenset({"run", "cluster", "verdict", "phase"}),
+)
+
+INPUT = pa.struct([("table", pa.string()), ("version", pa.int64())])
+
+AUDIT_RUN = Table(
+    layer="gold",
+    name="audit_run",
+    comment="One row a run: what it read, as of when, with which catalogue, and what it counted.",
+    grain=("run",),
+    schema=pa.schema(
+        [
+            ("run", pa.int64()),
+            ("as_of", TIME),
+            ("release", pa.string()),
+            ("catalogue", pa.string()),
+            ("dialect", pa.string()),
+            ("inputs", pa.list_(INPUT)),
+            ("clusters", pa.int64()),
+            ("ready", pa.int64()),
+            ("blocked", pa.int64()),
+            ("up_to_date", pa.int64()),
+            ("unknown", pa.int64()),
+            ("findings", pa.int64()),
+        ]
+    ),
+    required=frozenset({"run", "as_of"}),
+    skip_by=("run",),
+)
+
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, AUDIT_RUN)
+
+ALL: tuple[Table, ...] = (*BRONZE, *SILVER, *GOLD)
