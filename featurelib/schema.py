@@ -263,7 +263,7 @@ UPGRADE_PLAN = pa.schema(
         ("nodes", pa.int32()),
         ("steps", pa.list_(STEP)),
         ("dialects", pa.list_(pa.string())),  # that its controllers may speak; all were asked
-        ("plan", pa.string()),  # the plan file (featurelib.plans.planfile); null without steps
+        ("plan", pa.string()),  # the plan file (featurelib.planning.files); null without steps
         # Releases whose production software supports what is finalized, now and after the steps;
         # null = not known (ZooKeeper mode, or some level is not), or without steps.
         ("may_join", pa.list_(pa.string())),

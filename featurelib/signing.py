@@ -18,8 +18,8 @@ from shlex import quote
 from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError
 from featurelib.journal.requests import Clearance
-from featurelib.plans import approval as form
-from featurelib.plans.planfile import PlanFile
+from featurelib.planning import files
+from featurelib.planning.files import PlanFile
 
 NAMESPACE = "featurelib-approval@v1"
 PROGRAM, AGENT_PROGRAM = "ssh-keygen", "ssh-add"
@@ -29,16 +29,16 @@ _SIGN_SECONDS = 120.0  # a hardware key waits to be touched
 
 def check_approval(
     plan: PlanFile, text: bytes | str, *, now: datetime, settings: Settings, where: str
-) -> form.Approval:
+) -> files.Approval:
     """The approval in `text`, if it is one of `plan`, holds now and is signed as the plan and
     `settings` ask: the stricter of both.
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
-    file = form.read(text, where)
+    file = files.read_approval(text, where)
     longest = timedelta(hours=settings.longest_approval_hours)
     try:
-        form.require(file.approval, plan.plan, now, longest=longest)
+        files.expect_approved(file.approval, plan.plan, now, longest=longest)
         if file.signature is not None:
             verify(file.approval, file.signature, settings.allowed_signers)
         elif why := why_signed(plan, settings):
@@ -68,10 +68,10 @@ def checker(
     def check(now: datetime) -> Clearance:
         found = check_approval(plan, text, now=now, settings=settings, where=where)
         return Clearance(
-            approval=form.digest(found),
+            approval=files.digest(found),
             by=found.approved_by,
             reason=found.reason or "",
-            signed=form.read(text, where).signature is not None,
+            signed=files.read_approval(text, where).signature is not None,
         )
 
     return check
@@ -115,7 +115,7 @@ def agent_key() -> str:
     return keys[0] + "\n"
 
 
-def verify(approval: form.Approval, signature: str, signers: str) -> None:
+def verify(approval: files.Approval, signature: str, signers: str) -> None:
     """Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval.
 
     `signers` is an allowed_signers file of ssh-keygen(1). A key counts if it was valid when the
@@ -126,7 +126,7 @@ def verify(approval: form.Approval, signature: str, signers: str) -> None:
             f"expected the signers in the file {signers}, found none that can be read. "
             "Name it in conf/audit.toml: allowed_signers = FILE"
         )
-    message = form.canonical(approval)
+    message = files.canonical(approval)
     with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
         path = Path(folder, "approval.sig")
         path.write_text(signature, encoding="ascii")
@@ -144,7 +144,7 @@ def verify(approval: form.Approval, signature: str, signers: str) -> None:
 _Done = subprocess.CompletedProcess[bytes]
 
 
-def _why(approval: form.Approval, signers: str, done: _Done, bare: _Done, names: _Done) -> str:
+def _why(approval: files.Approval, signers: str, done: _Done, bare: _Done, names: _Done) -> str:
     """What is wrong with a signature that ssh-keygen did not accept."""
     by = approval.approved_by
     if bare.returncode:
@@ -164,7 +164,7 @@ def _why(approval: form.Approval, signers: str, done: _Done, bare: _Done, names:
     said = _said(done) if done.stderr.strip() else "it has no such key"
     return (
         f"expected {by}'s signature, by a key that {signers} allows at "
-        f"{form.say_time(approval.approved_at)}, found {key} ({said}). Nothing was sent. "
+        f"{files.say_time(approval.approved_at)}, found {key} ({said}). Nothing was sent. "
         "Have it allowed there, or sign with another key."
     )
 

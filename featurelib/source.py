@@ -18,7 +18,7 @@ from featurelib.errors import ConfigError
 from featurelib.lake import Lake
 from featurelib.landing_files import landing_lines
 from featurelib.model import Guards
-from featurelib.plans.guarding import Guarding
+from featurelib.planning.requirements import Guarding
 from featurelib.reaching import open_fleet, reach
 from featurelib.settings_file import find_settings
 from featurelib.sight import Sight, see, see_row

@@ -19,9 +19,8 @@ import pytest
 from featurelib import signing
 from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError, FeatureLibError
-from featurelib.plans import approval as form
-from featurelib.plans import planfile
-from featurelib.plans.approval import Approval, approve, canonical, write
+from featurelib.planning import files
+from featurelib.planning.files import Approval, approve, canonical, write_approval
 from featurelib.signing import NAMESPACE, agent_key, check_approval, sign, verify
 from tests.core.tampering import WAYS
 from tests.core.test_approval import MEANING
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 CASES = max(200, min(1000, int(os.environ.get("FEATURELIB_CASES", "2000")) // 20))
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
-PLAN = planfile.read(planfile.write(MEANING), "plan.json")
+PLAN = files.read_plan(files.write_plan(MEANING), "plan.json")
 ALICE, BOB, OLD, CAROL = (f"{name}@example.com" for name in ("alice", "bob", "old", "carol"))
 
 
@@ -88,7 +87,7 @@ def refusal(keys: Path, approval: Approval, signature: str) -> str:
 
 def test_a_signed_approval_is_accepted_while_it_holds(keys: Path) -> None:
     approval = approval_by(ALICE)
-    text = write(approval, signed(keys, "alice", approval))
+    text = write_approval(approval, signed(keys, "alice", approval))
     asked = {"settings": settings(keys), "where": "plan.approval.json"}
     assert check_approval(PLAN, text, now=NOW, **asked) == approval  # type: ignore[arg-type]
     with pytest.raises(ApprovalError, match=r"plan\.approval\.json: .* expired 1 hour ago"):
@@ -96,7 +95,7 @@ def test_a_signed_approval_is_accepted_while_it_holds(keys: Path) -> None:
 
 
 def test_an_unsigned_approval_counts_only_where_no_signature_is_required(keys: Path) -> None:
-    text = write(approval_by(ALICE))
+    text = write_approval(approval_by(ALICE))
     free = settings(keys, required=False)
     assert check_approval(PLAN, text, now=NOW, settings=free, where="x").approved_by == ALICE
     with pytest.raises(ApprovalError, match=r"x: expected a signature .* --key FILE"):
@@ -105,7 +104,7 @@ def test_an_unsigned_approval_counts_only_where_no_signature_is_required(keys: P
 
 def test_a_signature_that_is_there_must_be_right_even_where_none_is_required(keys: Path) -> None:
     approval = approval_by(ALICE)
-    text = write(approval, signed(keys, "stranger", approval))
+    text = write_approval(approval, signed(keys, "stranger", approval))
     free = settings(keys, required=False)
     with pytest.raises(ApprovalError, match="x: expected alice"):
         check_approval(PLAN, text, now=NOW, settings=free, where="x")
@@ -116,14 +115,14 @@ def test_an_approval_of_another_plan_or_cluster_is_refused_before_its_signature(
 ) -> None:
     for change in ({"cluster": "d"}, {"plan": "sha256:" + "0" * 64}):
         other = msgspec.structs.replace(approval_by(ALICE), **change)
-        text = write(other, signed(keys, "alice", other))
+        text = write_approval(other, signed(keys, "alice", other))
         with pytest.raises(ApprovalError, match=r"x: expected an approval (for cluster|of the)"):
             check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
 
 
 def test_a_longer_approval_than_allowed_is_refused(keys: Path) -> None:
     approval = approve(MEANING, by=ALICE, at=NOW, expires=8 * DAY)
-    text = write(approval, signed(keys, "alice", approval))
+    text = write_approval(approval, signed(keys, "alice", approval))
     with pytest.raises(ApprovalError, match="longest_approval_hours"):
         check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
 
@@ -204,7 +203,7 @@ def test_no_approval_that_was_tampered_with_and_sealed_again_is_accepted(keys: P
         other = WAYS[case % len(WAYS)](document, dice) if case % 5 else guess(dice)
         try:
             parsed = msgspec.json.decode(other, type=Approval)
-            text = write(parsed, signature)
+            text = write_approval(parsed, signature)
         except (msgspec.MsgspecError, UnicodeError):
             continue
         if parsed == approval:
@@ -230,14 +229,14 @@ def test_no_byte_of_a_signature_can_be_changed(keys: Path) -> None:
     signature = signed(keys, "alice", approval)
     for at in range(0, len(signature), 3):
         other = signature[:at] + ("B" if signature[at] != "B" else "C") + signature[at + 1 :]
-        text = write(approval, other)
+        text = write_approval(approval, other)
         with pytest.raises(FeatureLibError):
             check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
 
 
 def test_anybody_can_check_an_approval_with_ssh_keygen_alone(keys: Path, tmp_path: Path) -> None:
     approval = approval_by(ALICE)
-    file = form.read(write(approval, signed(keys, "alice", approval)), "x")
+    file = files.read_approval(write_approval(approval, signed(keys, "alice", approval)), "x")
     (tmp_path / "sig").write_text(str(file.signature))
     command = ["ssh-keygen", "-Y", "verify", "-f", str(keys / "allowed_signers"), "-I", ALICE]
     command += ["-n", NAMESPACE, "-s", str(tmp_path / "sig")]

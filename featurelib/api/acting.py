@@ -26,7 +26,7 @@ from featurelib.core.ending import Applied, Ending, NothingToDo
 from featurelib.errors import ApprovalError, ConfigError
 from featurelib.journal.journal import Clearance, Journal
 from featurelib.making import Formatted, make_embedded
-from featurelib.plans.planfile import PlanFile
+from featurelib.planning.files import PlanFile
 from featurelib.settings_file import find_settings
 from featurelib.signing import checker
 from featurelib.source import Wanted

@@ -14,11 +14,10 @@ from featurelib.catalogue import Catalogue
 from featurelib.cli.plan_output import all_warnings, for_people, plan_lines
 from featurelib.core.intents import Command, Intent
 from featurelib.errors import ConfigError, RefusedError
+from featurelib.planning import files
+from featurelib.planning.files import PlanFile
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import Reason
-from featurelib.plans import approval as form
-from featurelib.plans import planfile
-from featurelib.plans.planfile import PlanFile
 from featurelib.source import Source
 
 Levels = Mapping[str, int | str]
@@ -55,7 +54,7 @@ class Plan(Readable):
     def save(self, path: str) -> None:
         """Write the file that `featurelib show` and the others read. Raises RefusedError."""
         file = self.expect_made()
-        Path(path).write_text(planfile.write(file.plan, file.for_people), encoding="utf-8")
+        Path(path).write_text(files.write_plan(file.plan, file.for_people), encoding="utf-8")
 
 
 def plan(
@@ -109,14 +108,14 @@ def approve(
     signature, use `featurelib approve --key`. Raises RefusedError for a plan that came to nothing.
     """
     file = read_plan(plan)
-    given = form.approve(
+    given = files.approve(
         file.plan,
         by=by or getpass.getuser(),
         at=datetime.now(UTC),
         expires=timedelta(hours=hours),
         reason=reason,
     )
-    return form.write(given)
+    return files.write_approval(given)
 
 
 def _file(
@@ -125,14 +124,14 @@ def _file(
     if planned.plan is None:
         return None
     said = for_people(planned, source, warnings, catalogue)
-    return planfile.read(planfile.write(planned.plan, said), "the plan")
+    return files.read_plan(files.write_plan(planned.plan, said), "the plan")
 
 
 def read_plan(plan: Plan | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, Plan):
         return plan.expect_made()
-    return planfile.read(read_bytes(plan, "a plan file"), plan)
+    return files.read_plan(read_bytes(plan, "a plan file"), plan)
 
 
 def read_bytes(path: str, what: str) -> bytes:

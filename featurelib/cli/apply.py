@@ -42,9 +42,8 @@ from featurelib.controller.sending import NODES_SECONDS, Waits
 from featurelib.core.ending import Ending
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.journal.journal import Clearance, Journal
-from featurelib.plans import planfile
-from featurelib.plans.approval import read as read_approval
-from featurelib.plans.planfile import PlanFile
+from featurelib.planning import files
+from featurelib.planning.files import PlanFile, read_approval
 
 PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
 ApprovalFile = Annotated[
@@ -106,7 +105,7 @@ def apply_command(
     """
     mode = _mode(dry_run=dry_run, validate_only=validate_only)
     (settings, ruled), catalogue = find_settings(config), open_catalogue(overlay)
-    made = planfile.read(_read(plan, "a plan file"), plan)
+    made = files.read_plan(_read(plan, "a plan file"), plan)
     ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
     cluster = None if any((*ways.values(), file)) else made.plan.cluster
     reached = reach(cluster, catalogue, fleet=fleet, file=file, timeout=timeout, **ways)

@@ -19,7 +19,7 @@ from featurelib.controller.ending_words import move_text, update_line, warnings
 from featurelib.core.ending import Ending, NothingToDo
 from featurelib.errors import FeatureLibError
 from featurelib.journal.journal import Clearance
-from featurelib.plans.planfile import PlanFile
+from featurelib.planning.files import PlanFile
 from featurelib.report.clean import clean
 
 

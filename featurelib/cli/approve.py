@@ -29,9 +29,8 @@ from featurelib.cli.reach import FleetFile
 from featurelib.cli.settings import ConfigFile, open_settings
 from featurelib.configuration.settings import Settings
 from featurelib.errors import ApprovalError, ConfigError, InputError, RefusedError
-from featurelib.plans import approval as form
-from featurelib.plans import planfile
-from featurelib.plans.approval import Approval, say_span
+from featurelib.planning import files
+from featurelib.planning.files import Approval, say_span
 from featurelib.signing import agent_key, check_approval, sign, why_signed
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")
@@ -101,11 +100,11 @@ def approve(
     span = _parse_span(expires)
     settings, catalogue = open_settings(config), open_catalogue(overlay)
     text = _read(plan)
-    file = planfile.read(text, plan)
+    file = files.read_plan(text, plan)
     target = _choose_out(plan, out)
     now = datetime.now(UTC)
     _expect_allowed(span, settings, signed=agent or key is not None, why=why_signed(file, settings))
-    approval = form.approve(file.plan, by=by or _login_name(), at=now, expires=span, reason=reason)
+    approval = files.approve(file.plan, by=by or _login_name(), at=now, expires=span, reason=reason)
     show: Callable[[str], None] = say if as_json else print
     name = known_name(file.plan.cluster, fleet, catalogue)
     for line in describe(file.plan, file.digest, approval, catalogue, name):
@@ -114,7 +113,7 @@ def approve(
         show(odd)
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = _sign(approval, key, agent=agent)
-    written = form.write(approval, signature)
+    written = files.write_approval(approval, signature)
     check_approval(file, written, now=now, settings=settings, where=str(target))
     _write(target, written)
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
@@ -156,7 +155,7 @@ def _choose_out(plan: str, out: str | None) -> Path:
     """Where the approval goes; never over a file that is none."""
     target = Path(out) if out is not None else Path(plan).with_suffix(".approval.json")
     try:
-        form.read(target.read_bytes(), str(target))
+        files.read_approval(target.read_bytes(), str(target))
     except FileNotFoundError:
         if not target.parent.is_dir():
             raise ConfigError(f"--out {target}: expected a folder {target.parent}.") from None
@@ -195,7 +194,7 @@ def _sign(approval: Approval, key: str | None, *, agent: bool) -> str | None:
     if key is None and not agent:
         return None
     terminal = at_terminal()
-    message = form.canonical(approval)
+    message = files.canonical(approval)
     if key is not None:
         return sign(message, key, agent=agent, terminal=terminal)
     with tempfile.NamedTemporaryFile("w", prefix="featurelib-", suffix=".pub") as public:

@@ -15,7 +15,7 @@ from featurelib.core.effects import effects_of, first_command, say_effect
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
-from featurelib.plans.approval import Approval, say_span, say_time
+from featurelib.planning.files import Approval, say_span, say_time
 from featurelib.report.clean import clean
 
 

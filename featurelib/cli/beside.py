@@ -12,8 +12,8 @@ from featurelib.catalogue import Catalogue
 from featurelib.cli.layout import wrapped
 from featurelib.cli.plan_text import plan_width
 from featurelib.cli.reach import open_fleet
-from featurelib.plans.night_plans import level_names
-from featurelib.plans.planfile import ForPeople, PlanFile
+from featurelib.planning.files import ForPeople, PlanFile
+from featurelib.planning.night import level_names
 from featurelib.report.clean import clean
 
 HEAD = "Also in the file, not covered by the digest, and nothing above is taken from it:"

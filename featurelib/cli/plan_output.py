@@ -29,11 +29,11 @@ from featurelib.cli.plan_text import (
 from featurelib.cli.text import counted
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.model import Guards, Plan
+from featurelib.planning.files import ForPeople, digest, file_name, plain, write_plan
+from featurelib.planning.night import level_names
 from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned
-from featurelib.plans.night_plans import level_names
-from featurelib.plans.planfile import ForPeople, digest, file_name, plain, write
-from featurelib.plans.requirements import features_of
+from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.report.clean import clean
 
@@ -58,7 +58,7 @@ def put_out(planned: Planned, source: Source, catalogue: Catalogue, output: Outp
     warnings = all_warnings(planned, source)
     path, text = None, None
     if planned.plan is not None:
-        text = write(planned.plan, for_people(planned, source, warnings, catalogue))
+        text = write_plan(planned.plan, for_people(planned, source, warnings, catalogue))
         usual = Path(PLANS) / file_name(source.entry.name or source.sight.cluster_id)
         path = output.path or str(usual)
         if path != STANDARD_OUTPUT:

@@ -17,8 +17,8 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
-from featurelib.plans.guarding import Guarding
-from featurelib.plans.planfile import file_names
+from featurelib.planning.files import file_names
+from featurelib.planning.requirements import Guarding
 from featurelib.report import phrases
 from featurelib.report.as_json import render_json
 from featurelib.report.html import FOLDER as PAGES

@@ -27,8 +27,9 @@ from featurelib.cli.plan_text import (
 )
 from featurelib.cli.reach import FleetFile
 from featurelib.errors import PlanError
+from featurelib.planning import files
+from featurelib.planning.files import PlanFile, plain
 from featurelib.planning.outlook import look_ahead
-from featurelib.plans.planfile import PlanFile, plain, read
 from featurelib.report.clean import clean
 
 FORM = 1  # of the JSON object
@@ -71,7 +72,7 @@ def read_plan(path: str) -> PlanFile:
         raise PlanError(
             f"{path}: expected a plan file, found: {error.strerror}. `featurelib plan` writes one."
         ) from error
-    return read(content, path)
+    return files.read_plan(content, path)
 
 
 def _lines(path: str, found: PlanFile, name: str, catalogue: Catalogue) -> list[str]:

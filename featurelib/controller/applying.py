@@ -26,9 +26,8 @@ from featurelib.errors import (
     RefusedError,
 )
 from featurelib.journal.journal import Journal
-from featurelib.plans.approval import SKEW, say_time
-from featurelib.plans.checks import faults
-from featurelib.plans.planfile import digest
+from featurelib.planning.files import SKEW, digest, say_time
+from featurelib.planning.requirements import plan_faults
 
 
 def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
@@ -38,7 +37,7 @@ def apply(order: Order, watcher: Watcher, journal: Journal) -> Ending:
     and OutcomeUnknownError where an earlier request is not settled, or this one was interrupted.
     """
     plan = order.plan
-    fault = next(faults(plan), None)
+    fault = next(plan_faults(plan), None)
     if fault is not None:
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
     expect_plan_ours(plan, watcher.fleet, watcher.catalogue)

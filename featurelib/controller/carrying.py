@@ -26,8 +26,7 @@ from featurelib.errors import (
 )
 from featurelib.journal.journal import Clearance, Entry, Intent, Journal, Lock
 from featurelib.model import Plan, Step
-from featurelib.plans.approval import say_time
-from featurelib.plans.planfile import digest
+from featurelib.planning.files import digest, say_time
 
 
 class Mode(Enum):

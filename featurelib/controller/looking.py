@@ -24,7 +24,7 @@ from featurelib.errors import ProtocolError
 from featurelib.feature import Role, Severity, Witness
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Plan, Step
-from featurelib.plans.requirements import features_of, require
+from featurelib.planning.requirements import features_of, require
 from featurelib.sight import Sight, see, see_row
 
 Node = tuple[Role, int]

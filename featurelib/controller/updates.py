@@ -12,7 +12,7 @@ from featurelib.core.outcome import Fate
 from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, OutcomeUnknownError, RejectedError
 from featurelib.feature import UpgradeType
-from featurelib.plans.checks import HIGHEST_LEVEL
+from featurelib.planning.requirements import HIGHEST_LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError
 from featurelib.journal.journal import Intent, Journal
 from featurelib.model import Move, Step
-from featurelib.plans.checks import HIGHEST_INT32
+from featurelib.planning.requirements import HIGHEST_INT32
 
 NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default

@@ -26,7 +26,7 @@ from featurelib.model import Guards, Plan
 from featurelib.planning.cautions import warnings_of, warnings_of_steps
 from featurelib.planning.known import known_cluster
 from featurelib.planning.reasons import Reason, Reasons
-from featurelib.plans.requirements import features_of, require
+from featurelib.planning.requirements import features_of, require
 from featurelib.report.words import metadata_first
 from featurelib.sight import Sight
 

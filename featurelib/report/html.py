@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from featurelib.feature import Verdict
-from featurelib.plans.planfile import file_names
+from featurelib.planning.files import file_names
 from featurelib.report import phrases
 from featurelib.report.ahead import say_ahead
 from featurelib.report.grid import lay_out

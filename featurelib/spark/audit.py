@@ -24,7 +24,7 @@ from featurelib.core.evidence import Conditions
 from featurelib.core.mutes import Mute
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
-from featurelib.plans.guarding import Guarding
+from featurelib.planning.requirements import Guarding
 from featurelib.spark.judging import (
     CORE_COLUMNS,
     PARTS,

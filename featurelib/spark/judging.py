@@ -22,8 +22,8 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
-from featurelib.plans import night_plans
-from featurelib.plans.guarding import Guarding
+from featurelib.planning import night
+from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.parquet import Growing, read
@@ -106,9 +106,7 @@ def judge_snapshots(
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
                 said = judge(unpack(rows), conditions, known, dialect, severities)
-                plans = night_plans.with_texts(
-                    said, dialect=STRICT, catalogue=known, guarding=guarding
-                )
+                plans = night.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
                 files.add(replace(said, plans=plans), rows["observed_at"])
                 if files.size > MOST_BYTES:
                     yield files.end()

@@ -27,8 +27,8 @@ from featurelib.core.reply import Reply
 from featurelib.errors import JournalError
 from featurelib.journal.journal import Journal, Outcome
 from featurelib.model import Step
+from featurelib.planning import files
 from featurelib.planning.planner import make_plan
-from featurelib.plans import planfile
 from featurelib.sight import see
 from tests.controller.clusters import AGE, say_nothing, zookeeper
 
@@ -69,7 +69,7 @@ def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:
         timeout_ms=timeout_ms,  # type: ignore[arg-type]
     )
     assert made.plan is not None, made.refusals
-    Path("plan.json").write_text(planfile.write(made.plan))
+    Path("plan.json").write_text(files.write_plan(made.plan))
     assert run("approve", "plan.json", "--expires", "1h", "--yes")[0] == 0
     return made.plan.cluster
 

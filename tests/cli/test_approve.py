@@ -24,8 +24,7 @@ from featurelib.cli.app import make_app
 from featurelib.configuration.settings import Settings
 from featurelib.core.returning import Loss, loss_of
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
-from featurelib.plans import approval as form
-from featurelib.plans import planfile
+from featurelib.planning import files
 from featurelib.signing import check_approval
 
 CATALOGUE = load()
@@ -84,7 +83,7 @@ step 3 of 3:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The working folder: a plan, and settings that trust a key of Ann's."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "payments.json").write_text(planfile.write(MEANING), encoding="utf-8")
+    (tmp_path / "payments.json").write_text(files.write_plan(MEANING), encoding="utf-8")
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "audit.toml").write_text("", encoding="utf-8")
     yield tmp_path
@@ -97,8 +96,8 @@ def run(*args: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def approved(name: str = "payments.approval.json") -> form.Approval:
-    return form.read(Path(name).read_bytes(), name).approval
+def approved(name: str = "payments.approval.json") -> files.Approval:
+    return files.read_approval(Path(name).read_bytes(), name).approval
 
 
 def make_key(folder: Path, name: str, principal: str) -> str:
@@ -121,8 +120,8 @@ def test_what_is_approved_is_shown_and_written_beside_the_plan() -> None:
     assert (code, err) == (0, "")
     found = approved()
     assert out == (
-        f"plan: {planfile.digest(MEANING)}\n{SHOWN}by: ann (CHG-17)\n"
-        f"until: {form.say_time(found.expires_at)}, 1 day from now\n"
+        f"plan: {files.digest(MEANING)}\n{SHOWN}by: ann (CHG-17)\n"
+        f"until: {files.say_time(found.expires_at)}, 1 day from now\n"
         "written: payments.approval.json (not signed)\n"
         "next: featurelib apply payments.json --approval payments.approval.json\n"
         "      (add --bootstrap, --zookeeper or --file where no inventory reaches it)\n"
@@ -130,12 +129,12 @@ def test_what_is_approved_is_shown_and_written_beside_the_plan() -> None:
     assert before <= found.approved_at <= datetime.now(UTC)
     assert found.expires_at - found.approved_at == timedelta(days=1)
     assert (found.approved_by, found.reason, found.cluster) == ("ann", "CHG-17", "c")
-    assert found.plan == planfile.digest(MEANING)
+    assert found.plan == files.digest(MEANING)
 
 
 def test_a_text_that_was_changed_is_said_before_anybody_is_asked(folder: Path) -> None:
-    people = planfile.ForPeople(name="c-test", level_names={"metadata.version": {"25": "3.9"}})
-    (folder / "payments.json").write_text(planfile.write(MEANING, people), encoding="utf-8")
+    people = files.ForPeople(name="c-test", level_names={"metadata.version": {"25": "3.9"}})
+    (folder / "payments.json").write_text(files.write_plan(MEANING, people), encoding="utf-8")
     (folder / "conf" / "fleet.toml").write_text('[[cluster]]\nid = "c"\nname = "c-prod"\n')
     code, out, err = run("payments.json", "--expires", "24h")
     assert (code, "Expected a terminal to ask at" in err) == (2, True)
@@ -226,7 +225,7 @@ def test_a_signed_approval_is_what_apply_accepts(folder: Path) -> None:
     settings = Settings(
         require_signature=True, allowed_signers=str(folder / "conf" / "allowed_signers")
     )
-    plan = planfile.read(Path("payments.json").read_bytes(), "payments.json")
+    plan = files.read_plan(Path("payments.json").read_bytes(), "payments.json")
     text = Path("payments.approval.json").read_bytes()
     now = datetime.now(UTC)
     assert check_approval(plan, text, now=now, settings=settings, where="x") == approved()
@@ -316,7 +315,7 @@ def test_an_approval_is_replaced_by_a_newer_one() -> None:
 
 def test_texts_of_a_plan_cannot_draw_on_the_terminal() -> None:
     sly = meaning_of((update("x\x1b[2J", 1, 2),), cluster="c\x1b]0;\u202e")
-    Path("sly.json").write_text(planfile.write(sly), encoding="utf-8")
+    Path("sly.json").write_text(files.write_plan(sly), encoding="utf-8")
     code, out, err = run("sly.json", "--expires", "1h", "--by", "ann", "--yes")
     assert (code, err) == (0, "")
     assert "cluster: c\\x1b]0;\\u202e\n" in out
@@ -325,7 +324,7 @@ def test_texts_of_a_plan_cannot_draw_on_the_terminal() -> None:
 
 def test_a_plan_of_another_catalogue_is_said_to_be_so() -> None:
     other = Path("other.json")
-    other.write_text(planfile.write(replace(MEANING, catalogue="2020-01-01")), encoding="utf-8")
+    other.write_text(files.write_plan(replace(MEANING, catalogue="2020-01-01")), encoding="utf-8")
     code, out, _ = run("other.json", "--expires", "1h", "--by", "ann", "--yes")
     assert code == 0
     assert "note: the plan was made with the catalogue of 2020-01-01, and this is" in out

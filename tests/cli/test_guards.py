@@ -17,8 +17,8 @@ from featurelib.cli.app import make_app
 from featurelib.cli.night import choose_places
 from featurelib.errors import ConfigError
 from featurelib.model import Guards
-from featurelib.plans import planfile
-from featurelib.plans.approval import approve, write
+from featurelib.planning import files
+from featurelib.planning.files import approve, write_approval
 from featurelib.reaching import open_fleet
 from featurelib.settings_file import NO_FILE, find_settings
 
@@ -62,9 +62,9 @@ def cluster() -> str:
     return made[1].partition("cluster ")[2].partition(",")[0]
 
 
-def plan(*asked: str) -> planfile.PlanFile:
+def plan(*asked: str) -> files.PlanFile:
     assert run("plan", *asked, "--file", "../cluster.db", "--out", "../p.json")[0] == 0
-    return planfile.read(Path("../p.json").read_bytes(), "p.json")
+    return files.read_plan(Path("../p.json").read_bytes(), "p.json")
 
 
 APPLY = ("apply", "../p.json", "--approval", "../p.approval.json", "--file", "../cluster.db")
@@ -86,7 +86,7 @@ def test_a_plan_made_where_signatures_are_required_is_not_sent_without_one_from_
         assert code == 3
         assert "expected a signature (require_signature in the plan)" in err
     unsigned = approve(made.plan, by="ann", at=datetime.now(UTC), expires=timedelta(hours=1))
-    Path("../p.approval.json").write_bytes(write(unsigned))
+    Path("../p.approval.json").write_bytes(write_approval(unsigned))
     for folder in ("nothing", "elsewhere"):
         monkeypatch.chdir(tmp_path / folder)
         code, out, err = run(*APPLY, "--yes")

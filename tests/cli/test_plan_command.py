@@ -17,7 +17,7 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.model import Guards
-from featurelib.plans import planfile
+from featurelib.planning import files
 from tests.backends.clusters import KRAFT
 from tests.core import test_software as software
 from tests.report.samples import SAMPLES
@@ -50,7 +50,7 @@ def sample(name: str, *args: str) -> tuple[int, str, str]:
 
 def test_what_is_ready_is_planned_and_what_is_not_is_told() -> None:
     code, out, err = sample("zk-332-ranges", "upgrade-all")
-    plan = planfile.read(Path("plans/zk-332-ranges.json").read_bytes(), "x")
+    plan = files.read_plan(Path("plans/zk-332-ranges.json").read_bytes(), "x")
     assert (code, err) == (0, "")
     head, _, left_out = out.partition("Left out, 8 reasons:\n")
     assert head == (
@@ -202,7 +202,7 @@ def test_zookeeper_mode_goes_one_feature_a_request() -> None:
     code, out, _ = sample("zk-332-ranges", "update", "--upgrade", "geo:4", "--delete", "tiering")
     assert code == 0
     assert "Request 1 of 2\n  geo 0 (not finalized) → 4: upgrade\nRequest 2 of 2\n" in out
-    plan = planfile.read(Path("plans/zk-332-ranges.json").read_bytes(), "x")
+    plan = files.read_plan(Path("plans/zk-332-ranges.json").read_bytes(), "x")
     assert plan.plan.requirements.features_node_version == 1
     assert plan.plan.intent == "update --upgrade geo:4 --delete tiering"
 
@@ -210,7 +210,7 @@ def test_zookeeper_mode_goes_one_feature_a_request() -> None:
 def test_json_says_the_same() -> None:
     code, out, _ = sample("zk-332-ranges", "upgrade-all", "--json")
     said = json.loads(out)
-    plan = planfile.read(Path(said["file"]).read_bytes(), "x")
+    plan = files.read_plan(Path(said["file"]).read_bytes(), "x")
     assert (code, said["version"], said["outcome"]) == (0, 1, "planned")
     assert (said["digest"], said["cluster"]) == (plan.digest, "uiqyQFsLTM6QMR0uG6zBbg")
     assert said["refusals"][2]["node"] == "broker 10"
@@ -226,7 +226,7 @@ def test_json_says_the_same() -> None:
 def test_a_plan_on_standard_output_is_alone_there() -> None:
     code, out, err = sample("k41-forgotten", "upgrade-all", "--out", "-")
     assert (code, Path("plans").exists()) == (0, False)
-    assert planfile.read(out, "-").plan.intent == "upgrade-all"
+    assert files.read_plan(out, "-").plan.intent == "upgrade-all"
     assert err.endswith("The plan is on standard output. Nothing was sent.\n")
     assert sample("k41-forgotten", "upgrade-all", "--out", "-", "--json")[0] == 2
 
@@ -259,7 +259,7 @@ def test_an_embedded_cluster_is_looked_at_live() -> None:
     code, out, _ = run("upgrade", "--metadata", "29", "--file", "c.json", "--out", "p.json")
     assert code == 0, out
     assert "  metadata.version 25 (4.0-IV3) → 29 (4.2-IV1): upgrade\n" in out
-    made = planfile.read(Path("p.json").read_bytes(), "x").for_people.made_from
+    made = files.read_plan(Path("p.json").read_bytes(), "x").for_people.made_from
     assert made.startswith("a look at ")
     assert run("upgrade", "--file", "c.json", "--as-of", "newest")[0] == 2
 
@@ -276,7 +276,7 @@ def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
         )
         code, out, _ = run("pay", *asked, *options)
         assert code == 0
-        made = planfile.read(Path("plans/pay.json").read_bytes(), "x").plan
+        made = files.read_plan(Path("plans/pay.json").read_bytes(), "x").plan
         moved = {update.feature for step in made.steps for update in step.updates}
         assert (said in out) == ("metadata.version" in moved) == (name == "k41-forgotten")
         assert made.guards == Guards(

@@ -15,7 +15,7 @@ from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError
 from featurelib.model import Step
-from featurelib.plans import planfile
+from featurelib.planning import files
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.cli.commands import run
 from tests.controller.clusters import OLD
@@ -111,7 +111,7 @@ def test_the_controller_s_word_stands_for_what_nobody_lists_and_the_plan_says_so
     )
     assert "the plan rests on a probe" in " ".join(out.split())
     assert "The plan is in p.json. Nothing was written to the cluster." in out
-    made = planfile.read(Path("p.json").read_bytes(), "p.json")
+    made = files.read_plan(Path("p.json").read_bytes(), "p.json")
     assert wire.sent == [(made.plan.steps[0], True)]
     assert made.for_people.made_from.endswith("would accept metadata.version 19 to 21")
     assert any("rests on a probe" in warning for warning in made.for_people.warnings)

@@ -16,10 +16,10 @@ from featurelib.cli.app import make_app
 from featurelib.core.intents import Command, Intent
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
+from featurelib.planning.files import ForPeople, digest, write_plan
+from featurelib.planning.night import level_names
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.planning.planner import make_plan
-from featurelib.plans.night_plans import level_names
-from featurelib.plans.planfile import ForPeople, digest, write
 from featurelib.sight import see
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES
@@ -47,7 +47,7 @@ def _plain(value: object) -> object:
 
 
 def show(made: Plan, *args: str, people: ForPeople | None = None) -> tuple[int, str, str]:
-    Path("plan.json").write_text(write(made, people), encoding="utf-8")
+    Path("plan.json").write_text(write_plan(made, people), encoding="utf-8")
     return run("plan.json", *args)
 
 
@@ -138,7 +138,7 @@ def test_what_may_be_lost_and_what_is_unlocked_is_said() -> None:
 
 def test_a_plan_that_was_tampered_with_is_refused() -> None:
     made = meaning("k37-forgotten", Command.UPGRADE)
-    text = write(made).replace('"to_level": 19', '"to_level": 18')
+    text = write_plan(made).replace('"to_level": 19', '"to_level": 18')
     Path("plan.json").write_text(text)
     code, out, err = run("plan.json")
     assert (code, out) == (2, "")

@@ -28,7 +28,7 @@ from featurelib.feature import Role
 from featurelib.journal.journal import Clearance, Journal
 from featurelib.model import Move, Plan, Requirements, Step
 from featurelib.planning.planner import make_plan
-from featurelib.plans.requirements import features_of, require
+from featurelib.planning.requirements import features_of, require
 from featurelib.sight import Sight, see
 
 CATALOGUE = load()

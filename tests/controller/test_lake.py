@@ -18,8 +18,9 @@ from deltalake import DeltaTable, write_deltalake
 from featurelib.core.intents import Command, Intent
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
+from featurelib.planning import files
+from featurelib.planning.night import with_texts
 from featurelib.planning.planner import make_plan
-from featurelib.plans import night_plans, planfile
 from featurelib.schema import SNAPSHOT
 from featurelib.sight import see_row
 from featurelib.tables import (
@@ -78,7 +79,7 @@ def copies(rows: pa.Table, count: int) -> pa.Table:
 
 def write_night(root: Path, run: int, count: int, snapshots: int) -> None:
     judged = judge_samples()
-    plans = night_plans.with_texts(judged, dialect="strict", catalogue=CATALOGUE)
+    plans = with_texts(judged, dialect="strict", catalogue=CATALOGUE)
     for part, table in PARTS.items():
         rows = plans if part == "plans" else getattr(judged, part)
         append(root, table, with_run(copies(rows, count), run))
@@ -194,7 +195,7 @@ def test_a_plan_from_tables_is_the_nightly_s(tables: Path) -> None:
     planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     text = lake.rows(UPGRADE_PLANS, cluster=FORGOTTEN)["plan"][0].as_py()
     assert planned.plan is not None
-    assert planned.plan == planfile.read(text, "x").plan
+    assert planned.plan == files.read_plan(text, "x").plan
 
 
 def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from featurelib.core.again import judge_again
 from featurelib.core.intents import Command, Intent
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
+from featurelib.planning import files
+from featurelib.planning.night import with_texts
 from featurelib.planning.planner import Planned, make_plan, mode_of
-from featurelib.plans import night_plans, planfile
-from featurelib.plans.requirements import features_of, require
+from featurelib.planning.requirements import features_of, require
 from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
@@ -49,7 +50,7 @@ def plan(name: str, command: Command, **asked: object) -> Planned:
 
 def meaning_of(planned: Planned) -> Plan:
     assert planned.plan is not None, planned.refusals
-    assert planfile.read(planfile.write(planned.plan), "x").plan == planned.plan
+    assert files.read_plan(files.write_plan(planned.plan), "x").plan == planned.plan
     return planned.plan
 
 
@@ -78,16 +79,16 @@ def stays(planned: Planned) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_upgrade_all_of_a_sample_is_the_nightly_s_plan(name: str) -> None:
-    plans = night_plans.with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE)
+    plans = with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE)
     texts = dict(zip(plans["cluster"].to_pylist(), plans["plan"].to_pylist(), strict=True))
     text = texts[sample(name).cluster_id]
     planned = make_plan(sample(name), UPGRADE_ALL, CATALOGUE)
     if text is None:
         assert planned.plan is None
     else:
-        night = planfile.read(text, name)
+        night = files.read_plan(text, name)
         assert meaning_of(planned) == night.plan
-        assert planfile.digest(meaning_of(planned)) == night.digest
+        assert files.digest(meaning_of(planned)) == night.digest
 
 
 def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
@@ -99,7 +100,7 @@ def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
         lines = lines_of(cluster)
         assume(lines)
         judged = judge_clusters(cluster)
-        night = night_plans.with_texts(judged, dialect="strict", catalogue=CATALOGUE)["plan"][0]
+        night = with_texts(judged, dialect="strict", catalogue=CATALOGUE)["plan"][0]
         sight = see(
             lines,
             catalogue=CATALOGUE,
@@ -112,7 +113,7 @@ def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
             assert not night.is_valid
             seen["refused" if planned.refusals else "nothing to do"] += 1
         else:
-            assert planned.plan == planfile.read(night.as_py(), "x").plan
+            assert planned.plan == files.read_plan(night.as_py(), "x").plan
             seen["planned"] += 1
 
     check()

@@ -19,16 +19,15 @@ import pytest
 
 from featurelib.errors import ApprovalError, FeatureLibError, PlanError
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
-from featurelib.plans import approval as form
-from featurelib.plans import planfile
-from featurelib.plans.approval import (
+from featurelib.planning import files
+from featurelib.planning.files import (
     Approval,
     approve,
     canonical,
+    expect_approved,
     make_schema,
-    require,
     say_span,
-    write,
+    write_approval,
 )
 from tests.core.tampering import WAYS
 from tests.report.schema_check import faults
@@ -56,8 +55,8 @@ MEANING = Plan(
     ),
 )
 APPROVAL = approve(MEANING, by="alice@example.com", at=NOW, expires=24 * HOUR, reason="CHG-17")
-FILE = write(APPROVAL)
-SCHEMA = Path(form.__file__).with_name("approval.schema.json")
+FILE = write_approval(APPROVAL)
+SCHEMA = Path(files.__file__).with_name("approval.schema.json")
 
 
 def changed(**changes: object) -> Approval:
@@ -65,11 +64,11 @@ def changed(**changes: object) -> Approval:
 
 
 def test_an_approval_is_read_as_it_was_written() -> None:
-    file = form.read(FILE, "plan.approval.json")
+    file = files.read_approval(FILE, "plan.approval.json")
     assert file.approval == APPROVAL
     assert file.signature is None
-    assert form.read(FILE.decode(), "x") == file
-    require(file.approval, MEANING, NOW + HOUR, longest=WEEK)
+    assert files.read_approval(FILE.decode(), "x") == file
+    expect_approved(file.approval, MEANING, NOW + HOUR, longest=WEEK)
 
 
 def test_what_is_signed_is_one_line_with_the_plan_s_digest_and_the_cluster() -> None:
@@ -77,7 +76,7 @@ def test_what_is_signed_is_one_line_with_the_plan_s_digest_and_the_cluster() -> 
     assert text == (
         '{"approved_at":"2026-11-21T06:00:00Z","approved_by":"alice@example.com","cluster":"c",'
         '"expires_at":"2026-11-22T06:00:00Z","format":"featurelib.approval",'
-        f'"plan":"{planfile.digest(MEANING)}","reason":"CHG-17","version":1}}'
+        f'"plan":"{files.digest(MEANING)}","reason":"CHG-17","version":1}}'
     )
 
 
@@ -90,7 +89,7 @@ def test_a_time_of_another_zone_or_with_fractions_is_written_as_whole_seconds_in
     ("approval", "now", "words"),
     [
         (changed(cluster="d"), NOW, ["cluster 'c'", "found 'd'"]),
-        (changed(plan="sha256:00"), NOW, [planfile.digest(MEANING), "sha256:00"]),
+        (changed(plan="sha256:00"), NOW, [files.digest(MEANING), "sha256:00"]),
         (APPROVAL, NOW + 24 * HOUR, ["holds now", "expired 0 seconds ago"]),
         (APPROVAL, NOW + 27 * HOUR, ["expired 3 hours ago", "2026-11-22T06:00:00Z"]),
         (APPROVAL, NOW - 6 * timedelta(minutes=1), ["before now", "6 minutes ahead", "clocks"]),
@@ -105,7 +104,7 @@ def test_an_approval_of_something_else_is_refused_and_says_why(
     approval: Approval, now: datetime, words: list[str]
 ) -> None:
     with pytest.raises(ApprovalError) as told:
-        require(approval, MEANING, now, longest=WEEK)
+        expect_approved(approval, MEANING, now, longest=WEEK)
     assert [word for word in [*words, "featurelib approve"] if word not in str(told.value)] == []
     assert told.value.exit_code == 3
 
@@ -119,15 +118,15 @@ def test_an_approval_is_refused_for_any_other_meaning_of_its_plan() -> None:
     )
     for other in others:
         with pytest.raises(ApprovalError, match="approval of the plan"):
-            require(APPROVAL, other, NOW, longest=WEEK)
+            expect_approved(APPROVAL, other, NOW, longest=WEEK)
 
 
 def test_the_approver_s_clock_may_be_a_little_ahead_but_never_late_at_the_end() -> None:
-    require(APPROVAL, MEANING, NOW - form.SKEW, longest=WEEK)
-    require(APPROVAL, MEANING, NOW + 24 * HOUR - timedelta(microseconds=1), longest=WEEK)
+    expect_approved(APPROVAL, MEANING, NOW - files.SKEW, longest=WEEK)
+    expect_approved(APPROVAL, MEANING, NOW + 24 * HOUR - timedelta(microseconds=1), longest=WEEK)
     with pytest.raises(ApprovalError, match="ahead"):
-        require(APPROVAL, MEANING, NOW - HOUR, longest=WEEK)
-    require(APPROVAL, MEANING, NOW - HOUR, longest=WEEK, skew=HOUR)
+        expect_approved(APPROVAL, MEANING, NOW - HOUR, longest=WEEK)
+    expect_approved(APPROVAL, MEANING, NOW - HOUR, longest=WEEK, skew=HOUR)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,7 @@ def test_values_that_cannot_stand_in_an_approval_are_told(
     changes: dict[str, object], words: list[str]
 ) -> None:
     with pytest.raises(PlanError) as told:
-        form.read(write(changed(**changes)), "my.approval.json")
+        files.read_approval(write_approval(changed(**changes)), "my.approval.json")
     assert str(told.value).startswith("my.approval.json: ")
     assert [word for word in words if word not in str(told.value)] == []
 
@@ -165,7 +164,7 @@ def test_values_that_cannot_stand_in_an_approval_are_told(
         (
             FILE.replace(b"featurelib.approval", b"featurelib.plan"),
             PlanError,
-            ["expected featurelib.approval", "'featurelib.plan'"],
+            ["expected an approval, featurelib.approval", "'featurelib.plan'"],
         ),
         (FILE.replace(b'"reason"', b'"because"'), PlanError, ["because"]),
         (FILE.replace(b'"signature": null', b'"signature": "x"'), PlanError, ["ssh-keygen"]),
@@ -184,7 +183,7 @@ def test_a_file_that_approve_did_not_write_is_told(
     found: bytes | str, error: type[FeatureLibError], words: list[str]
 ) -> None:
     with pytest.raises(error) as told:
-        form.read(found, "my.approval.json")
+        files.read_approval(found, "my.approval.json")
     assert str(told.value).startswith("my.approval.json:")
     assert [word for word in [*words, "featurelib approve"] if word not in str(told.value)] == []
 
@@ -192,7 +191,7 @@ def test_a_file_that_approve_did_not_write_is_told(
 def test_a_signature_has_one_form_too() -> None:
     lines = ["QUFB" * 17 + "QU", "FB", "-----END SSH SIGNATURE-----", ""]
     signature = "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines])
-    assert form.read(write(APPROVAL, signature), "x").signature == signature
+    assert files.read_approval(write_approval(APPROVAL, signature), "x").signature == signature
     for other in (
         signature.replace("\nFB\n", "FB\n"),
         signature + "\n",
@@ -201,21 +200,21 @@ def test_a_signature_has_one_form_too() -> None:
         signature.replace("QUFB", "QUF!", 1),
     ):
         with pytest.raises(PlanError, match="ssh-keygen"):
-            form.read(write(APPROVAL, other), "x")
+            files.read_approval(write_approval(APPROVAL, other), "x")
 
 
 def is_accepted(plan: bytes | Plan, approval: bytes) -> bool:
     """Whether a plan, as found in its file, and an approval file may be applied together."""
     try:
-        file = form.read(approval, "plan.approval.json")
-        found = plan if isinstance(plan, Plan) else planfile.read(plan, "plan.json").plan
-        require(file.approval, found, NOW, longest=WEEK)
+        file = files.read_approval(approval, "plan.approval.json")
+        found = plan if isinstance(plan, Plan) else files.read_plan(plan, "plan.json").plan
+        expect_approved(file.approval, found, NOW, longest=WEEK)
     except FeatureLibError:
         return False
     return True
 
 
-PLAN = planfile.write(MEANING, planfile.ForPeople(name="payments")).encode()
+PLAN = files.write_plan(MEANING, files.ForPeople(name="payments")).encode()
 
 
 def test_what_was_not_tampered_with_is_accepted() -> None:
@@ -237,7 +236,7 @@ def test_no_bit_of_a_plan_that_carries_meaning_can_be_flipped() -> None:
             other = PLAN[:at] + bytes([PLAN[at] ^ 1 << bit]) + PLAN[at + 1 :]
             if is_accepted(other, FILE):
                 accepted += 1
-                assert planfile.read(other, "x").plan == MEANING
+                assert files.read_plan(other, "x").plan == MEANING
                 assert at in for_people or PLAN[at : at + 1].isspace(), (at, bit)
     assert 0 < accepted < len(PLAN)
 
@@ -260,7 +259,7 @@ def test_no_tampered_plan_is_accepted_unless_it_means_the_same() -> None:
         way = WAYS[case % len(WAYS)]
         other = way(PLAN, dice)
         if is_accepted(other, FILE):
-            assert planfile.read(other, "x").plan == MEANING, (way.__name__, other)
+            assert files.read_plan(other, "x").plan == MEANING, (way.__name__, other)
         else:
             refused += 1
     assert refused > 0.8 * CASES

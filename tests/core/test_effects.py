@@ -15,7 +15,7 @@ from featurelib.core.decide import Refuse, Send, decide
 from featurelib.core.effects import effects_of, first_command, say_briefly, say_effect, side_effects
 from featurelib.errors import PlanError
 from featurelib.model import Move, SideEffect, Step, ValueChange
-from featurelib.plans.planfile import digest, read, write
+from featurelib.planning.files import digest, read_plan, write_plan
 from tests.core.lines import configs_line, judge_rows, lines_of, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.test_decide import FOUND, PLAN
@@ -161,9 +161,9 @@ EFFECT = SideEffect(
 
 def test_a_plan_binds_what_else_it_changes() -> None:
     whole = replace(MEANING, side_effects=(EFFECT,))
-    assert read(write(whole), "x").plan == whole
+    assert read_plan(write_plan(whole), "x").plan == whole
     assert digest(whole) != digest(MEANING)
-    assert '"side_effects"' not in write(MEANING)
+    assert '"side_effects"' not in write_plan(MEANING)
     assert effects_of(whole, load()) == (EFFECT,)
 
 
@@ -187,7 +187,7 @@ def test_a_plan_of_an_earlier_release_is_shown_with_what_the_catalogue_says() ->
 )
 def test_a_plan_whose_side_effects_are_not_its_own_is_none(effect: SideEffect, said: str) -> None:
     with pytest.raises(PlanError) as told:
-        read(write(replace(MEANING, side_effects=(effect,))), "x")
+        read_plan(write_plan(replace(MEANING, side_effects=(effect,))), "x")
     assert said in str(told.value)
 
 

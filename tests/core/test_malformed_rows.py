@@ -17,7 +17,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions, Expected
 from featurelib.core.malformed import CODE
 from featurelib.core.malformed import set_aside as look
-from featurelib.plans import night_plans
+from featurelib.planning.night import with_texts
 from featurelib.schema import PACKED, SNAPSHOT
 from featurelib.snapshot.packed import LAYOUT, pack
 from featurelib.snapshot.unpacked import UNPACKED, unpack
@@ -65,7 +65,7 @@ def judged(batch: pa.RecordBatch) -> dict[str, dict[str, list[Row]]]:
     conditions = Conditions(as_of=newest, max_age=72 * HOUR, inventory=inventory)
     catalogue = load_catalogue()
     said = judge(batch, conditions, catalogue, load_dialect("strict"))
-    night_plans.with_texts(said, dialect="strict", catalogue=catalogue)
+    with_texts(said, dialect="strict", catalogue=catalogue)
     return by_cluster(said)
 
 

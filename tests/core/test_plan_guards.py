@@ -12,7 +12,6 @@ from featurelib.core.decide import NothingToDo, Refuse, decide
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.model import Move
-from featurelib.plans.planfile import _difference
 from tests.core.test_decide import FOUND, PLAN
 
 
@@ -41,22 +40,3 @@ def test_a_request_has_one_fate(fates: list[Fate], whole: Fate) -> None:
     update = Move(feature="f", from_level=0, to_level=1, upgrade_type="UPGRADE")
     said = [UpdateOutcome(update=update, fate=f, code=0, message=None, level=1) for f in fates]
     assert StepOutcome(position=0, updates=tuple(said)).fate is whole
-
-
-@pytest.mark.parametrize(
-    ("given", "meant", "said"),
-    [
-        ({"a": 1}, {"a": 1}, ""),
-        ({"a": 1, "b": 2}, {"a": 1}, "m: a plan has no key"),
-        ({"a": 1}, {"a": 1, "b": 2}, "m: expected the key"),
-        ({"a": [1, 2]}, {"a": [1]}, "m.a: expected"),
-        ({"a": [1, True]}, {"a": [1, 1]}, "m.a[1]: expected"),
-    ],
-)
-def test_a_form_that_would_read_as_something_else_is_told(
-    given: object, meant: object, said: str
-) -> None:
-    """No type of a plan has a default or is read loosely; one that gets one must not pass."""
-    found = _difference(given, meant, "m")
-    assert found.startswith(said)
-    assert bool(found) is bool(said)

@@ -9,7 +9,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.model import Requirements
-from featurelib.plans.requirements import having_a_say, require
+from featurelib.planning.requirements import having_a_say, require
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from featurelib.catalogue import load
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
-from featurelib.plans.night_plans import with_texts
-from featurelib.plans.planfile import digest, file_name, file_names, write
+from featurelib.planning.files import digest, file_name, file_names, write_plan
+from featurelib.planning.night import with_texts
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES
@@ -44,7 +44,7 @@ def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
     group = NodeGroup(brokers=(1, 2), controllers=(), ranges={"g": (0, 3), "f": (1, 2)})
     other = required(levels={"g": 2, "f": 1}, nodes=(group,))
     assert digest(other) == digest(MEANING)
-    assert write(other) == write(MEANING)
+    assert write_plan(other) == write_plan(MEANING)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_another_meaning_is_another_digest(other: Plan) -> None:
 
 
 def test_a_plan_file_says_its_format_and_its_own_digest() -> None:
-    plan = json.loads(write(MEANING))
+    plan = json.loads(write_plan(MEANING))
     assert (plan["format"], plan["version"]) == ("featurelib.plan", 1)
     assert plan["digest"] == digest(MEANING)
     assert msgspec.convert(plan["meaning"], Plan) == MEANING

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-import featurelib.plans.planfile
+import featurelib.planning.files
 from featurelib.errors import PlanError
 from featurelib.model import (
     Guards,
@@ -27,8 +27,8 @@ from featurelib.model import (
     Step,
     ValueChange,
 )
-from featurelib.plans.night_plans import with_texts
-from featurelib.plans.planfile import ForPeople, PlanFile, digest, read, write
+from featurelib.planning.files import ForPeople, PlanFile, digest, read_plan, write_plan
+from featurelib.planning.night import with_texts
 from tests.core import scale
 from tests.core.tampering import WAYS
 from tests.core.test_planfile import MEANING
@@ -36,7 +36,7 @@ from tests.report.samples import CATALOGUE, judge_samples
 from tests.report.schema_check import faults as schema_faults
 
 CASES = int(os.environ.get("FEATURELIB_CASES", "2000"))
-SCHEMA = Path(featurelib.plans.planfile.__file__).with_name("plan.schema.json")
+SCHEMA = Path(featurelib.planning.files.__file__).with_name("plan.schema.json")
 PEOPLE = ForPeople(name="payments", level_names={"f": {"1": "one"}}, warnings=("mind",))
 GROUP, STEP, UPDATE = MEANING.requirements.nodes[0], MEANING.steps[0], MEANING.steps[0].updates[0]
 GUARDS = (
@@ -55,12 +55,16 @@ def sample_plans() -> tuple[str, ...]:
     hand."""
     table = with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE)
     plans = [text for text in table["plan"].to_pylist() if text]
-    return (*plans, write(MEANING, PEOPLE), *(write(replace(MEANING, guards=g)) for g in GUARDS))
+    return (
+        *plans,
+        write_plan(MEANING, PEOPLE),
+        *(write_plan(replace(MEANING, guards=g)) for g in GUARDS),
+    )
 
 
 def changed(change: Callable[[Json], object], *, sealed: bool = True) -> str:
     """The plan with something else in it, and the digest of that if `sealed`."""
-    document: Json = json.loads(write(MEANING, PEOPLE))
+    document: Json = json.loads(write_plan(MEANING, PEOPLE))
     change(document)
     if sealed:
         document["digest"] = digest(msgspec.convert(document["meaning"], Plan))
@@ -69,8 +73,8 @@ def changed(change: Callable[[Json], object], *, sealed: bool = True) -> str:
 
 def refusal(text: str | bytes) -> str:
     with pytest.raises(PlanError) as told:
-        read(text, "plan.json")
-    assert str(told.value).startswith("plan.json: ")
+        read_plan(text, "plan.json")
+    assert str(told.value).startswith("plan.json:")
     assert "featurelib plan" in str(told.value)
     return str(told.value)
 
@@ -78,15 +82,15 @@ def refusal(text: str | bytes) -> str:
 def test_what_is_written_reads_back() -> None:
     assert len(sample_plans()) == 7 + len(GUARDS)
     for text in sample_plans():
-        plan = read(text, "x")
-        assert write(plan.plan, plan.for_people) == text
-        assert read(text.encode(), "x") == plan
+        plan = read_plan(text, "x")
+        assert write_plan(plan.plan, plan.for_people) == text
+        assert read_plan(text.encode(), "x") == plan
 
 
 def test_a_plan_of_a_release_that_wrote_no_guards_is_the_plan_it_was() -> None:
-    assert "guards" not in json.loads(write(MEANING))["meaning"]
+    assert "guards" not in json.loads(write_plan(MEANING))["meaning"]
     assert digest(MEANING) == DIGEST_WITHOUT_GUARDS
-    assert read(write(MEANING), "x").plan.guards is None
+    assert read_plan(write_plan(MEANING), "x").plan.guards is None
     with_guards = {digest(replace(MEANING, guards=one)) for one in GUARDS}
     assert len(with_guards - {digest(MEANING)}) == len(GUARDS)
     assert [GUARDS[0].manages(name) for name in ("metadata.version", "group.version")] == [
@@ -97,20 +101,20 @@ def test_a_plan_of_a_release_that_wrote_no_guards_is_the_plan_it_was() -> None:
 
 
 def test_the_order_of_keys_and_whitespace_mean_nothing() -> None:
-    document = json.loads(write(MEANING))
+    document = json.loads(write_plan(MEANING))
     backwards = json.dumps(dict(reversed(document.items())), indent=7)
-    assert read(backwards, "x").plan == MEANING
-    assert read(json.dumps(document, ensure_ascii=True), "x").plan == MEANING
+    assert read_plan(backwards, "x").plan == MEANING
+    assert read_plan(json.dumps(document, ensure_ascii=True), "x").plan == MEANING
 
 
 def test_no_byte_that_carries_meaning_can_be_another() -> None:
     dice, same = random.Random(1), 0
     for text in sample_plans():
-        raw, meaning = text.encode(), read(text, "x").plan
+        raw, meaning = text.encode(), read_plan(text, "x").plan
         for at in range(0, len(raw), 1 if scale.WHOLE else 5):
             for other in {raw[at] ^ 1 << dice.randrange(8), dice.randrange(256)} - {raw[at]}:
                 try:
-                    found = read(raw[:at] + bytes([other]) + raw[at + 1 :], "x").plan
+                    found = read_plan(raw[:at] + bytes([other]) + raw[at + 1 :], "x").plan
                 except PlanError:
                     continue
                 same += 1
@@ -126,7 +130,7 @@ def test_nothing_tampered_with_is_accepted_unless_it_means_the_same() -> None:
         other = way(text, dice)
         ways[way.__name__] += 1
         try:
-            assert read(other, "x").plan == read(text, "x").plan, (way.__name__, other)
+            assert read_plan(other, "x").plan == read_plan(text, "x").plan, (way.__name__, other)
         except PlanError:
             refused += 1
     assert len(ways) == len(WAYS)
@@ -140,48 +144,48 @@ def swapped(key: str, value: object) -> Callable[[Json], object]:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected JSON of a plan"),
-        ("null", 'a JSON object with "format": "featurelib.plan"'),
-        ("[]", "a JSON object"),
-        ('{"format": "featurelib.approval"}', "a JSON object"),
-        (b"\xff\xfe\x00", "expected JSON"),
+        ("", "expected a plan, found: Expecting value"),
+        ("null", "expected a plan, featurelib.plan version 1, found None"),
+        ("[]", "expected a plan"),
+        ('{"format": "featurelib.approval"}', "found 'featurelib.approval'"),
+        (b"\xff\xfe\x00", "expected a plan, found: "),
         ("[" * 100_000, "lists in lists"),
-        ('{"format": NaN}', "NaN, where a plan has whole numbers only"),
-        (changed(swapped("version", 2), sealed=False), "version 1, found 2. Use the featurelib"),
-        (changed(swapped("version", True), sealed=False), "version 1, found true"),
-        (changed(swapped("version", "1"), sealed=False), 'version 1, found "1"'),
+        ('{"format": NaN}', "found nan"),
+        (changed(swapped("version", 2), sealed=False), "version 2. Use the featurelib"),
+        (changed(swapped("version", True), sealed=False), "Expected `int`, got `bool`"),
+        (changed(swapped("version", "1"), sealed=False), "version '1'"),
         (changed(swapped("digest", "sha256:0"), sealed=False), "was changed after it was made"),
         (changed(swapped("digest", 1), sealed=False), "Expected `str`, got `int`"),
         (changed(swapped("extra", 1)), "unknown field `extra`"),
         (changed(lambda p: p["for_people"].update(extra=1)), "unknown field `extra`"),
-        (changed(lambda p: p["meaning"].update(extra=1)), 'meaning: a plan has no key "extra"'),
+        (changed(lambda p: p["meaning"].update(extra=1)), 'keys or escapes): \'"extra": 1'),
         (
             changed(lambda p: p["meaning"]["steps"][0]["updates"][0].update(unsafe=True)),
-            'meaning.steps[0].updates[0]: a plan has no key "unsafe"',
+            '\'"unsafe": true',
         ),
-        (changed(lambda p: p["meaning"].update(guards=None)), 'a plan has no key "guards"'),
+        (changed(lambda p: p["meaning"].update(guards=None)), '\'"guards": null'),
         (
             changed(lambda p: p["meaning"].update(guards={"require_signature": False})),
-            'meaning.guards: expected the key "managed_by", found none',
+            'in which it is written, \'"managed_by": ""',
         ),
         (
             changed(lambda p: p["meaning"]["requirements"].pop("nodes"), sealed=False),
             "missing required field `nodes`",
         ),
         (
-            write(MEANING).replace('"timeout_ms": 60000', '"timeout_ms": 60000.0'),
-            "60000.0, where a plan has whole numbers only",
+            write_plan(MEANING).replace('"timeout_ms": 60000', '"timeout_ms": 60000.0'),
+            "Expected `int`, got `float`",
         ),
         (
-            write(MEANING).replace('"to_level": 2', '"to_level": 2, "to_level": 2'),
-            'the key "to_level" stands twice in one object',
+            write_plan(MEANING).replace('"to_level": 2', '"to_level": 2, "to_level": 2'),
+            "the key 'to_level' stands twice in one object",
         ),
         (
-            write(MEANING, PEOPLE).replace('"name"', '"name": "x", "name"'),
-            'the key "name" stands twice',
+            write_plan(MEANING, PEOPLE).replace('"name"', '"name": "x", "name"'),
+            "the key 'name' stands twice",
         ),
-        (write(MEANING).replace('"c"', '"\\ud800"'), "surrogates not allowed"),
-        (write(MEANING).replace("60000", "9" * 5000), "Exceeds the limit"),
+        (write_plan(MEANING).replace('"c"', '"\\ud800"'), "surrogates not allowed"),
+        (write_plan(MEANING).replace("60000", "9" * 5000), "Exceeds the limit"),
     ],
 )
 def test_what_is_not_a_plan_is_refused(text: str | bytes, said: str) -> None:
@@ -264,15 +268,15 @@ SECOND = replace(UPDATE, feature="g", from_level=2, to_level=3)
     ],
 )
 def test_a_meaning_that_is_no_plan_is_refused_whoever_sealed_it(meaning: Plan, said: str) -> None:
-    assert said in refusal(write(meaning))
+    assert said in refusal(write_plan(meaning))
 
 
 def test_several_steps_go_on_where_the_one_before_ends() -> None:
     second = replace(UPDATE, from_level=2, to_level=3)
     good = replace(MEANING, steps=(STEP, replace(STEP, updates=(second,))))
-    assert read(write(good), "x").plan == good
+    assert read_plan(write_plan(good), "x").plan == good
     bad = replace(MEANING, steps=(STEP, replace(STEP, updates=(UPDATE,))))
-    assert "steps[1].updates[0].from_level: expected 2" in refusal(write(bad))
+    assert "steps[1].updates[0].from_level: expected 2" in refusal(write_plan(bad))
 
 
 def load_schema() -> Any:

@@ -16,7 +16,7 @@ from featurelib.core.features_node import Generation
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 from featurelib.model import Guards
-from featurelib.plans.guarding import Guarding
+from featurelib.planning.requirements import Guarding
 
 # Found by these tests and reported; the mark goes with the bug.
 CONF = Path(__file__).parents[2] / "conf"

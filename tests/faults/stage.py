@@ -26,8 +26,8 @@ from featurelib.core.intents import Command, Intent
 from featurelib.core.outcome import Passed
 from featurelib.errors import FeatureLibError
 from featurelib.journal.journal import Entry, Journal
+from featurelib.planning import files
 from featurelib.planning.planner import make_plan
-from featurelib.plans import approval, planfile
 from tests.backends.rig.cluster import RunningCluster
 
 _RUN = "from featurelib.__main__ import main; main()"
@@ -171,7 +171,7 @@ class Stage:
         return api.connect(**given, timeout=5.0)
 
     def plan(self, feature: str, level: int, *, timeout_ms: int) -> tuple[Path, Path]:
-        """The files of a plan that moves one feature, and of its approval."""
+        """The files of a plan that moves one feature, and of its files."""
         live = self.connected()
         sight = live.source().sight
         down = level < sight.cluster.finalized.get(feature, (0, 0))[1]
@@ -183,12 +183,12 @@ class Stage:
         )
         made = make_plan(sight, intent, live.catalogue, timeout_ms=timeout_ms)
         assert made.plan is not None, made.refusals
-        plan, approved = self.home / "plan.json", self.home / "plan.approval.json"
-        plan.write_text(planfile.write(made.plan))
-        word = approval.approve(
+        plan, approved = self.home / "plan.json", self.home / "plan.files.json"
+        plan.write_text(files.write_plan(made.plan))
+        word = files.approve(
             made.plan, by="tests", at=datetime.now(UTC), expires=timedelta(hours=1)
         )
-        approved.write_bytes(approval.write(word))
+        approved.write_bytes(files.write_approval(word))
         return plan, approved
 
     def start(self, *words: str) -> Running:

@@ -16,7 +16,7 @@ from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, read
-from featurelib.plans.night_plans import with_texts
+from featurelib.planning.night import with_texts
 from featurelib.report.model import Ingest, Report
 from featurelib.report.values import RunInfo, summarize
 from featurelib.snapshot import Rows, fold_lines

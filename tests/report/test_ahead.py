@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
-from featurelib.plans.planfile import read as read_plan
 from featurelib.report.model import Cluster, Level
 from featurelib.report.text import render_text
 from tests.report.samples import CATALOGUE, judge_samples, report_samples

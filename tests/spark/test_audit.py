@@ -21,8 +21,9 @@ from featurelib.core.evidence import Conditions, Waiting
 from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
-from featurelib.plans import night_plans, planfile
-from featurelib.plans import requirements as plan_requirements
+from featurelib.planning import files
+from featurelib.planning import requirements as plan_requirements
+from featurelib.planning.night import with_texts
 from featurelib.snapshot.unpacked import unpack
 from featurelib.spark.audit import Audited, audit, locate_lines
 from featurelib.spark.judging import (
@@ -77,7 +78,7 @@ def core_says(
     dialect, catalogue = load_dialect("strict"), load_catalogue()
     (batch,) = snapshots.combine_chunks().to_batches()
     said = judge(batch, conditions, catalogue, dialect, severities)
-    plans = night_plans.with_texts(said, dialect="strict", catalogue=catalogue)
+    plans = with_texts(said, dialect="strict", catalogue=catalogue)
     return replace(said, plans=plans)
 
 
@@ -325,11 +326,11 @@ def check_plans(audited: Audited) -> None:
     plans = [row for row in audited.judged.plans.to_pylist() if row["steps"]]
     assert plans
     for row in plans:
-        plan = planfile.read(row["plan"], row["cluster"])
-        assert planfile.write(plan.plan, plan.for_people) == row["plan"]
+        plan = files.read_plan(row["plan"], row["cluster"])
+        assert files.write_plan(plan.plan, plan.for_people) == row["plan"]
         assert plan.plan.cluster == row["cluster"]
         assert plan.plan.steps == plan_requirements.steps_of(row["steps"])
-        assert planfile.digest(replace(plan.plan, cluster="another")) != plan.digest
+        assert files.digest(replace(plan.plan, cluster="another")) != plan.digest
 
 
 def check_lines(store: Store, audited: Audited, lines: list[bytes]) -> None:

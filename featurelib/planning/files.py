@@ -1,0 +1,354 @@
+"""Plans and approvals as files: bytes and back, by one codec.
+
+Both are JSON with sorted keys, and both are known by a digest: SHA-256 of the canonical form of
+what counts (keys sorted, no space between). Only what this release would write is read: no key that
+is unknown, repeated or lacking, no value in another form. Of a plan, whitespace, the order of keys
+and the part `for_people` mean nothing; of an approval, which somebody may have signed, every byte
+is as `write_approval` gives it. Time is an argument.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+
+from featurelib.core.ages import SKEW_MINUTES
+from featurelib.errors import ApprovalError, PlanError
+from featurelib.model import Plan
+from featurelib.planning.requirements import plan_faults
+
+VERSION: Literal[1] = 1  # of both
+PLAN: Literal["featurelib.plan"] = "featurelib.plan"
+APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
+AGAIN = "Use it as it was written, or make it again with `featurelib plan`."
+_NEXT = "Write the approval again: featurelib approve PLAN --expires 24h"
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+SKEW = timedelta(minutes=SKEW_MINUTES)
+LONGEST_NAME, LONGEST_REASON = 200, 1000
+_FIRST, _LAST = "-----BEGIN SSH SIGNATURE-----\n", "\n-----END SSH SIGNATURE-----\n"
+_LINE = 70  # characters of base64 in a line, as ssh-keygen writes them
+_LONGEST_FILE_NAME = 120
+_PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_FILE_NAME}}}(?<![.])")
+# Device names of Windows, and what looks like a name made here.
+_RESERVED = re.compile(
+    r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|cluster-.*-[0-9a-f]{16}", re.IGNORECASE
+)
+File = TypeVar("File")
+
+
+class ForPeople(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What helps a person who opens the file. The digest does not cover it; apply never reads it.
+
+    `level_names` maps a feature to the names of its levels, by number.
+    """
+
+    name: str = ""  # what people call the cluster
+    written_at: str = ""
+    made_from: str = ""  # a live look, files, tables
+    seen_at: str = ""  # when the newest evidence was read
+    level_names: dict[str, dict[str, str]] = {}
+    left_out: tuple[str, ...] = ()  # what could not be planned, and what holds it
+    stays: tuple[str, ...] = ()  # what was not asked to move, and why
+    warnings: tuple[str, ...] = ()
+
+
+class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plan file."""
+
+    format: Literal["featurelib.plan"]
+    version: Literal[1]
+    digest: str
+    plan: Plan = msgspec.field(name="meaning")
+    for_people: ForPeople = ForPeople()
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is signed: a person's word for one plan.
+
+    `plan` is the digest of the plan's meaning. Times are UTC, whole seconds.
+    """
+
+    format: Literal["featurelib.approval"]
+    version: Literal[1]
+    plan: str
+    cluster: str
+    approved_by: str
+    approved_at: Time
+    expires_at: Time
+    reason: str | None
+
+
+class ApprovalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An approval file: the approval, SHA-256 of its canonical bytes, and a signature over these.
+
+    The digest guards against accidents and hasty hands. Only the signature says who it was.
+    """
+
+    approval: Approval
+    digest: str
+    signature: str | None
+
+
+def plain(plan: Plan) -> dict[str, object]:
+    """A plan as the keys and values of its file: one without guards or side effects has no such
+    key, as releases wrote it that knew none, and so its digest is theirs."""
+    keys: dict[str, object] = msgspec.to_builtins(plan)
+    if plan.guards is None:
+        del keys["guards"]
+    if not plan.side_effects:
+        del keys["side_effects"]
+    return keys
+
+
+def canonical(value: Plan | Approval) -> bytes:
+    """The bytes that a digest is taken of, and that are signed: keys sorted, no space between."""
+    return msgspec.json.encode(plain(value) if isinstance(value, Plan) else value, order="sorted")
+
+
+def digest(value: Plan | Approval) -> str:
+    """What a plan or an approval is known by: SHA-256 of its canonical bytes."""
+    return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _pretty(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"
+
+
+def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
+    """The plan file's text: readable, and equal for equal arguments."""
+    people = for_people or ForPeople()
+    file = PlanFile(format=PLAN, version=VERSION, digest=digest(plan), plan=plan, for_people=people)
+    return _pretty(msgspec.to_builtins(file) | {"meaning": plain(plan)}).decode()
+
+
+def write_approval(approval: Approval, signature: str | None = None) -> bytes:
+    """The approval file's bytes: readable, and the only ones for this approval and signature."""
+    return _pretty(ApprovalFile(approval=approval, digest=digest(approval), signature=signature))
+
+
+def _parsed(raw: bytes | str, kind: type[File], where: str, again: str) -> tuple[File, object]:
+    """The file in `raw` and the JSON it is. Raises PlanError for any other thing."""
+    form, what = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
+    try:
+        given = json.loads(raw, object_pairs_hook=_each_once)
+        head = given.get("approval", given) if isinstance(given, dict) else given
+        found = head if isinstance(head, dict) else {}
+        if (found.get("format"), found.get("version")) != (form, VERSION):
+            raise PlanError(
+                f"{where}: expected {what}, {form} version {VERSION}, found "
+                f"{found.get('format')!r} version {found.get('version')!r}. Use the featurelib "
+                f"that wrote it. {again}"
+            )
+        return msgspec.convert(given, kind), given
+    except RecursionError as error:
+        raise PlanError(f"{where}: expected {what}, found lists in lists. {again}") from error
+    except (msgspec.ValidationError, ValueError) as error:
+        raise PlanError(f"{where}: expected {what}, found: {error}. {again}") from error
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    repeated = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+    if repeated:
+        raise ValueError(f"the key {_short(repeated[0])} stands twice in one object")
+    return dict(pairs)
+
+
+def _short(text: str) -> str:
+    return repr(text[:_LONGEST_FILE_NAME])
+
+
+def _expect_form(found: bytes, ours: bytes, where: str, again: str) -> None:
+    """Raises PlanError unless these bytes are those that are written here, naming the first line
+    that is not."""
+    if found != ours:
+        lines = zip_longest(found.split(b"\n"), ours.split(b"\n"), fillvalue=b"(nothing)")
+        number, (theirs, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
+        shown, wanted = (_short(x.decode("utf-8", "replace").strip()) for x in (theirs, expected))
+        raise PlanError(
+            f"{where}:{number}: expected the form in which it is written, {wanted}, found another "
+            f"(spaces, order, keys or escapes): {shown}. {again}"
+        )
+
+
+def read_plan(text: str | bytes, where: str) -> PlanFile:
+    """The plan in `text`; `where` is what a message calls it.
+
+    Raises PlanError for anything but a plan as `write_plan` gives it, one that contradicts itself,
+    and a digest that is not the plan's.
+    """
+    file, given = _parsed(text, PlanFile, where, AGAIN)
+    assert isinstance(given, dict)
+    try:
+        theirs, ours = _pretty(given), _pretty(given | {"meaning": plain(file.plan)})
+    except ValueError as error:  # half a character
+        raise PlanError(f"{where}: expected a plan, found: {error}. {AGAIN}") from error
+    _expect_form(theirs, ours, where, AGAIN)
+    if fault := next(plan_faults(file.plan), None):
+        raise PlanError(f"{where}: {fault}. {AGAIN}")
+    if file.digest != (found := digest(file.plan)):
+        raise PlanError(
+            f"{where}: digest: expected {found}, that of what the plan says, found "
+            f"{_short(file.digest)}. The plan was changed after it was made. {AGAIN}"
+        )
+    return file
+
+
+def read_approval(text: bytes | str, where: str) -> ApprovalFile:
+    """The approval file in `text`, as bytes or decoded as they are (no newline translated).
+
+    Raises PlanError for what `write_approval` would not have written, ApprovalError for an approval
+    that was changed afterwards; both name `where`.
+    """
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    file, _ = _parsed(raw, ApprovalFile, where, _NEXT)
+    _expect_values(file.approval, where)
+    if file.signature is not None and not _is_armored(file.signature):
+        raise PlanError(f"{where}: signature: expected one as ssh-keygen writes it. {_NEXT}")
+    if file.digest != (expected := digest(file.approval)):
+        raise ApprovalError(
+            f"{where}: expected the digest {expected}, found {file.digest}: the approval was "
+            f"changed after it was written. Nothing was sent. {_NEXT}"
+        )
+    _expect_form(raw, write_approval(file.approval, file.signature), where, _NEXT)
+    return file
+
+
+def approve(
+    plan: Plan, *, by: str, at: datetime, expires: timedelta, reason: str | None = None
+) -> Approval:
+    """The approval of a plan, from `at` on for `expires`. Raises PlanError for a name or a reason
+    that cannot be shown."""
+    begin = at.astimezone(UTC).replace(microsecond=0)
+    approval = Approval(
+        format=APPROVAL,
+        version=VERSION,
+        plan=digest(plan),
+        cluster=plan.cluster,
+        approved_by=by,
+        approved_at=begin,
+        expires_at=begin + expires,
+        reason=reason,
+    )
+    _expect_values(approval, "approval")
+    return approval
+
+
+def expect_approved(
+    approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, skew: timedelta = SKEW
+) -> None:
+    """Raises ApprovalError unless the approval is of this plan, and of now.
+
+    `longest` is how long an approval may last, `skew` how far the approver's clock may be ahead.
+    """
+    ours, lasts = digest(plan), approval.expires_at - approval.approved_at
+    expected = found = ""
+    if approval.cluster != plan.cluster:
+        expected, found = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
+    elif approval.plan != ours:
+        expected, found = f"an approval of the plan {ours}", f"one of {approval.plan}"
+    elif lasts > longest:
+        expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
+        found = f"one for {say_span(lasts)}"
+    elif approval.approved_at > now + skew:
+        ahead = say_span(approval.approved_at - now)
+        expected = f"an approval given before now, {say_time(now)}"
+        found = f"{say_time(approval.approved_at)}, {ahead} ahead (do both clocks go right?)"
+    elif approval.expires_at <= now:
+        over = say_span(now - approval.expires_at)
+        expected = f"an approval that holds now, {say_time(now)}"
+        found = f"one that expired {over} ago, at {say_time(approval.expires_at)}"
+    if expected:
+        raise ApprovalError(f"expected {expected}, found {found}. Nothing was sent. {_NEXT}")
+
+
+def say_time(moment: datetime) -> str:
+    """`2026-11-21T06:00:00Z`."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def say_span(span: timedelta) -> str:
+    """`2 days 3 hours`, `59 seconds`: the two largest units that are there."""
+    seconds = int(span.total_seconds())
+    parts = []
+    for noun, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number:,} {noun}{'' if number == 1 else 's'}")
+    return " ".join(parts[:2]) or "0 seconds"
+
+
+def make_schema() -> dict[str, object]:
+    """The JSON Schema (draft 2020-12) of an approval file; approval.schema.json holds it."""
+    schema = msgspec.json.schema(ApprovalFile)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition["description"].split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _expect_values(approval: Approval, where: str) -> None:
+    """Raises PlanError for a value that is no name, no reason or no time."""
+    texts = {"approved_by": LONGEST_NAME, "reason": LONGEST_REASON}
+    for key, longest in texts.items():
+        text = getattr(approval, key)
+        plain = text is None or (
+            0 < len(text) <= longest and text == text.strip() and text.isprintable()
+        )
+        if not plain:
+            raise PlanError(
+                f"{where}: {key}: expected 1 to {longest} letters that can be shown, no space "
+                f"around them, found {text!r}. {_NEXT}"
+            )
+    for key in ("approved_at", "expires_at"):
+        moment = getattr(approval, key)
+        if moment.tzinfo != UTC or moment.microsecond:
+            raise PlanError(
+                f"{where}: {key}: expected a time as 2026-11-21T06:00:00Z, found "
+                f"{moment.isoformat()}. {_NEXT}"
+            )
+    if approval.expires_at <= approval.approved_at:
+        raise PlanError(
+            f"{where}: expires_at: expected a time after {say_time(approval.approved_at)}, found "
+            f"{say_time(approval.expires_at)}. {_NEXT}"
+        )
+
+
+def _is_armored(signature: str) -> bool:
+    """Whether a signature is in the one form ssh-keygen writes."""
+    body = signature.removeprefix(_FIRST).removesuffix(_LAST).replace("\n", "")
+    try:
+        whole = base64.b64encode(base64.b64decode(body, validate=True)).decode()
+    except (binascii.Error, ValueError):
+        return False
+    lines = [whole[i : i + _LINE] for i in range(0, len(whole), _LINE)]
+    return signature == _FIRST + "\n".join(lines) + _LAST
+
+
+def file_name(cluster: str, *, plain: bool = True) -> str:
+    """A file name for a cluster, whatever it is called: `<cluster>.json` if that is safe anywhere.
+
+    Else, and for a plain one that another cluster's name equals but for its case (`plain` False),
+    it is `cluster-…-<hash>.json`, which no plain name looks like.
+    """
+    if plain and _PLAIN.fullmatch(cluster) and not _RESERVED.fullmatch(cluster):
+        return f"{cluster}.json"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", cluster)[:_LONGEST_FILE_NAME]
+    mark = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"cluster-{safe}-{mark}.json"
+
+
+def file_names(clusters: Sequence[str]) -> list[str]:
+    """A name for each cluster; no two are one file, on case-insensitive file systems either."""
+    seen = Counter(cluster.casefold() for cluster in clusters)
+    return [file_name(name, plain=seen[name.casefold()] == 1) for name in clusters]

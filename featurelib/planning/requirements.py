@@ -1,0 +1,270 @@
+"""What a plan depends on, read from the evidence it is made from and from the fresh one; what must
+be true of a plan, whoever wrote it; and whose word it needs.
+
+A plan binds all finalized levels and, for every node that must answer, the ranges of the features
+that move and of those that have a say in it; so a node that comes, goes or changes is noticed.
+Ranges of other features are not bound: they decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+import numpy as np
+
+from featurelib.catalogue import Catalogue
+from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.configuration.settings import Settings
+from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.core.evidence import Evidence
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Witness
+from featurelib.model import Guards, Move, NodeGroup, Plan, Requirements, Step
+
+HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
+HIGHEST_INT32 = 2**31 - 1
+Value = TypeVar("Value", str, int)
+
+
+def require(
+    evidence: Evidence, cluster: int, features: Iterable[str], catalogue: Catalogue
+) -> Requirements:
+    """What the evidence of the batch's cluster at position `cluster` makes a plan depend on.
+
+    `features` are those that the plan moves; what they depend on is found here.
+    """
+    asked = evidence.questions
+    begin, end = np.searchsorted(asked.cluster, (cluster, cluster + 1)).tolist()
+    names = [asked.names[code] for code in asked.feature[begin:end].tolist()]
+    levels = dict(zip(names, asked.current[begin:end].tolist(), strict=True))
+    bound = having_a_say(features, catalogue)
+    pairs = zip(asked.pair_first[begin:end].tolist(), names, strict=True)
+    wanted = [(pair, name) for pair, name in pairs if name in bound]
+    in_zookeeper = int(evidence.levels.kind[cluster]) == int(Witness.FEATURES_NODE)
+    return Requirements(
+        levels={name: level for name, level in levels.items() if level > 0},
+        nodes=tuple(sorted(_groups(evidence, cluster, wanted), key=_order)),
+        features_node_version=int(evidence.levels.epoch[cluster]) if in_zookeeper else None,
+    )
+
+
+def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
+    """These features and all that any of their levels depends on; every level needs a
+    metadata.version that can store it (KIP-1022)."""
+    found, waiting = {METADATA_VERSION}, set(features)
+    while waiting:
+        found |= waiting
+        waiting = {d.other for d in catalogue.dependencies if d.feature in waiting} - found
+    return frozenset(found)
+
+
+def _groups(
+    evidence: Evidence, cluster: int, wanted: Sequence[tuple[int, str]]
+) -> Iterator[NodeGroup]:
+    """The nodes that must answer, together where they advertise the same of what is wanted."""
+    asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
+    ids: dict[tuple[tuple[str, int, int], ...], tuple[list[int], list[int]]] = {}
+    first, count = int(answering.first[cluster]), int(answering.count[cluster])
+    for offset in range(count):
+        start, stop = answering.subject_first[first + offset : first + offset + 2]
+        subjects = answering.subject_order[start:stop]
+        ranges = tuple(
+            (name, int(asked.pair_min[pair + offset]), int(asked.pair_max[pair + offset]))
+            for pair, name in wanted
+        )
+        brokers, controllers = ids.setdefault(ranges, ([], []))
+        is_broker = who.role[subjects] == int(Role.BROKER)
+        brokers += who.node_id[subjects][is_broker].tolist()
+        controllers += who.node_id[subjects][~is_broker].tolist()
+    for ranges, (brokers, controllers) in ids.items():
+        yield NodeGroup(
+            brokers=tuple(sorted(brokers)),
+            controllers=tuple(sorted(controllers)),
+            ranges={name: (low, high) for name, low, high in ranges},
+        )
+
+
+def _order(group: NodeGroup) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return group.controllers, group.brokers
+
+
+def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
+    """The features that some step moves, sorted."""
+    return tuple(sorted({move.feature for step in steps for move in step.updates}))
+
+
+def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
+    """Steps from rows of featurelib.schema.STEP: updates of one request are one step."""
+    together = (list(some) for _, some in groupby(rows, key=lambda row: row["request"]))
+    return tuple(
+        Step(
+            updates=tuple(
+                Move(
+                    feature=str(row["feature"]),
+                    from_level=int(str(row["from_level"])),
+                    to_level=int(str(row["to_level"])),
+                    upgrade_type=str(row["upgrade_type"]),
+                )
+                for row in some
+            ),
+            timeout_ms=int(str(some[0]["timeout_ms"])),
+        )
+        for some in together
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarding:
+    """What decides the guards of every cluster's plans; `managed` are the clusters, by id, of which
+    somebody else finalizes features."""
+
+    require_signature: bool
+    managed: Mapping[str, Cluster]
+
+    @staticmethod
+    def by(settings: Settings, fleet: Fleet) -> Guarding:
+        """Take them from these settings and this inventory."""
+        managed = {entry.id: entry for entry in fleet.cluster if entry.managed_by}
+        return Guarding(require_signature=settings.require_signature, managed=managed)
+
+    def of(self, cluster: str) -> Guards:
+        """The guards of a plan for the cluster with this id."""
+        entry = self.managed.get(cluster, Cluster(id=cluster))
+        return Guards(
+            require_signature=self.require_signature,
+            managed_by=entry.managed_by,
+            managed_features=entry.managed,
+        )
+
+
+def plan_faults(plan: Plan) -> Iterator[str]:
+    """What is wrong with a plan, as `where: expected …, found …`; nothing for a good one.
+
+    Nothing is judged: whether the steps may be sent is for the rules, on fresh evidence. A plan
+    that contradicts itself, or sends in one request what must not go together, is none.
+    """
+    for name in ("cluster", "intent", "catalogue"):
+        if not getattr(plan, name).strip():
+            yield f"{name}: expected a text, found none"
+    if plan.dialect != STRICT:
+        yield f"dialect: expected {STRICT!r}, found {plan.dialect!r}"
+    if strange := sorted(set(plan.own_dialects) - set(GENERATIONS)):
+        yield f"own_dialects: expected some of {', '.join(GENERATIONS)}, found {strange[0]!r}"
+    yield from _ascending(plan.own_dialects, "own_dialects")
+    yield from _steps(plan)
+    yield from _requirements(plan.requirements, {move.feature for move in plan.moves})
+    yield from () if plan.guards is None else _guards(plan.guards)
+    yield from _side_effects(plan)
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    """Each step goes on from where the one before ends, the first from what is finalized."""
+    if not plan.steps:
+        yield "steps: expected one or more, found none"
+    own = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
+    levels = dict(plan.requirements.levels)
+    for i, step in enumerate(plan.steps):
+        at, names = f"steps[{i}]", [move.feature for move in step.updates]
+        if not 0 < step.timeout_ms <= HIGHEST_INT32:
+            yield f"{at}.timeout_ms: expected 1 to {HIGHEST_INT32}, found {step.timeout_ms}"
+        if not names:
+            yield f"{at}.updates: expected one or more, found none"
+        if len(set(names)) < len(names):
+            yield f"{at}.updates: expected each feature once, found one twice"
+        if KRAFT_VERSION in names and len(names) > 1:
+            yield f"{at}.updates: expected {KRAFT_VERSION} in a request of its own, found more"
+        if not (own and all(own)) and len(names) > 1:
+            yield (
+                f"{at}.updates: expected one feature in a request, since a controller that may "
+                f"answer does the good part of a refused one; found {len(names)}"
+            )
+        for j, move in enumerate(step.updates):
+            yield from _move(move, levels.get(move.feature, 0), f"{at}.updates[{j}]")
+        levels |= {move.feature: move.to_level for move in step.updates}
+
+
+def _move(move: Move, current: int, at: str) -> Iterator[str]:
+    if not move.feature:
+        yield f"{at}.feature: expected a name, found none"
+    for name in ("from_level", "to_level"):
+        level = getattr(move, name)
+        if not 0 <= level <= HIGHEST_LEVEL:
+            yield f"{at}.{name}: expected 0 to {HIGHEST_LEVEL}, found {level}"
+    if move.from_level != current:
+        yield f"{at}.from_level: expected {current}, where it is by then, found {move.from_level}"
+    up = move.to_level > move.from_level
+    kinds = [kind.name for kind in UpgradeType if (kind is UpgradeType.UPGRADE) == up]
+    if move.to_level == move.from_level:
+        yield f"{at}.to_level: expected another level than {move.from_level}"
+    elif move.upgrade_type not in kinds:
+        yield f"{at}.upgrade_type: expected {' or '.join(kinds)}, found {move.upgrade_type!r}"
+
+
+def _requirements(required: Requirements, planned: set[str]) -> Iterator[str]:
+    at = "requirements"
+    for name, level in sorted(required.levels.items()):
+        if not name or not 0 < level <= HIGHEST_LEVEL:
+            yield f"{at}.levels: expected names with 1 to {HIGHEST_LEVEL}, found {name!r}: {level}"
+    version = required.features_node_version
+    if version is not None and not 0 <= version <= HIGHEST_INT32:
+        yield f"{at}.features_node_version: expected 0 to {HIGHEST_INT32} or null, found {version}"
+    if not required.nodes:
+        yield f"{at}.nodes: expected one or more, found none"
+    for i, group in enumerate(required.nodes):
+        yield from _group(group, f"{at}.nodes[{i}]")
+        if lacking := sorted(planned - set(group.ranges)):
+            yield f"{at}.nodes[{i}].ranges: expected every planned feature, {lacking[0]!r} lacks"
+    if list(required.nodes) != sorted(required.nodes, key=_order):
+        yield f"{at}.nodes: expected them by their nodes' ids, found another order"
+    for role in ("brokers", "controllers"):
+        ids = [node for group in required.nodes for node in getattr(group, role)]
+        if len(set(ids)) < len(ids):
+            yield f"{at}.nodes: expected each of the {role} in one group, found one in two"
+    if len({frozenset(group.ranges) for group in required.nodes}) > 1:
+        yield f"{at}.nodes: expected the same features in every group"
+
+
+def _group(group: NodeGroup, at: str) -> Iterator[str]:
+    if not group.brokers and not group.controllers:
+        yield f"{at}: expected a broker or a controller, found none"
+    for name in ("brokers", "controllers"):
+        ids = getattr(group, name)
+        yield from _ascending(ids, f"{at}.{name}")
+        if strange := [node for node in ids if not 0 <= node <= HIGHEST_INT32]:
+            yield f"{at}.{name}: expected ids from 0 to {HIGHEST_INT32}, found {strange[0]}"
+    for name, (first, last) in sorted(group.ranges.items()):
+        if not name or not 0 <= first <= last <= HIGHEST_LEVEL:
+            yield f"{at}.ranges: expected a range, found {name!r}: {first}-{last}"
+
+
+def _guards(guards: Guards) -> Iterator[str]:
+    """Who manages features and which they are go together."""
+    at, names = "guards.managed_features", guards.managed_features
+    if not guards.managed_by.strip() and names != ():
+        yield f"{at}: expected none where managed_by names nobody, found {names or 'all'}"
+    if guards.managed_by.strip() and names == ():
+        yield f"{at}: expected what {guards.managed_by} manages, found none"
+    yield from _ascending(names or (), at)
+
+
+def _side_effects(plan: Plan) -> Iterator[str]:
+    """Each is one of the plan's own levels, and says what happens and to whom."""
+    for i, effect in enumerate(plan.side_effects):
+        at, moves = f"side_effects[{i}]", [m for m in plan.moves if m.feature == effect.feature]
+        if not any(m.from_level < effect.level <= m.to_level for m in moves):
+            name = f"{effect.feature} {effect.level}"
+            yield f"{at}: expected a level that the plan goes up to or past, found {name}"
+        if not effect.what.strip():
+            yield f"{at}.what: expected a text, found none"
+        if effect.values and not effect.key:
+            yield f"{at}.key: expected the name of what has values, found none"
+        ids = [node for change in effect.values for node in change.brokers]
+        if len(set(ids)) < len(ids) or not all(change.brokers for change in effect.values):
+            yield f"{at}.values: expected each broker once, and none without brokers"
+
+
+def _ascending(values: Sequence[Value], at: str) -> Iterator[str]:
+    if list(values) != sorted(set(values)):
+        yield f"{at}: expected ascending values, each once, found {list(values)}"

@@ -1,1 +1,0 @@
-"""Plans and approvals as bytes: their form, what must hold, what a night's plans are."""
