@@ -10,7 +10,7 @@ from pathlib import Path
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.cluster import Cluster, Node
-from featurelib.core.fitting import advertised
+from featurelib.core.compatibility import advertised
 from featurelib.core.initial import Request, initial_levels
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Role

@@ -28,9 +28,8 @@ from featurelib.backends.embedded_znode import (
 from featurelib.backends.state_file import IN_MEMORY as IN_MEMORY
 from featurelib.core.ask import answer
 from featurelib.core.cluster import Cluster, Node, Request
-from featurelib.core.joining import Entry, Joined
+from featurelib.core.compatibility import Entry, Joined, Stopped
 from featurelib.core.moves import level_of
-from featurelib.core.protections import Stopped
 from featurelib.core.remedies import CONTROLLERS_UNREGISTER_FROM
 from featurelib.errors import InputError
 from featurelib.feature import METADATA_VERSION, Role

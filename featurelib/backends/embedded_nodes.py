@@ -13,10 +13,18 @@ from featurelib.backends.embedded_state import NOBODY, Reaction, Started, State,
 from featurelib.backends.embedded_znode import over_text, reading_of, watch
 from featurelib.catalogue.tables import Tables
 from featurelib.core.cluster import Cluster, Node
+from featurelib.core.compatibility import (
+    Effect,
+    Entry,
+    Joined,
+    Moment,
+    Newcomer,
+    Unfit,
+    join,
+    stopped,
+)
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_node import behaviour_row
-from featurelib.core.joining import Entry, Joined, Newcomer, Unfit, join
-from featurelib.core.protections import Effect, Moment, stopped
 from featurelib.core.sections import is_before
 from featurelib.feature import Role
 

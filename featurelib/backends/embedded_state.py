@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from featurelib.core.ask import Answered
 from featurelib.core.cluster import Cluster, Features, Node
+from featurelib.core.compatibility import Stopped
 from featurelib.core.dialect import Dialect
 from featurelib.core.election import Election
-from featurelib.core.protections import Stopped
 from featurelib.core.sections import is_before
 from featurelib.feature import Role
 

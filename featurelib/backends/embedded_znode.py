@@ -13,11 +13,10 @@ from featurelib.backends.embedded_state import NOBODY, Reaction, Started, State,
 from featurelib.catalogue.tables import Tables
 from featurelib.configuration.fleet import zookeeper_generation
 from featurelib.core.cluster import Cluster, Node
+from featurelib.core.compatibility import Effect, Entry, Newcomer, Stopped, Unfit, join, stopped
 from featurelib.core.dialect import Dialect
 from featurelib.core.election import DISABLED, ENABLED, Change, Election, Reason, elect
 from featurelib.core.features_node import FeaturesNode, Generation, behaviour_row, decode
-from featurelib.core.joining import Entry, Newcomer, Unfit, join
-from featurelib.core.protections import Effect, Stopped, stopped
 from featurelib.core.sections import is_before
 from featurelib.feature import Role
 

@@ -48,8 +48,9 @@ class Tables:
     dependency_least: Levels
 
     def release_code(self, release: str) -> int:
-        """The position of a release, as Catalogue.release_named gives it; -1 if there is none."""
-        return self.releases.index(release) if release in self.releases else UNKNOWN
+        """The position of the release a version means (`4.1.2` is 4.1); -1 if there is none."""
+        known = [text for text in (release, ".".join(release.split(".")[:2])) if text]
+        return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:
         """The position of a feature; -1 for one that no release knows."""

@@ -13,10 +13,10 @@ import numpy as np
 from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import load
 from featurelib.core.findings import Findings
+from featurelib.core.likely import NOBODY, blind_leaders
 from featurelib.core.own_dialect import OwnDialects
 from featurelib.core.target import Judge, search
 from featurelib.core.tried import FAILS_AFTER_WRITING
-from featurelib.core.zookeeper_view import NOBODY, blind_leaders
 from featurelib.feature import Role
 
 

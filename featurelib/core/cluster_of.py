@@ -14,10 +14,10 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node, Range
+from featurelib.core.compatibility import left_out
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.evidence import Evidence
-from featurelib.core.likely import Likely
-from featurelib.core.zookeeper_view import NOBODY, blind_leaders, with_ignored
+from featurelib.core.likely import NOBODY, Likely, blind_leaders
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
@@ -96,7 +96,7 @@ class PlainClusters:
             node_missing=missing,
             blind=blind,
         )
-        return with_ignored(cluster, releases, self._tables) if where.zookeeper else cluster
+        return left_out(cluster, releases, self._tables) if where.zookeeper else cluster
 
     def _where(self, position: int) -> _Where:
         who, leader = self._evidence.subjects, int(self._evidence.controller[position])

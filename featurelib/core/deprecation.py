@@ -23,7 +23,6 @@ from featurelib.core.evidence import Evidence
 from featurelib.core.findings import Findings
 from featurelib.core.rules import RULES
 from featurelib.core.single import build
-from featurelib.core.standing import Members, Standing
 from featurelib.feature import Role
 
 CODE = "minimum_would_rise"
@@ -54,19 +53,6 @@ class Requirement:
     last_lost: int
     text: str
     source: str = SOURCE
-
-
-def minimums_by_text(standing: Standing, members: Members) -> Minimums:
-    """What KIP-584 wants: per feature the highest minimum any live broker supports, never less than
-    what is finalized. A feature that no live broker lists stays as it is."""
-    least = np.zeros_like(standing.minimum)
-    live = np.flatnonzero(members.live)
-    profile = members.profile[live]
-    lists = standing.ranges.lists[profile]
-    np.maximum.at(
-        least, members.cluster[live], np.where(lists, standing.ranges.min_version[profile], 0)
-    )
-    return _raised(standing.level, standing.minimum, least, standing.finalized)
 
 
 def minimums_of_fleet(evidence: Evidence) -> Minimums:

@@ -16,6 +16,7 @@ from featurelib.catalogue import Catalogue, ReleaseCatalogue, Tables
 from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
 from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
 from featurelib.core.cluster import Cluster
+from featurelib.core.compatibility import Advertised, misfits
 from featurelib.core.dialect import Capability
 from featurelib.core.rules import RULES
 from featurelib.feature import METADATA_VERSION, UpgradeType
@@ -177,3 +178,37 @@ def no_return_of_other(software: ReleaseCatalogue, feature: str, level: int, tar
 
 def _never_back(software: ReleaseCatalogue, feature: str) -> list[int]:
     return [v.level for v in software.levels if v.feature == feature and v.irreversible]
+
+
+def fitting_after_lowering(
+    tables: Tables, where: Footing, can: Capability, fixed: Levels, ranges: Advertised
+) -> Flags:
+    """[R, L]: once everything is lowered as far as that release needs, it may be rolled to.
+
+    `fixed` [R, F] are the levels that nothing lowers, see `never_lowered` (metadata.version: 0);
+    metadata.version goes to any level that loses nothing (KIP-778, Downgrades: the level first,
+    then the software).
+    """
+    code = ranges.names.index(METADATA_VERSION)
+    levels = np.arange(tables.width, dtype=np.int32)
+    refused = np.logical_or.reduce(list(held(tables, where, can).values()))
+    free = ~refused & (levels <= where.level[:, None])  # [R, W]
+    only = Advertised(
+        releases=ranges.releases,
+        names=(METADATA_VERSION,),
+        min_version=ranges.min_version[:, [code]],
+        max_version=ranges.max_version[:, [code]],
+    )
+    holds = ~misfits(levels[:, None], only)[:, :, 0]  # [W, L]
+    somewhere: Flags = (free[:, :, None] & holds[None]).any(axis=1)
+    return somewhere & ~misfits(fixed, ranges).any(axis=2)
+
+
+def never_lowered(catalogue: Catalogue, names: Sequence[str], levels: Levels) -> Levels:
+    """[R, F] the level nothing takes each feature below: an irreversible one, or 0."""
+    fixed = np.zeros_like(levels)
+    for known in catalogue.levels:
+        if known.irreversible and known.feature in names:
+            at = names.index(known.feature)
+            fixed[:, at] = np.where(levels[:, at] < known.level, fixed[:, at], known.level)
+    return fixed

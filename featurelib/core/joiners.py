@@ -13,8 +13,8 @@ import pyarrow as pa
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import Flags
 from featurelib.core.columns import Bool, Int
+from featurelib.core.compatibility import advertised, misfits
 from featurelib.core.evidence import Evidence
-from featurelib.core.fitting import advertised, misfits
 from featurelib.feature import METADATA_VERSION
 
 NAMES = pa.list_(pa.string())

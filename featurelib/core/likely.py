@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from featurelib.catalogue import Catalogue
-from featurelib.core.columns import Int
+from featurelib.core.columns import Bool, Int
 from featurelib.core.dialect import generation_of
 from featurelib.core.evidence import Evidence
 from featurelib.core.own_dialect import OwnDialects
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, Role
 
+NOBODY = -1
 _Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightiest first
 
 
@@ -112,3 +113,28 @@ def _is_of(told: str, dialect: str) -> bool:
         return bool(told) and generation_of(told, "zk") == dialect
     except KeyError:
         return False
+
+
+def blind_leaders(evidence: Evidence, zookeeper: Bool) -> Int:
+    """By cluster the id of a broker that is the controller, or may be where nobody knows that one,
+    and whose newest answer knows no finalized features although a features node was read before;
+    -1 = there is none. `zookeeper` are the clusters in ZooKeeper mode.
+
+    A broker that saw the node deleted never sees the next one (FinalizedFeatureChangeListener): as
+    controller it writes back what it saw last, and then says that it failed.
+    """
+    who, levels, clusters = evidence.subjects, evidence.levels, len(evidence.clusters)
+    readable = zookeeper & levels.trusted & ~levels.system_off
+    broker = readable[who.cluster] & (who.role == Role.BROKER) & ~who.expected_only
+    active = broker & (who.node_id == evidence.controller[who.cluster])
+    told = np.bincount(who.cluster[active], minlength=clusters) > 0
+    leads = np.flatnonzero(np.where(told[who.cluster], active, broker) & (who.listener >= 0))
+    full, partial, known = (
+        evidence.listeners.field(name)[who.listener[leads]]
+        for name in ("full_at", "partial_at", "levels_at")
+    )
+    cluster = who.cluster[leads]
+    blind = np.maximum(full, partial) > np.maximum(known, levels.at[cluster])
+    found = np.full(clusters, NOBODY, dtype=np.int64)
+    found[cluster[blind][::-1]] = who.node_id[leads][blind][::-1]  # the first of them stays
+    return found

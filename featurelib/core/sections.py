@@ -67,11 +67,12 @@ class Election:
     creates_range: bool = False  # without a node its whole range is finalized, not the level alone
 
 
-def is_before(protocol_version: str, first: str) -> bool:
-    """Whether an inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than a release; one that
-    is not known is not. Source: MetadataVersion.isLessThan, by releases."""
-    return bool(protocol_version and first) and _release(protocol_version) < _release(first)
+def is_before(version: str, first: str) -> bool:
+    """Whether a release or inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than a
+    release; one that is not known is not. Source: MetadataVersion.isLessThan, by releases."""
+    number = _release(version)
+    return bool(number and first) and number < _release(first)
 
 
 def _release(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-")[0].split(".")[:2])
+    return tuple(int(part) for part in text.split("-")[0].split(".")[:2] if part.isdigit())

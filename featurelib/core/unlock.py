@@ -15,8 +15,8 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue, Dependency
 from featurelib.core.cluster import Case, Cluster, Features, Node, Range, Request, Update
+from featurelib.core.compatibility import fits
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.fitting import fits
 from featurelib.core.moves import level_of, software_of
 from featurelib.core.remedies import Action, action_for_gone
 from featurelib.core.rows import NodeRows

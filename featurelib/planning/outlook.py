@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from featurelib.catalogue import Catalogue
+from featurelib.core.compatibility import fits
 from featurelib.core.effects import effects_of
-from featurelib.core.fitting import fits
 from featurelib.core.moves import irreversible, losses
 from featurelib.core.returning import levels_after, loss_of, lowest_metadata
 from featurelib.feature import METADATA_VERSION

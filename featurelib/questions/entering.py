@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from featurelib.catalogue import Catalogue
 from featurelib.core.again import dialect_of
 from featurelib.core.cluster import Cluster, Features, Node
+from featurelib.core.compatibility import Effect, Entry, Newcomer, advertised, join, stopped
 from featurelib.core.dialect import GENERATIONS, Dialect, generation_of, load
-from featurelib.core.fitting import advertised
-from featurelib.core.joining import Entry, Newcomer, join
-from featurelib.core.protections import Effect, stopped
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node
-from featurelib.core.fitting import fits
+from featurelib.core.compatibility import fits
 from featurelib.core.intents import Command, Intent
 from featurelib.feature import METADATA_VERSION
 from featurelib.planning.planner import Planned, make_plan, mode_of

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from featurelib.catalogue import Catalogue
+from featurelib.core.compatibility import advertised, fits
 from featurelib.core.dialect import load
-from featurelib.core.fitting import advertised, fits, fitting_after_lowering, never_lowered
-from featurelib.core.floors import Footing, downgrade_floor, point_of_no_return
+from featurelib.core.floors import (
+    Footing,
+    downgrade_floor,
+    fitting_after_lowering,
+    never_lowered,
+    point_of_no_return,
+)
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.entering import speaks
 

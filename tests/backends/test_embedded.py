@@ -10,8 +10,7 @@ import pytest
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.core.cluster import Cluster, Range
-from featurelib.core.joining import Entry
-from featurelib.core.protections import Effect
+from featurelib.core.compatibility import Effect, Entry
 from featurelib.errors import InputError, UnreachableError
 from featurelib.feature import Role
 from tests.backends.clusters import (

@@ -13,10 +13,9 @@ from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
 from featurelib.core.answer import judge
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster, Features, Node, Request, Update
+from featurelib.core.compatibility import Effect, Entry, Moment, Newcomer, join, stopped
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.joining import Entry, Newcomer, join
-from featurelib.core.protections import Effect, Moment, stopped
 from featurelib.core.single import build
 from featurelib.errors import InputError
 from featurelib.exchanges import Exchange

@@ -13,8 +13,8 @@ import pytest
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.core.cluster import Cluster
+from featurelib.core.compatibility import Entry
 from featurelib.core.election import Change, Reason
-from featurelib.core.joining import Entry
 from featurelib.errors import InputError
 from tests.backends.clusters import DOWN, ZK, content, finalized, node_of, opened, to, zk_broker
 

@@ -9,19 +9,15 @@ import pytest
 
 from featurelib.catalogue import ReleaseCatalogue
 from featurelib.core.cluster import Cluster
+from featurelib.core.compatibility import advertised, fits, misfits
 from featurelib.core.dialect import generation_of, load
-from featurelib.core.fitting import (
-    advertised,
-    fits,
-    fitting_after_lowering,
-    misfits,
-    never_lowered,
-)
 from featurelib.core.floors import (
     Footing,
     downgrade_floor,
+    fitting_after_lowering,
     footing_of,
     held,
+    never_lowered,
     no_return_of_other,
     point_of_no_return,
 )

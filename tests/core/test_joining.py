@@ -9,13 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from featurelib.core.cluster import Cluster, Node
+from featurelib.core.compatibility import Entry, Joined, Newcomer, join
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.joining import Entry, Joined, Newcomer, join, judge
-from featurelib.core.standing import stand
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import RELEASES, draw
@@ -239,19 +237,3 @@ def test_random_registrations_are_judged_as_the_oracle_does(name: str) -> None:
             assert {item.text for item in found.unfit} == said.any_of, seed
             assert found.message in said.any_of, seed
     assert len(entries) >= 2
-
-
-def test_many_registrations_at_once_are_judged_as_each_alone() -> None:
-    for name in ("kraft-3.7", "kraft-3.9", "kraft-4.2", "zk-2.7"):
-        drawn = [cluster_of(draw(seed, name).cluster) for seed in range(60)]
-        dialect = load(name)
-        standing, members = stand(drawn, dialect, TABLES)
-        judged = judge(standing, members, dialect, TABLES)
-        nodes = [(cluster, node) for cluster in drawn for node in cluster.nodes]
-        for i in Random(name).sample(range(len(nodes)), 200):
-            cluster, node = nodes[i]
-            guarded = bool(members.guarded[i])
-            alone = join(cluster, Newcomer(node=node, unguarded=not guarded), dialect, TABLES)
-            assert judged.entry[i] == alone.entry, (name, i)
-            unfit = {standing.names[f] for f in np.flatnonzero(judged.unfit[i])}
-            assert unfit == {item.feature for item in alone.unfit}, (name, i)

@@ -8,22 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from featurelib.core.cluster import Cluster, Node, Range
+from featurelib.core.compatibility import Effect, Moment, stopped
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_node import Generation, Reading, decode
-from featurelib.core.protections import (
-    Effect,
-    Moment,
-    ends_over_version,
-    stopped,
-    stops_after,
-    stops_at_start,
-    stops_now,
-)
-from featurelib.core.standing import level_columns, stand
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import draw
@@ -79,21 +69,6 @@ def test_brokers_of_zookeeper_mode_exit_as_recorded(release: str) -> None:
         assert f"Feature incompatibilities seen: {reason}" in json.dumps(lines[key]), key
         seen += 1
     assert seen >= 2
-
-
-def test_a_smaller_version_of_the_node_ends_a_broker_as_recorded() -> None:
-    """Recorded: /feature deleted and created again in one transaction, so its version is 0."""
-    seen = 0
-    for release in ("2.8.2", "3.3.2", "3.9.2"):
-        path = TESTS / "data/transcripts/protections" / f"zk-{release}.jsonl.xz"
-        with lzma.open(path, "rt", encoding="utf-8") as text:
-            for case in map(json.loads, text):
-                if "-replaced-in-one-transaction-" in case["id"]:
-                    cached = np.array([case["before"]["finalized_features_epoch"], -1])
-                    ends = ends_over_version(cached, np.array([0, 0])).tolist()
-                    assert ends == [case["exit_status"] == 1, False], case["id"]
-                    seen += 1
-    assert seen >= 3
 
 
 @pytest.mark.parametrize(("release", "exits"), [("2.8.2", 9), ("3.3.2", 5), ("3.9.2", 9)])
@@ -280,25 +255,3 @@ def test_random_clusters_lose_the_nodes_the_oracle_says(name: str) -> None:
         assert mine == theirs, seed
         stops += len(found)
     assert stops > 20
-
-
-@pytest.mark.parametrize("name", ["zk-2.7", "kraft-3.7", "kraft-4.2"])
-def test_many_clusters_at_once_are_judged_as_each_alone(name: str) -> None:
-    dialect = load(name)
-    clusters = [cluster_of(draw(seed, name).cluster) for seed in range(40)]
-    later = [draw(seed + 100, name).cluster.finalized or {} for seed in range(40)]
-    names = {feature for levels in later for feature in levels}
-    standing, members = stand(clusters, dialect, TABLES, also=names)
-    level, minimum = level_columns(later, standing.names)
-    for moment, found in [
-        (Moment.NOW, stops_now(standing, members, TABLES)),
-        (Moment.NEXT_START, stops_at_start(standing, members, dialect, TABLES)),
-        (Moment.AFTER_UPDATE, stops_after(standing, members, level, minimum, TABLES)),
-    ]:
-        start = 0
-        for cluster, proposed in zip(clusters, later, strict=True):
-            alone = stopped(cluster, dialect, TABLES, moment=moment, proposed=proposed)
-            mine = found.effect[start : start + len(cluster.nodes)]
-            there = [(cluster.nodes[i], mine[i]) for i in np.flatnonzero(mine)]
-            assert there == [(item.node, item.effect) for item in alone], moment
-            start += len(cluster.nodes)

@@ -13,9 +13,9 @@ from featurelib.catalogue import with_overlay
 from featurelib.core.audit import Judged
 from featurelib.core.cluster_of import PlainClusters
 from featurelib.core.columns import Bool
+from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.evidence import Evidence, read
-from featurelib.core.fitting import fits
 from featurelib.core.floors import downgrade_floor, footing_of, point_of_no_return
 from featurelib.core.joiners import Joiners
 from featurelib.core.way_back import ways_back
