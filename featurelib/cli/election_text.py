@@ -8,8 +8,7 @@ from featurelib.cli.judge_words import says
 from featurelib.cli.layout import table, wrapped
 from featurelib.cli.text import counted
 from featurelib.core.election import ENABLED, Change, Content, Reason
-from featurelib.core.elections import Doubt
-from featurelib.questions.election import Foreseen, Outcome
+from featurelib.questions.election import Doubt, Foreseen, Outcome
 from featurelib.report.clean import clean
 from featurelib.report.phrases import nodes as say_nodes
 

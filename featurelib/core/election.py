@@ -1,26 +1,27 @@
-"""What a newly elected controller makes of the features node: question (d) of the core (M3, M10).
+"""What a newly elected controller makes of the features node (ZooKeeper mode only).
 
-ZooKeeper mode only, and one text at a time: the broker's protocol version and what stands in the
-node decide, its release says how. KIP-584, Controller: ZK node bootstrap with default values, as
-KafkaController.enableFeatureVersioning and disableFeatureVersioning do it. Of a fleet:
-featurelib.core.elections.
+The broker's protocol version and what stands in the node decide, its release says how. KIP-584,
+Controller: ZK node bootstrap with default values, as KafkaController.enableFeatureVersioning and
+disableFeatureVersioning do it. The inter.broker.protocol.versions there are stand here as well: a
+release knows its own and all older ones, and a broker does not start with another. KRaft has none:
+there metadata.version stands in its place (KIP-778).
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 
-from featurelib.core.batch import Flags, Levels
 from featurelib.core.cluster import Features
+from featurelib.core.compatibility import range_refused
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_node import FeaturesNode, Generation, Reading, decode
-from featurelib.core.rows import NodeRows
-from featurelib.core.rules import RULES
-from featurelib.core.sections import Guard, is_before
+from featurelib.core.sections import is_before
 
 DISABLED, ENABLED = 0, 1  # status of the node
 Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name
@@ -92,58 +93,47 @@ class Election:
 
 
 def elect(
-    text: str | None, protocol_version: str, supported: Features, dialect: Dialect
+    text: str | None, protocol_version: str, supported: Features | None, dialect: Dialect
 ) -> Election:
     """What a broker of `dialect`'s generation, elected controller, does to the node.
 
     `text` is what stands there, None if it does not exist; `protocol_version` its
-    inter.broker.protocol.version; `supported` the ranges it advertises.
-    """
-    found = foresee(text, protocol_version, dialect)
-    if found.content is None or found.content.status == DISABLED:
-        return found
-    if text is None:
-        return created(found, supported, dialect)
-    names = _unfit(found.content.levels, supported, dialect)
-    return unfit_for(found, text, names) if names else found
-
-
-def foresee(text: str | None, protocol_version: str, dialect: Dialect) -> Election:
-    """The same, whoever is elected: as if the broker could live with every level of the node.
-
-    Where there is no node, the levels that only its broker knows are left out: see `created`.
+    inter.broker.protocol.version; `supported` the ranges it advertises. None: as if it supported
+    every level of the node; where there is no node, what only its broker knows is left out.
     """
     table = dialect.election
     on = not is_before(protocol_version, table.system_from)
     second = bool(table.schema_2_from) and not is_before(protocol_version, table.schema_2_from)
-    wanted = Content(schema_version=2 if second else 1, status=ENABLED if on else DISABLED)
+    schema, status = 2 if second else 1, ENABLED if on else DISABLED
     if text is None:
+        # Everything this broker supports is finalized, whatever the others support.
+        ranges, whole = (supported or {}) if on else {}, table.creates_range
+        levels = [(name, low if whole else high, high) for name, (low, high) in ranges.items()]
+        made = Content(schema_version=schema, status=status, levels=tuple(sorted(levels)))
         return Election(
-            change=Change.CREATED, reasons=(Reason.ABSENT,), text=wanted.text, content=wanted
+            change=Change.CREATED, reasons=(Reason.ABSENT,), text=made.text, content=made
         )
     node = decode(text, Generation(dialect.name))
-    if node.reading is Reading.UNDECODABLE:
-        return _nobody(text, Reason.UNDECODABLE, node.fault)
-    if node.reading is Reading.WRONG_TYPE:
-        return _nobody(text, Reason.WRONG_TYPE, node.fault)
-    return _rewrite(text, node, wanted, dialect)
-
-
-def created(foreseen: Election, supported: Features, dialect: Dialect) -> Election:
-    """Without a node everything this broker supports is finalized, whatever the others support.
-
-    `foreseen` is what `foresee` says of no node.
-    """
-    assert foreseen.content is not None
-    whole = dialect.election.creates_range
-    levels = [(name, low if whole else high, high) for name, (low, high) in supported.items()]
-    content = replace(foreseen.content, levels=tuple(sorted(levels)))
-    return replace(foreseen, text=content.text, content=content)
+    if node.reading in (Reading.UNDECODABLE, Reading.WRONG_TYPE):
+        return _nobody(text, Reason(node.reading.value), node.fault)
+    found = _rewrite(text, node, Content(schema_version=schema, status=status), dialect)
+    assert found.content is not None
+    names = () if supported is None else incompatible(found.content.levels, supported, dialect)
+    return unfit_for(found, text, names) if names else found
 
 
 def unfit_for(foreseen: Election, text: str, names: tuple[str, ...]) -> Election:
     """What becomes of it where a broker cannot live with the features `names` of the node."""
     return _nobody(text, Reason.INCOMPATIBLE, foreseen.fault, names)
+
+
+def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
+    """The features of an enabled node over which a broker of that range ends, by name."""
+    rows = [(low, level, *supported.get(name, (0, 0))) for name, low, level in levels]
+    minimum, level, low, high = np.array(rows, dtype=np.int32).reshape(-1, 4).T
+    silent = np.array([name not in supported for name, _, _ in levels], dtype=bool)
+    hit = range_refused(dialect.protection.brokers, minimum, level, low, high, silent)
+    return tuple(name for (name, _, _), bad in zip(levels, hit, strict=True) if bad)
 
 
 def _nobody(text: str, reason: Reason, fault: str | None, names: tuple[str, ...] = ()) -> Election:
@@ -177,36 +167,33 @@ def _rewrite(text: str, node: FeaturesNode, wanted: Content, dialect: Dialect) -
     )
 
 
-def _unfit(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
-    """What the broker does not accept of an enabled node: it ends before it can be elected."""
-    wanted = demands(levels, dialect)
-    names = [name for name, _, _ in wanted]
-    level = np.array([ends for _, *ends in wanted], np.int32).reshape(-1, 2)
-    own = np.array([supported.get(name, (0, 0)) for name in names], np.int32).reshape(-1, 2)
-    silent = np.array([name not in supported for name in names], dtype=bool)
-    mask = cannot_live_with(level[:, 0], level[:, 1], own[:, 0], own[:, 1], silent)
-    return tuple(name for name, hit in zip(names, mask, strict=True) if hit)
+# --- Protocol versions ----------------------------------------------------------------------------
+
+# Release → how many steps (-IV0, -IV1 …) it has; 0 = the release alone. Source: ApiVersion.scala of
+# 2.8, MetadataVersion.java of 3.9.
+STEPS: Final = {
+    "0.8.0": 0, "0.8.1": 0, "0.8.2": 0, "0.9.0": 0,
+    "0.10.0": 2, "0.10.1": 3, "0.10.2": 1, "0.11.0": 3,
+    "1.0": 1, "1.1": 1,
+    "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2, "2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2,
+    "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3, "3.6": 3, "3.7": 5, "3.8": 1,
+    "3.9": 1,
+}  # fmt: skip
+_SHAPE: Final = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)((?:\.\d+)*)(?:-IV(\d+))?")
 
 
-def demands(levels: Entries, dialect: Dialect) -> Entries:
-    """Feature, lowest and highest level that a broker has to support: 2.7 to 3.2 look at the
-    finalized minimum as well."""
-    whole = dialect.protection.brokers is Guard.RANGE
-    return tuple((name, low if whole else level, level) for name, low, level in levels)
+def is_protocol_version(text: str) -> bool:
+    """Whether brokers of some release in ZooKeeper mode start with it: `2.6`, `2.7-IV2`, `2.8.1`.
 
-
-def cannot_live_with(
-    lowest: Levels, level: Levels, min_version: Levels, max_version: Levels, silent: Flags
-) -> Flags:
-    """[N] which demands a broker of that range does not meet; `silent`: it lists no such feature.
-
-    Source: BrokerFeatures.hasIncompatibleFeatures.
+    Source: ApiVersion.apply, MetadataVersion.fromVersionString: what follows the release is cut
+    off, but a step (-IV2) must be one there is.
     """
-    rows = NodeRows(
-        lowest=lowest,
-        level=level,
-        min_version=min_version,
-        max_version=max_version,
-        silent=silent,
-    )
-    return RULES["range_unsupported_by_node"].ask(rows)
+    found = _SHAPE.fullmatch(text)
+    if found is None or found[1] not in STEPS:
+        return False
+    return found[3] is None or bool(found[2]) or int(found[3]) < STEPS[found[1]]
+
+
+def knows(dialect: Dialect, protocol_version: str) -> bool:
+    """Whether software of some release of a dialect starts with that protocol version."""
+    return any(not is_before(release, protocol_version) for release in dialect.releases)

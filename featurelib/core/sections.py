@@ -1,6 +1,6 @@
 """Sections of a dialect's table beside its rules: who may join, who stops, what an election writes.
 
-Only values: joining.py, protections.py and election.py say what follows from them.
+Only values: compatibility.py and election.py say what follows from them.
 """
 
 from __future__ import annotations

@@ -1,34 +1,38 @@
-"""What the next controller election would make of one cluster's features node (M3, M10).
+"""What the next controller election would make of one cluster's features node.
 
-ZooKeeper mode, with every broker at one inter.broker.protocol.version. The fleet's answer for a
-batch of one: every dialect and every broker that may lead counts; what is not known is said.
+ZooKeeper mode, with every broker at one inter.broker.protocol.version. Every dialect and every
+broker that may lead counts; what is not known is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import msgspec
+import numpy as np
 
 from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.core.cluster import Features
 from featurelib.core.dialect import GENERATIONS, generation_of, load
-from featurelib.core.election import Change, Content, Election
-from featurelib.core.elections import (
-    ANYBODY,
-    UNKNOWN_RANGE,
-    Doubt,
-    Elections,
-    elections_of_fleet,
+from featurelib.core.election import (
+    ENABLED,
+    STEPS,
+    Change,
+    Content,
+    Election,
+    elect,
+    incompatible,
+    is_protocol_version,
+    knows,
+    unfit_for,
 )
 from featurelib.core.evidence import Evidence, Expected
 from featurelib.core.features_node import Generation, decode
-from featurelib.core.living_with import brokers_of, mute
-from featurelib.core.own_dialect import OwnDialects
-from featurelib.core.protocol_versions import STEPS, is_protocol_version, release_knows
 from featurelib.core.sections import is_before
 from featurelib.errors import ConfigError
-from featurelib.feature import Role
+from featurelib.feature import Role, Witness
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
 from featurelib.questions.entering import ZOOKEEPER
@@ -36,6 +40,17 @@ from featurelib.questions.terms import Terms
 from featurelib.sight import Sight
 
 OPTION = "--ibp"
+
+
+class Doubt(StrEnum):
+    """Why nobody can say what an election does."""
+
+    MALFORMED = "malformed"  # its snapshot row
+    NOT_ZOOKEEPER = "not_zookeeper"  # no controller of ZooKeeper mode is elected there
+    NOT_READ = "not_read"  # whether there is a features node
+    TOO_OLD = "too_old"  # the reading of the node
+    NO_DIALECT = "no_dialect"  # no release that may run there knows the protocol version
+    NO_BROKER = "no_broker"  # nobody is there to be elected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +107,7 @@ def expect_protocol_version(
             f"({', '.join(STEPS)}; or one with a step, as 2.7-IV2), found none such. Name one."
         )
     for who, release in releases.items():
-        if _in_zookeeper_mode(release) and not release_knows(release, version):
+        if _in_zookeeper_mode(release) and is_before(release, version):
             raise ConfigError(
                 f"{OPTION} {version}: expected one that Kafka {release} knows ({who}), found a "
                 f"newer one: its brokers would not start. Name {release} or an older one."
@@ -111,14 +126,14 @@ def told_release(sight: Sight, terms: Terms) -> str:
     return terms.fleet.inventory.get(sight.cluster_id, Expected()).release
 
 
-def elect(sight: Sight, version: str, terms: Terms) -> tuple[Foreseen, Sight]:
+def hold_election(sight: Sight, version: str, terms: Terms) -> tuple[Foreseen, Sight]:
     """The next election of what `sight` shows, and what it leaves, judged by the same terms."""
     draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
     then = _keep_dialect(sight, terms)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
         draft.register_features(on=True)  # they start with that protocol version, and then elect
         sight = then.see(draft.row())
-    found = foresee_election(sight, version, then)
+    found = foresee_election(sight, version)
     _write_down(draft, found)
     return found, then.see(draft.row())
 
@@ -135,20 +150,35 @@ def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
     return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*others, told)))
 
 
-def foresee_election(sight: Sight, version: str, terms: Terms) -> Foreseen:
-    """The next election of the cluster, by the fleet's form."""
+def foresee_election(sight: Sight, version: str) -> Foreseen:
+    """The next election of the cluster, in every dialect that its brokers may speak."""
     evidence = sight.judged.evidence
     assert evidence is not None
-    own = OwnDialects(evidence, [told_release(sight, terms)], terms.catalogue)
-    found = elections_of_fleet(sight.rows, evidence, own, version)
     text: str | None = sight.rows.column("features_node")[0].as_py()
+    before = None if text is None else int(evidence.levels.epoch[0])
+    brokers, silent = _brokers(sight, evidence)
+    able = [name for name in sight.dialects if knows(load(name), version)]
+    doubt = _doubt(evidence, able)
+    if doubt is None and not (brokers or silent):
+        doubt = Doubt.NO_BROKER
+    outcomes: dict[object, Outcome] = {}
+    for name in () if doubt is not None else able:
+        for one in _outcomes(text, before, version, name, brokers, silent):
+            found = one.election
+            key = found.change, found.reasons, found.text, one.version, str(one.ends), one.certain
+            had = outcomes.setdefault(key, one)
+            outcomes[key] = replace(
+                had,
+                dialects=tuple(dict.fromkeys(had.dialects + one.dialects)),
+                leaders=tuple(sorted({*had.leaders, *one.leaders})),
+            )
     return Foreseen(
         protocol_version=version,
-        version=None if text is None else int(evidence.levels.epoch[0]),
-        before=_read(text, found.dialect[0]) if found.dialect else None,
-        outcomes=_outcomes(found, evidence),
-        doubt=dict(found.doubts).get(0),
-        silent=_silent(evidence),
+        version=before,
+        before=_read(text, able[0]) if outcomes else None,
+        outcomes=tuple(outcomes.values()),
+        doubt=doubt,
+        silent=silent,
     )
 
 
@@ -159,70 +189,69 @@ def _read(text: str | None, dialect: str) -> Content | None:
     return Content(schema_version=node.schema_version, status=node.status, levels=node.levels)
 
 
-def _outcomes(found: Elections, evidence: Evidence) -> tuple[Outcome, ...]:
-    """Those alike together, whatever dialect or broker they are of."""
-    alike: dict[tuple[object, ...], Outcome] = {}
-    for k, election in enumerate(found.found):
-        ends = _ends(found, evidence, k)
-        one = Outcome(
-            dialects=(found.dialect[k],),
-            leaders=_leaders(found, evidence, k, ends),
-            election=election,
-            version=int(found.version[k]),
-            ends=ends,
-            certain=bool(found.elected[k] != UNKNOWN_RANGE),
-        )
-        key = election.change, election.reasons, election.text, one.version, str(ends), one.certain
-        had = alike.get(key)
-        if had is not None:
-            one = replace(
-                had,
-                dialects=tuple(dict.fromkeys(had.dialects + one.dialects)),
-                leaders=tuple(sorted({*had.leaders, *one.leaders})),
-            )
-        alike[key] = one
-    return tuple(alike.values())
+def _doubt(evidence: Evidence, able: Sequence[str]) -> Doubt | None:
+    levels, membership = evidence.levels, evidence.membership
+    if 0 in evidence.malformed:
+        return Doubt.MALFORMED
+    if not (membership.zookeeper & ~membership.kraft)[0]:
+        return Doubt.NOT_ZOOKEEPER
+    if levels.kind[0] != Witness.FEATURES_NODE:
+        return Doubt.NOT_READ
+    if levels.too_old[0]:
+        return Doubt.TOO_OLD
+    return None if able else Doubt.NO_DIALECT
 
 
-def _ends(found: Elections, evidence: Evidence, outcome: int) -> dict[int, tuple[str, ...]]:
-    names: dict[int, list[str]] = {}
-    for row, profile, name in zip(
-        found.misfit.tolist(), found.misfit_profile.tolist(), found.misfit_feature, strict=True
-    ):
-        if row == outcome:
-            for node_id in _behind(evidence, profile):
-                names.setdefault(node_id, []).append(name)
-    return {node_id: tuple(sorted(names[node_id])) for node_id in sorted(names)}
+def _brokers(sight: Sight, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
+    """The brokers that may be alive: what each supports, and those of which nobody knows it. What
+    only the inventory speaks of is left out.
 
-
-def _behind(evidence: Evidence, profile: int) -> list[int]:
-    """The brokers behind an answering profile, those of unknown software left out."""
-    who = evidence.subjects
-    mine = (evidence.answering.of_subject == profile) & ~mute(evidence)
-    return [int(node_id) for node_id in who.node_id[mine & (who.role == Role.BROKER)]]
-
-
-def _leaders(
-    found: Elections, evidence: Evidence, outcome: int, ends: Mapping[int, tuple[str, ...]]
-) -> tuple[int, ...]:
-    if found.found[outcome].change is Change.NOBODY:
-        return ()
-    elected = int(found.elected[outcome])
-    if elected == UNKNOWN_RANGE:
-        return _silent(evidence)
-    if elected != ANYBODY:
-        return tuple(_behind(evidence, elected))
-    counts = brokers_of(evidence).counts
-    every = [n for profile in range(len(counts)) for n in _behind(evidence, profile)]
-    return tuple(sorted(set(every) - ends.keys()))
-
-
-def _silent(evidence: Evidence) -> tuple[int, ...]:
-    """Brokers whose software's ranges nobody knows."""
-    who = evidence.subjects
+    A registration without features is the word of a protocol version below 2.7, and not of the
+    software: only the broker's own answer tells that, where the system is off and it counts.
+    """
+    who, profile = evidence.subjects, evidence.answering.of_subject
+    off = evidence.levels.system_off[who.cluster]
+    known = (profile >= 0) & ~(who.listed_nothing & ~(off & (who.answered_at > 0)))
     broker = (who.role == Role.BROKER) & ~who.expected_only
-    unknown = broker & ((evidence.answering.of_subject < 0) | mute(evidence))
-    return tuple(int(node_id) for node_id in who.node_id[unknown])
+    supported = {n.node_id: n.supported for n in sight.cluster.nodes if n.role is Role.BROKER}
+    rows = np.flatnonzero(broker & known)
+    ids = who.node_id[rows[np.argsort(profile[rows], kind="stable")]].tolist()
+    return {i: supported[i] for i in ids}, tuple(who.node_id[broker & ~known].tolist())
+
+
+def _outcomes(
+    text: str | None,
+    before: int | None,
+    version: str,
+    name: str,
+    brokers: Mapping[int, Features],
+    silent: tuple[int, ...],
+) -> Iterator[Outcome]:
+    """What comes of the node in one dialect: by broker where none is there, so that one makes it;
+    else whoever can live with the node leaves the same."""
+    dialect = load(name)
+    anyone = elect(text, version, None, dialect)
+    anew = text is None and anyone.content is not None and anyone.content.status == ENABLED
+    elections = [(tuple(sorted(brokers)), anyone, True)]
+    if anew:
+        elections = [((i,), elect(None, version, own, dialect), True) for i, own in brokers.items()]
+        elections += [(silent, anyone, False)] if silent else []
+    for leaders, found, certain in elections:
+        levels = () if found.content is None else found.content.levels
+        hit = {i: incompatible(levels, brokers[i], dialect) for i in sorted(brokers)}
+        ends = {i: names for i, names in hit.items() if names}
+        if not anew:
+            leaders = tuple(i for i in leaders if i not in ends)
+            if text is not None and ends and not leaders and not silent:
+                found = unfit_for(found, text, tuple(sorted(set().union(*ends.values()))))
+        yield Outcome(
+            dialects=(name,),
+            leaders=() if found.change is Change.NOBODY else leaders,
+            election=found,
+            version=found.version(before) or 0,
+            ends=ends,
+            certain=certain,
+        )
 
 
 def _write_down(draft: Draft, foreseen: Foreseen) -> None:

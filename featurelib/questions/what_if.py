@@ -18,7 +18,12 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
-from featurelib.questions.election import Foreseen, elect, expect_protocol_version, told_release
+from featurelib.questions.election import (
+    Foreseen,
+    expect_protocol_version,
+    hold_election,
+    told_release,
+)
 from featurelib.questions.entering import Refused, refusals_of, release_of, software_of_release
 from featurelib.questions.terms import Terms
 from featurelib.sight import Sight
@@ -82,7 +87,7 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     after, then, refused, joined, idle = _look_again(sight, changes, terms)
     election = None
     if version is not None:
-        election, after = elect(after, version, then)
+        election, after = hold_election(after, version, then)
     was, now = _readiness(sight), _readiness(after)
     turns = [
         Turn(feature=name, before=was.get(name), after=now.get(name))

@@ -12,8 +12,8 @@ from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load as load_catalogue
 from featurelib.cli.election_text import CHANGES, DOUBTS, REASONS
 from featurelib.core.election import Change, Reason
-from featurelib.core.elections import Doubt
 from featurelib.errors import ConfigError
+from featurelib.questions.election import Doubt
 from tests.cli.commands import run
 from tests.report.samples import SAMPLES
 

@@ -10,10 +10,9 @@ import pytest
 from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.fleet import Fleet
 from featurelib.core.election import Change, Reason
-from featurelib.core.elections import Doubt
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.election import Foreseen
+from featurelib.questions.election import Doubt, Foreseen
 from featurelib.questions.terms import Terms
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from featurelib.sight import Sight, see
