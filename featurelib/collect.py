@@ -23,7 +23,7 @@ from featurelib.core.refusals import NOT_AUTHORIZED
 from featurelib.errors import CredentialsError, FeatureLibError, LandingError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
-from featurelib.landing.writing import write_line
+from featurelib.landing.envelope import write_line
 from featurelib.landing_files import files_of, name_of, read_lines, write_lines
 from featurelib.probing import Probed
 

@@ -27,7 +27,7 @@ from featurelib.core.refusals import ALTER, NOT_AUTHORIZED
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, RefusedError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType, Verdict
-from featurelib.landing.writing import write_line
+from featurelib.landing.envelope import write_line
 from featurelib.model import Move, Step
 from featurelib.questions.draft import Draft
 from featurelib.sight import Sight, see, see_row

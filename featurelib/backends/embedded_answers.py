@@ -16,7 +16,7 @@ from featurelib.core.dialect import Dialect
 from featurelib.core.features_node import Reading
 from featurelib.errors import ProtocolError
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.landing.describe_configs import BROKER
+from featurelib.landing.responses import BROKER
 
 Answer = dict[str, object]
 

@@ -17,7 +17,7 @@ import msgspec
 from featurelib.core.refusals import ALTER, DESCRIBE, DESCRIBE_CONFIGS, NOT_AUTHORIZED
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import ProtocolError
-from featurelib.landing.describe_configs import KEYS
+from featurelib.landing.describe import KEYS
 from featurelib.report.clean import clean
 
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35

@@ -25,7 +25,8 @@ from featurelib.backends.kafka_limits import Allowance
 from featurelib.backends.security import Credentials
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
-from featurelib.landing.describe_configs import BROKER, KEYS
+from featurelib.landing.describe import KEYS
+from featurelib.landing.responses import BROKER
 from featurelib.model import Step
 
 # Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3,

@@ -19,8 +19,8 @@ from featurelib.cli.reach import open_fleet
 from featurelib.cli.text import counted
 from featurelib.errors import ConfigError
 from featurelib.landing import KINDS
+from featurelib.landing.envelope import write_time
 from featurelib.landing.tool_outputs import Source, convert
-from featurelib.landing.writing import write_time
 from featurelib.landing_files import STDIN, name_of, read_lines, write_lines
 
 VERSION = 1  # of the JSON output

@@ -1,30 +1,50 @@
 """`api_versions`: what one listener of one node says it supports, and what it thinks is finalized.
 
 A node that did not answer, or answered with an error, claims nothing: `error` says so, and its
-empty lists are never taken for "supports nothing".
+empty lists are never taken for "supports nothing". A list is read once for each distinct text of
+it: the nodes of a fleet that run one build repeat it byte for byte. A list that names a feature
+twice, or ends before it starts, is not evidence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Annotated, TypeVar
+
 import msgspec
+from msgspec import Meta
+from msgspec.json import Decoder
 
 from featurelib.catalogue.api_keys import ApiKeys
 from featurelib.feature import Role
-from featurelib.landing.envelope import Timed
-from featurelib.landing.fault import FaultError, show
-from featurelib.landing.ranges import Ranges, api_keys, finalized, supported
-from featurelib.landing.wire import (
+from featurelib.landing.envelope import (
+    NAME_LENGTH,
     ApiVersionsVersion,
     Epoch,
     FilledText,
     Int16,
     Listener,
     NodeId,
+    Timed,
     Truth,
+)
+from featurelib.landing.responses import FinalizedFeature, OfferedRequest, SupportedFeature
+from featurelib.landing.strict import (
+    MAX_DEPTH,
+    FaultError,
+    misfit,
+    remembered,
+    require_strict,
+    show,
 )
 
 ROLES = {role.text: role for role in Role}
 ABSENT = msgspec.Raw(b"")
+
+_T = TypeVar("_T")
+
+# (feature, first, last), sorted by feature.
+Ranges = tuple[tuple[str, int, int], ...]
 
 
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +68,7 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
-    """The line as it stands in the file; the lists are read by `ranges`."""
+    """The line as it stands in the file, the answer's fields in it; the lists are read apart."""
 
     node_id: NodeId
     role: Listener
@@ -108,3 +128,59 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     def _failure(self, error: str) -> ApiVersionsAnswer:
         who = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
         return ApiVersionsAnswer(*who, None, error, -1, (), ())
+
+
+_LIST = Meta(description="a list of objects")
+_SUPPORTED = Annotated[list[SupportedFeature], _LIST]
+_FINALIZED = Annotated[list[FinalizedFeature], _LIST]
+_OFFERED = Annotated[list[OfferedRequest], _LIST]
+_SUPPORTED_DECODER = Decoder(list[SupportedFeature])
+_FINALIZED_DECODER = Decoder(list[FinalizedFeature])
+_OFFERED_DECODER = Decoder(list[OfferedRequest])
+
+
+@remembered
+def supported(raw: bytes) -> Ranges:
+    """(feature, min_version, max_version) of `supported_features`; FaultError for no ranges."""
+    items = _items(raw, _SUPPORTED_DECODER, _SUPPORTED, "supported_features")
+    ranges = ((item.name, item.min_version, item.max_version) for item in items)
+    return ordered(ranges, "supported_features")
+
+
+@remembered
+def finalized(raw: bytes) -> Ranges:
+    """(feature, min_level, max_level) of `finalized_features`; FaultError for no ranges."""
+    items = _items(raw, _FINALIZED_DECODER, _FINALIZED, "finalized_features")
+    ranges = ((item.name, item.min_version_level, item.max_version_level) for item in items)
+    return ordered(ranges, "finalized_features")
+
+
+@remembered
+def api_keys(raw: bytes) -> ApiKeys:
+    """(api_key, min_version, max_version) of `api_keys`; FaultError for no such list."""
+    items = _items(raw, _OFFERED_DECODER, _OFFERED, "api_keys")
+    return tuple(sorted((item.api_key, item.min_version, item.max_version) for item in items))
+
+
+def _items(raw: bytes, decoder: Decoder[list[_T]], shape: object, where: str) -> list[_T]:
+    require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise misfit(raw, shape, error, where) from None
+
+
+def ordered(ranges: Iterable[tuple[str, int, int]], where: str) -> Ranges:
+    """`ranges` by feature; FaultError for a name that is none or repeated, or min above max."""
+    by_name = sorted(ranges)
+    before = None
+    for name, first, last in by_name:
+        if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
+            raise FaultError(f"{where}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
+        if name == before:
+            raise FaultError(f'{where}: the feature "{show(name)}" is named more than once')
+        if first > last:
+            found = f"found {first} to {last}"
+            raise FaultError(f'{where}: expected the range of "{show(name)}" to ascend, {found}')
+        before = name
+    return tuple(by_name)

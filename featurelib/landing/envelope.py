@@ -1,18 +1,73 @@
-"""What every landing line has: its kind, its cluster and the time it was read.
+"""The form of a landing line: the types of its fields, what every line has, and how one is written.
 
-A kind of line is a `Line` whose tag is the value of `kind`; its `content` either says what the
-line observed or raises the FaultError that quarantines it.
+The types are what Kafka's wire could carry. Bound and wording of a field stand side by side in its
+annotation, so that a reason never promises another bound than the one that is checked. A kind of
+line is a `Line` whose tag is the value of `kind`; its `content` either gives what the line observed
+or raises the FaultError that quarantines it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from featurelib.landing.fault import FaultError, show
-from featurelib.landing.wire import ClusterId, Time
+from featurelib.landing.strict import FaultError, show
+
+INT8_MAX = 2**7 - 1
+INT16_MAX = 2**15 - 1
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+CLUSTER_LENGTH = 255  # characters
+NAME_LENGTH = 32767  # bytes of UTF-8: a Kafka string has an int16 length
+
+ClusterId = Annotated[
+    str,
+    Meta(min_length=1, max_length=CLUSTER_LENGTH, description="a text of 1 to 255 characters"),
+]
+Time = Annotated[
+    datetime,
+    Meta(tz=True, description="an ISO-8601 time with seconds and with Z or an offset"),
+]
+Text = Annotated[str, Meta(description="a text")]
+FilledText = Annotated[str, Meta(min_length=1, description="a text that is not empty")]
+Truth = Annotated[bool, Meta(description="true or false")]
+NodeId = Annotated[int, Meta(ge=0, le=INT32_MAX, description="a whole number from 0 to 2147483647")]
+NodeIdOrNone = Annotated[  # -1 = there is no such node
+    int, Meta(ge=-1, le=INT32_MAX, description="a whole number from -1 to 2147483647")
+]
+Level = Annotated[int, Meta(ge=0, le=INT16_MAX, description="a whole number from 0 to 32767")]
+Int8 = Annotated[
+    int, Meta(ge=-INT8_MAX - 1, le=INT8_MAX, description="a whole number from -128 to 127")
+]
+Int16 = Annotated[
+    int, Meta(ge=-INT16_MAX - 1, le=INT16_MAX, description="a whole number from -32768 to 32767")
+]
+Epoch = Annotated[  # -1 = unknown
+    int,
+    Meta(ge=-1, le=INT64_MAX, description="a whole number from -1 to 9223372036854775807"),
+]
+Count = Annotated[
+    int, Meta(ge=0, le=INT64_MAX, description="a whole number from 0 to 9223372036854775807")
+]
+LineNumber = Annotated[
+    int, Meta(ge=1, le=INT64_MAX, description="a whole number from 1 to 9223372036854775807")
+]
+ApiVersionsVersion = Annotated[
+    int, Meta(ge=0, le=5, description="a version of ApiVersions from 0 to 5")
+]
+DescribeVersion = Annotated[
+    int, Meta(ge=0, le=2, description="a version of this request from 0 to 2")
+]
+ConfigsVersion = Annotated[  # version 0 does not say where a value comes from
+    int, Meta(ge=1, le=4, description="a version of this request from 1 to 4")
+]
+Listener = Annotated[Literal["broker", "controller"], Meta(description="broker or controller")]
+EndpointType = Annotated[Literal[1, 2], Meta(description="1 (brokers) or 2 (controllers)")]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = 946_684_800_000_000  # 2000-01-01, microseconds
@@ -53,3 +108,25 @@ def microseconds(time: datetime) -> int:
         found = show(time.isoformat())
         raise FaultError(f"observed_at: expected a time of the years 2000 to 2200, found {found}")
     return count
+
+
+_ENCODER = msgspec.json.Encoder()
+_SAYS_ABSENT = frozenset({"data", "version"})  # of a znode: it does not exist
+
+
+def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:
+    """One line; `observed_at` in microseconds since 1970, in UTC."""
+    said = {
+        key: value
+        for key, value in keys.items()
+        if value is not None or (kind == "znode" and key in _SAYS_ABSENT)
+    }
+    time = write_time(observed_at)
+    return _ENCODER.encode({"kind": kind, "cluster_id": cluster_id, "observed_at": time, **said})
+
+
+def write_time(microseconds: int) -> str:
+    """A time as landing lines have it: ISO 8601 in UTC, to the microsecond."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    whole = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
+    return f"{whole}.{rest:06d}Z"

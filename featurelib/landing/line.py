@@ -2,43 +2,82 @@
 
 Nothing here raises for any bytes. A line is accepted only if every reader of JSON would understand
 it the same way and every known field is what Kafka's wire could carry; unknown keys are ignored.
+A quarantined line should be found again under its cluster: what can still be read of its kind,
+cluster and time is kept, and nothing is guessed.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
+import re
+from typing import NoReturn, TypeVar
 
 import msgspec
 
 from featurelib.landing.api_versions import ApiVersionsAnswer, ApiVersionsLine
-from featurelib.landing.describe_cluster import (
+from featurelib.landing.describe import (
     ClusterDescription,
-    DescribeClusterLine,
-    WholeDescribeClusterLine,
-)
-from featurelib.landing.describe_configs import (
     ConfigDescription,
+    DescribeClusterLine,
     DescribeConfigsLine,
-    WholeDescribeConfigsLine,
-)
-from featurelib.landing.describe_quorum import (
     DescribeQuorumLine,
     QuorumDescription,
-    WholeDescribeQuorumLine,
+    RequestLine,
 )
-from featurelib.landing.document import is_retold, is_strict, require_size, require_strict
-from featurelib.landing.envelope import microseconds, require_cluster
-from featurelib.landing.fault import FaultError, show
+from featurelib.landing.envelope import (
+    ClusterId,
+    LineNumber,
+    Text,
+    Time,
+    Timed,
+    microseconds,
+    require_cluster,
+)
 from featurelib.landing.probe import Probe, ProbeLine
-from featurelib.landing.salvage import salvaged
-from featurelib.landing.shape import misfit
-from featurelib.landing.tool_lines import (
-    FeaturesDescribeLine,
-    LogLine,
-    MetadataLogLine,
-    ToolLine,
+from featurelib.landing.strict import (
+    FaultError,
+    is_deep,
+    is_retold,
+    misfit,
+    require_size,
+    require_strict,
+    show,
 )
 from featurelib.landing.znode import Znode, ZnodeLine
+
+
+class LogLine(msgspec.Struct, frozen=True, gc=False):
+    """One line of kafka-dump-log, untouched; `metadata_log.parse_line` reads it."""
+
+    line_number: int
+    line: str
+
+
+class ToolLine(msgspec.Struct, frozen=True, gc=False):
+    """One line of kafka-features.sh, untouched; `features_describe.parse_line` reads it."""
+
+    line_number: int
+    line: str
+
+
+class MetadataLogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
+    """The line as it stands in the file."""
+
+    line_number: LineNumber
+    line: Text
+
+    def content(self) -> LogLine:
+        return LogLine(self.line_number, self.line)
+
+
+class FeaturesDescribeLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=True):
+    """The line as it stands in the file."""
+
+    line_number: LineNumber
+    line: Text
+
+    def content(self) -> ToolLine:
+        return ToolLine(self.line_number, self.line)
+
 
 Content = (
     ApiVersionsAnswer
@@ -56,16 +95,6 @@ _Line = (
     | DescribeClusterLine
     | DescribeQuorumLine
     | DescribeConfigsLine
-    | MetadataLogLine
-    | FeaturesDescribeLine
-    | ProbeLine
-)
-_Whole = (
-    ApiVersionsLine
-    | ZnodeLine
-    | WholeDescribeClusterLine
-    | WholeDescribeQuorumLine
-    | WholeDescribeConfigsLine
     | MetadataLogLine
     | FeaturesDescribeLine
     | ProbeLine
@@ -92,9 +121,8 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
 
 _KINDS = {str(line.__struct_config__.tag): line for line in _Line.__args__}
 KINDS = tuple(_KINDS)
-_NAMES = {line: str(line.__struct_config__.tag) for line in (*_Line.__args__, *_Whole.__args__)}
+_NAMES = {line: kind for kind, line in _KINDS.items()}
 _LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
-_WHOLE: msgspec.json.Decoder[_Whole] = msgspec.json.Decoder(_Whole)
 _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -103,9 +131,12 @@ def read(raw: bytes) -> Landing | Rejected:
     """What one line says; `raw` is the line without its line end. Raises nothing."""
     try:
         line = decode(raw)
+        # Lists that stand undecoded in a line are proven strict by `content`; what is not used of
+        # an answer is decoded, however deep it is.
         content = line.content()
-        # Lists that stand undecoded in a line were looked at by its `content`.
-        if not is_retold(raw, _ENCODER.encode(line)) and not is_strict(raw, _vouched(content)):
+        if not is_retold(raw, _ENCODER.encode(line)) or (
+            isinstance(line, RequestLine) and is_deep(raw)
+        ):
             require_strict(raw)
         require_cluster(line.cluster_id)
         time = line.observed_at
@@ -116,14 +147,7 @@ def read(raw: bytes) -> Landing | Rejected:
             content,
         )
     except FaultError as fault:
-        return Rejected(_reason(raw, fault), *salvaged(raw))
-
-
-def _vouched(content: Content) -> int:
-    """How many objects of a line repeat no key: the line itself, and those of its lists."""
-    if type(content) is ApiVersionsAnswer:
-        return 1 + len(content.supported) + len(content.finalized)
-    return 1
+        return Rejected(_reason(raw, fault), *_salvaged(raw))
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
@@ -138,10 +162,6 @@ def _reason(raw: bytes, fault: FaultError) -> str:
 def decode(raw: bytes) -> _Line:
     """The line as its types; FaultError for one that does not fit them. `read` proves the rest."""
     require_size(raw)
-    try:
-        return _WHOLE.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
     try:
         return _LINE.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -163,3 +183,43 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
         shown = show(bytes(found).decode())
         raise FaultError(f"kind: expected one of {kinds}, found {shown}")
     raise misfit(raw, _KINDS[kind], error)
+
+
+_SEARCHED = 64 * 1024  # bytes of a line that is no JSON; the envelope stands in front
+# A quote inside a JSON text is escaped, so these keys are never found inside of one.
+_MEMBER = re.compile(rb'"(kind|cluster_id|observed_at)"\s*:\s*("[^"\\]{1,1024}")')
+_CLUSTER = msgspec.json.Decoder(ClusterId)
+_TIME: msgspec.json.Decoder[Time] = msgspec.json.Decoder(Time)
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_T = TypeVar("_T")
+
+
+def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None]:
+    """(kind, cluster, observed_at in microseconds) of a quarantined line, each if it is clean."""
+    try:
+        members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
+    except _BROKEN:
+        found = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two stands
+        members = {name.decode(): value for name, value in found}
+    time = _value(_TIME, members.get("observed_at"))
+    try:
+        observed_at = microseconds(time) if time else None
+    except FaultError:
+        observed_at = None
+    return _name(members.get("kind")), _name(members.get("cluster_id")), observed_at
+
+
+def _name(text: bytes | None) -> str | None:
+    name = _value(_CLUSTER, text)
+    try:
+        require_cluster(name or "")
+    except FaultError:
+        return None
+    return name
+
+
+def _value(decoder: msgspec.json.Decoder[_T], text: bytes | None) -> _T | None:
+    try:
+        return decoder.decode(text or b"null")
+    except _BROKEN:
+        return None

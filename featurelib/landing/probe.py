@@ -7,17 +7,15 @@ error of the whole request counts for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from featurelib.core.outcome import Heard
-from featurelib.core.reply import Reply, Result
-from featurelib.landing.envelope import Timed
-from featurelib.landing.fault import FaultError
-from featurelib.landing.wire import FilledText, Int16, Level, Text
+from featurelib.landing.envelope import FilledText, Level, Timed
+from featurelib.landing.responses import UpdateFeatures
+from featurelib.landing.strict import FaultError
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -37,32 +35,21 @@ class Probe(msgspec.Struct, frozen=True, gc=False):
     code: int | None
 
 
-class _Update(msgspec.Struct, frozen=True, gc=False):
+class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
+    """One update of the request."""
+
     feature: FilledText
     from_level: Level
     to_level: Level
-
-
-class _Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    feature: FilledText
-    error_code: Int16
-    error_message: Text | None = None
-
-
-class _Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    error_code: Int16
-    error_message: Text | None = None
-    # None = the wire version has none
-    results: Annotated[Sequence[_Result], Meta(description="a list of results")] | None = None
 
 
 class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
     """The line as it stands in the file."""
 
     updates: Annotated[
-        Sequence[_Update], Meta(min_length=1, description="a list of at least one update")
+        list[ProbedUpdate], Meta(min_length=1, description="a list of at least one update")
     ]
-    answer: Annotated[_Answer | None, Meta(description="an object")] = None
+    answer: Annotated[UpdateFeatures | None, Meta(description="an object")] = None
     error: FilledText | None = None
 
     def content(self) -> Probe:
@@ -71,22 +58,11 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
             raise FaultError("expected either an answer or an error, found both or neither")
         if len({update.feature for update in self.updates}) < len(self.updates):
             raise FaultError("updates: expected each feature once, found one more than once")
-        heard = Heard(reply=None if self.answer is None else _reply(self.answer))
+        heard = Heard(reply=None if self.answer is None else self.answer.reply)
         answers = []
         for update in self.updates:
             code, message = heard.of(update.feature)
-            said = ProbeAnswer(
-                update.feature, update.from_level, update.to_level, code, message or ""
+            answers.append(
+                ProbeAnswer(update.feature, update.from_level, update.to_level, code, message or "")
             )
-            answers.append(said)
         return Probe(tuple(answers), None if self.answer is None else self.answer.error_code)
-
-
-def _reply(answer: _Answer) -> Reply:
-    results = None
-    if answer.results is not None:
-        results = tuple(
-            Result(feature=one.feature, code=one.error_code, message=one.error_message)
-            for one in answer.results
-        )
-    return Reply(code=answer.error_code, message=answer.error_message, results=results)

@@ -3,11 +3,15 @@
 A line keeps its text and its number. Of a metadata log only what tells of features, nodes,
 transactions and the raft layer is kept: topics, quotas and credentials stay where they are, and a
 line of ours says how many lines and which offsets were left out, so that the rest still proves
-what it proved. Damage is an error here, before anything lands.
+what it proved. ZooKeeper's shell prints for `get -s PATH` the data as it is and then its stat:
+`dataLength` says which lines before the stat are the data, and nothing else is taken for it. A path
+is read from the command where the output shows it, and otherwise has to be given. Damage is an
+error here, before anything lands.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,11 +19,19 @@ from itertools import chain
 import msgspec
 
 from featurelib.errors import LandingError
-from featurelib.landing import KINDS, Rejected, features_describe, log_items, read
-from featurelib.landing.fault import show
-from featurelib.landing.metadata_log import left_out, parse_line
-from featurelib.landing.writing import write_line
-from featurelib.landing.znode_outputs import znodes
+from featurelib.landing import features_describe
+from featurelib.landing.envelope import write_line
+from featurelib.landing.line import KINDS, Rejected, read
+from featurelib.landing.metadata_log import (
+    Batch,
+    LeftOut,
+    Other,
+    Record,
+    Undecodable,
+    left_out,
+    parse_line,
+)
+from featurelib.landing.strict import show
 
 DUMP_TOOL = "kafka-dump-log.sh --cluster-metadata-decoder --files LOG"
 _PAYLOAD = " payload: "
@@ -112,13 +124,13 @@ class _Log:
 
     def take(self, number: int, text: str) -> Iterator[bytes]:
         item = parse_line(text)
-        if isinstance(item, log_items.Record):
+        if isinstance(item, Record):
             self.records += 1
-            if not isinstance(item.body, log_items.Undecodable):
+            if not isinstance(item.body, Undecodable):
                 self.read += 1
                 offset = self.offset if item.offset is None else item.offset
                 self.offset = offset + 1
-                if isinstance(item.body, log_items.Other) and _PAYLOAD in text:
+                if isinstance(item.body, Other) and _PAYLOAD in text:
                     if not self.is_control:
                         yield from self.leave_out_record(number, offset)
                         return
@@ -128,7 +140,7 @@ class _Log:
             yield from self.hold(None)
             self.leave_out(number)
             return
-        elif isinstance(item, log_items.Batch):
+        elif isinstance(item, Batch):
             self.offset, self.is_control = item.base_offset, item.is_control
             if not item.is_control:
                 yield from self.hold((number, text))
@@ -163,7 +175,7 @@ class _Log:
         run, self.run = self.run, _Run()
         if run.lines:
             self.source.left_out += run.lines
-            text = left_out(log_items.LeftOut(run.lines, run.first, run.last))
+            text = left_out(LeftOut(run.lines, run.first, run.last))
             yield self.keep(run.number, text)
 
     def keep(self, number: int, text: str) -> bytes:
@@ -224,8 +236,112 @@ def _znode_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
     if is_json:
         yield from _json_lines("znode")(everything, source)
         return
-    for number, keys in znodes(everything, source.paths, source.chroot, source.fault):
-        yield source.write("znode", keys, number)
+    yield from _shell_lines(everything, source)
+
+
+_PROMPT = re.compile(r"^(?:\[zk: [^\]]*\] ?)+")
+_COMMAND = re.compile(r"(?:\S*zookeeper-shell(?:\.sh)? \S+ |\S*zkCli\.sh .*)?get(?: -[sw])* (/\S*)")
+_ABSENT = re.compile(r"(?:Node does not exist: |.*KeeperErrorCode = NoNode for )(/\S+)")
+_STAT = re.compile(r"(cZxid|dataVersion|ephemeralOwner|dataLength|numChildren) = (\S+)")
+_OTHER_STAT = re.compile(r"(?:ctime|mZxid|mtime|pZxid|cversion|aclVersion) = ")
+_LONGEST = 1 << 16  # lines of one znode
+
+
+def _shell_lines(lines: Numbered, source: Source) -> Iterator[bytes]:
+    """Every znode that is shown (ZooKeeper, GetCommand)."""
+    left, fault = list(source.paths), source.fault
+    reader = _Shell(source)
+    some = False
+    for number, text in lines:
+        keys = reader.take(number, _PROMPT.sub("", text, count=1))
+        if keys is None:
+            continue
+        some = True
+        path = keys["path"] or (left.pop(0) if left else "")
+        if not path:
+            raise fault(
+                "which znode this is does not show: expected a line 'get -s PATH' before it, or "
+                "one more --path PATH.",
+                number,
+            )
+        if keys["path"] and left[:1] == [keys["path"]]:
+            left.pop(0)
+        yield source.write("znode", keys | {"path": _below(str(path), number, source)}, number)
+    if not some:
+        raise fault("expected what 'get -s PATH' prints, found no stat (cZxid = …).")
+    if left:
+        raise fault(f"expected {', '.join(left)} too (--path), found no more znodes.")
+
+
+class _Shell:
+    """The lines since the last znode, and the stat that is being read."""
+
+    def __init__(self, source: Source) -> None:
+        self.fault = source.fault
+        self.path = ""
+        self.before: list[str] = []
+        self.stat: dict[str, int] = {}
+
+    def take(self, number: int, text: str) -> dict[str, object] | None:
+        """The keys of a znode whose last line this is, else None."""
+        if command := _COMMAND.fullmatch(text.strip()):
+            self.path, self.before = command[1], []
+            return None
+        if absent := _ABSENT.fullmatch(text.strip()):
+            self.path, self.before = "", []
+            return {"path": absent[1], "version": None, "data": None}
+        if found := _STAT.fullmatch(text):
+            self.stat[found[1]] = self._number(found[2], number)
+            return self._end(number) if found[1] == "numChildren" else None
+        if not (self.stat and _OTHER_STAT.match(text)):
+            self.before = [*self.before[-_LONGEST:], text]
+        return None
+
+    def _number(self, text: str, number: int) -> int:
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise self.fault(f"expected a number, found {text!r}.", number) from None
+
+    def _end(self, number: int) -> dict[str, object]:
+        stat, self.stat = self.stat, {}
+        missing = [name for name in ("cZxid", "dataVersion", "dataLength") if name not in stat]
+        if missing:
+            raise self.fault(f"expected a whole stat, found none of {', '.join(missing)}.", number)
+        data = self._data(stat["dataLength"], number)
+        path, self.path, self.before = self.path, "", []
+        return {
+            "path": path,
+            "version": stat["dataVersion"],
+            "czxid": stat["cZxid"],
+            "ephemeral_owner": stat.get("ephemeralOwner"),
+            "data": data,
+        }
+
+    def _data(self, length: int, number: int) -> str:
+        """The lines just before the stat that are `length` bytes together."""
+        if length == 0:
+            return ""
+        size = -1
+        for i in range(len(self.before) - 1, -1, -1):
+            size += len(self.before[i].encode()) + 1
+            if size == length:
+                return "\n".join(self.before[i:])
+            if size > length:
+                break
+        raise self.fault(
+            f"expected {length} bytes of data before this stat (dataLength), found none that "
+            "fit: the output was cut or changed, or the data is no text.",
+            number,
+        )
+
+
+def _below(path: str, number: int, source: Source) -> str:
+    """`path` from the cluster's chroot on."""
+    root = source.chroot.rstrip("/")
+    if not path.startswith(f"{root}/"):
+        raise source.fault(f"expected a path below --chroot {source.chroot}, found {path}.", number)
+    return path.removeprefix(root)
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, object])

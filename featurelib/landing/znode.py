@@ -11,12 +11,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from featurelib.landing.envelope import Timed
-from featurelib.landing.fault import FaultError, show
-from featurelib.landing.memory import remembered
-from featurelib.landing.ranges import Ranges, ordered
-from featurelib.landing.shape import misfit
-from featurelib.landing.wire import INT32_MAX, Count, Level, NodeId, Text
+from featurelib.landing.api_versions import Ranges, ordered
+from featurelib.landing.envelope import INT32_MAX, Count, Level, NodeId, Text, Timed
+from featurelib.landing.strict import FaultError, misfit, remembered, show
 
 PATHS = frozenset(
     {"/feature", "/features", "/controller", "/controller_epoch", "/cluster/id", "/migration"}

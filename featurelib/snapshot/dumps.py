@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from featurelib.landing import log_items as log
+from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.state import Event, Map, Segment
 

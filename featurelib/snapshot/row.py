@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from featurelib.core.oddity import FUTURE, Oddity, write
 from featurelib.feature import Role, Witness
-from featurelib.landing.describe_configs import KEYS
+from featurelib.landing.describe import KEYS
 from featurelib.schema import (
     CONFIG,
     FINALIZED,

@@ -39,7 +39,7 @@ from featurelib.errors import (
 )
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing import read
-from featurelib.landing.describe_configs import KEYS
+from featurelib.landing.describe import KEYS
 from featurelib.landing.line import Landing
 from featurelib.model import Move, Step
 from featurelib.sight import Sight, see

@@ -23,7 +23,7 @@ from featurelib.core.configured import (
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.feature import Role
-from featurelib.landing.describe_configs import KEYS
+from featurelib.landing.describe import KEYS
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import State, freeze, thaw

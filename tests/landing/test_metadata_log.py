@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.landing.log_items import (
+from featurelib.landing.metadata_log import (
     AbortTransaction,
     Batch,
     BeginTransaction,
@@ -35,8 +35,8 @@ from featurelib.landing.log_items import (
     UnregisterBroker,
     UnregisterController,
     ZkMigrationState,
+    parse_line,
 )
-from featurelib.landing.metadata_log import parse_line
 from tests.landing.test_read import LINES
 
 PREFIX = (

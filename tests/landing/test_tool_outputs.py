@@ -11,7 +11,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.errors import LandingError
-from featurelib.landing import Landing, log_items, read
+from featurelib.landing import Landing, metadata_log, read
 from featurelib.landing.metadata_log import left_out, parse_line
 from featurelib.landing.tool_outputs import Source, convert
 from featurelib.snapshot import fold_lines
@@ -170,13 +170,13 @@ def test_a_hole_between_records_that_are_left_out_stays_one() -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        log_items.LeftOut(1, None, None),
-        log_items.LeftOut(3, None, None),
-        log_items.LeftOut(1, 7, 7),
-        log_items.LeftOut(40, 7, 30),
+        metadata_log.LeftOut(1, None, None),
+        metadata_log.LeftOut(3, None, None),
+        metadata_log.LeftOut(1, 7, 7),
+        metadata_log.LeftOut(40, 7, 30),
     ],
 )
-def test_a_line_of_ours_reads_back_as_what_it_says(item: log_items.LeftOut) -> None:
+def test_a_line_of_ours_reads_back_as_what_it_says(item: metadata_log.LeftOut) -> None:
     assert parse_line(left_out(item)) == item
 
 
@@ -194,8 +194,8 @@ def test_a_line_of_ours_reads_back_as_what_it_says(item: log_items.LeftOut) -> N
 )
 def test_a_line_of_ours_that_cannot_be_believed_is_damage(text: str) -> None:
     found = parse_line(text)
-    assert isinstance(found, log_items.Record)
-    assert isinstance(found.body, log_items.Undecodable)
+    assert isinstance(found, metadata_log.Record)
+    assert isinstance(found.body, metadata_log.Undecodable)
 
 
 FEATURE = (

@@ -1,0 +1,201 @@
+"""Kafka's responses, each typed once: as a listener answers, a landing line keeps, an embedded
+cluster makes and a recording holds them.
+
+Names are the protocol's, in snake case. What a judgement rests on has its type and bound; the rest
+(`Unused`) may be anything, and is known so that a line with nothing but Kafka's own fields can be
+proven strict at once. A field that a version lacks is UNSET or None, never a value that could be
+believed. ApiVersions has no answer of its own: its fields stand in the line (api_versions.py).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from featurelib.core.reply import Reply, Result
+from featurelib.landing.envelope import (
+    Epoch,
+    FilledText,
+    Int8,
+    Int16,
+    Level,
+    NodeId,
+    NodeIdOrNone,
+    Text,
+    Truth,
+)
+
+Unused = object
+_Words = Text | None | UnsetType
+NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
+BROKERS, CONTROLLERS = 1, 2  # endpoint types
+METADATA_TOPIC = "__cluster_metadata"
+BROKER = 4  # resource type; a controller is asked for its own configuration as one, too
+
+
+def given(text: str | UnsetType | None) -> str | None:
+    """`text`, None where the field was left out."""
+    return None if text is UNSET else text
+
+
+class Part(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A response, or a part of one."""
+
+
+# ApiVersions
+
+
+class SupportedFeature(Part, frozen=True, gc=False):
+    """One supported version range."""
+
+    name: FilledText
+    min_version: Level
+    max_version: Level
+
+
+class FinalizedFeature(Part, frozen=True, gc=False):
+    """One finalized feature."""
+
+    name: FilledText
+    min_version_level: Level
+    max_version_level: Level
+
+
+class OfferedRequest(Part, frozen=True, gc=False):
+    """One request a node offers, in versions from the first to the last."""
+
+    api_key: Int16
+    min_version: Int16
+    max_version: Int16
+
+
+# DescribeCluster
+
+
+class ListedNode(Part, frozen=True, gc=False):
+    """A broker, or a controller where those were asked for."""
+
+    broker_id: NodeId
+    is_fenced: Truth | UnsetType | None = UNSET  # before version 2 nobody says
+    host: Unused = UNSET
+    port: Unused = UNSET
+    rack: Unused = UNSET
+
+
+class DescribeCluster(Part, frozen=True, gc=False):
+    """Which brokers, or controllers, one node knows of; `controller_id` -1 = unknown."""
+
+    error_code: Int16
+    controller_id: NodeIdOrNone
+    brokers: Annotated[list[ListedNode], Meta(description="a list of brokers")]
+    cluster_id: Unused = UNSET
+    endpoint_type: Unused = UNSET
+    error_message: Unused = UNSET
+    throttle_time_ms: Unused = UNSET
+    authorized_operations: Unused = UNSET
+
+
+# DescribeQuorum
+
+
+class Replica(Part, frozen=True, gc=False):
+    """A voter or an observer."""
+
+    replica_id: NodeId
+    last_fetch_timestamp: Epoch | UnsetType = UNSET  # ms; -1 or UNSET = not known
+    log_end_offset: Unused = UNSET
+    last_caught_up_timestamp: Unused = UNSET
+    replica_directory_id: Unused = UNSET
+
+
+class Partition(Part, frozen=True, gc=False):
+    """A partition of the metadata topic; -1 as leader, epoch or high watermark = unknown."""
+
+    partition_index: NodeId
+    error_code: Int16
+    leader_id: NodeIdOrNone
+    leader_epoch: NodeIdOrNone  # an int32 as well
+    high_watermark: Epoch
+    current_voters: Annotated[list[Replica], Meta(description="a list of replicas")]
+    observers: Annotated[list[Replica], Meta(description="a list of replicas")]
+    error_message: Unused = UNSET
+
+
+class Topic(Part, frozen=True, gc=False):
+    topic_name: Text
+    partitions: Annotated[list[Partition], Meta(description="a list of partitions")]
+
+
+class DescribeQuorum(Part, frozen=True, gc=False):
+    """Who votes, and who only follows; `nodes`, from version 2 on, has where voters listen."""
+
+    error_code: Int16
+    topics: Annotated[list[Topic], Meta(description="a list of topics")]
+    nodes: Unused = UNSET
+    error_message: Unused = UNSET
+    throttle_time_ms: Unused = UNSET
+
+
+# DescribeConfigs
+
+
+class Configuration(Part, frozen=True, gc=False):
+    """One key; `config_source` is as core.configured names them."""
+
+    name: Text
+    config_source: Int8
+    is_sensitive: Truth
+    value: _Words = UNSET
+    read_only: Unused = UNSET
+    synonyms: Unused = UNSET
+
+
+class Resource(Part, frozen=True, gc=False):
+    """What one node, or ("") every broker, is configured with."""
+
+    error_code: Int16
+    resource_type: Annotated[Literal[4], Meta(description="4 (a broker)")]
+    resource_name: Text
+    configs: Annotated[list[Configuration], Meta(description="a list of configurations")]
+    error_message: Unused = UNSET
+
+
+class DescribeConfigs(Part, frozen=True, gc=False):
+    """The configuration of resources, in the order in which they were asked for."""
+
+    results: Annotated[
+        list[Resource], Meta(min_length=1, description="a list of at least one result")
+    ]
+    throttle_time_ms: Unused = UNSET
+
+
+# UpdateFeatures
+
+
+class UpdateResult(Part, frozen=True, gc=False):
+    feature: Text
+    error_code: Int16
+    error_message: _Words = UNSET
+
+
+class UpdateFeatures(Part, frozen=True, gc=False):
+    """The answer to an update; `results` None or UNSET = the wire version has none."""
+
+    error_code: Int16
+    error_message: _Words = UNSET
+    results: (
+        Annotated[list[UpdateResult], Meta(description="a list of results")] | UnsetType | None
+    ) = UNSET
+
+    @property
+    def reply(self) -> Reply:
+        """The same as the core has it."""
+        results = None
+        if isinstance(self.results, list):
+            results = tuple(
+                Result(feature=one.feature, code=one.error_code, message=given(one.error_message))
+                for one in self.results
+            )
+        return Reply(code=self.error_code, message=given(self.error_message), results=results)

@@ -1,0 +1,243 @@
+"""Whether a line is one strict JSON object: nothing said twice, nothing cut, nothing after it.
+
+JSON readers differ in what they forgive: repeated keys, lone surrogates, NaN, bad UTF-8 in parts
+they skip. A line two readers could understand differently is not evidence. `is_retold` proves the
+common case quickly and says False when it cannot; `require_strict` decides exactly. What is wrong
+travels as `FaultError`, one sentence that a person understands; whatever is shown of the line
+itself is cut and made printable here, and only here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import TypeVar
+
+import msgspec
+from msgspec.inspect import ListType, Metadata, NoneType, StructType, Type, UnionType
+
+SHOWN = 60  # characters of a found value; a reason stays one short line
+
+
+class FaultError(Exception):
+    """The sentence that quarantines a line."""
+
+
+def show(text: str) -> str:
+    """`text` on one line: unprintable characters as escapes, long texts cut."""
+    cut = text[: SHOWN + 1]
+    if not cut.isprintable():
+        cut = "".join(mark if mark.isprintable() else _escape(mark) for mark in cut)
+    return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
+
+
+def _escape(mark: str) -> str:
+    return mark.encode("unicode_escape").decode("ascii")
+
+
+REMEMBERED = 2048  # values of one reader
+REMEMBERED_BYTES = 8 * 1024  # of one value; longer ones are read each time
+
+_T = TypeVar("_T")
+
+
+def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
+    """`read`, asked only once for a short text that it was asked for lately."""
+    recall = lru_cache(maxsize=REMEMBERED)(read)
+
+    def look(raw: bytes) -> _T:
+        return recall(raw) if len(raw) <= REMEMBERED_BYTES else read(raw)
+
+    return look
+
+
+MAX_BYTES = 8 * 1024 * 1024  # the longest line that is looked at
+MAX_DEPTH = 100  # of objects and lists; parsers give up somewhere above, each at its own place
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_UNSURE = re.compile(rb"\\u(?:0022|d[89a-f])", re.IGNORECASE)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?')
+_BRACKET = re.compile(r"[\[\]{}]")
+_LONE = re.compile(r"[\ud800-\udfff]")
+
+
+def is_retold(raw: bytes, again: bytes) -> bool:
+    """Whether a line is proven strict by what was decoded of it, written `again`.
+
+    Precondition: `again` has no key that the line lacks, and whatever it copies undecoded is known
+    to be strict.
+    A key costs quotes, and so does a text: where both have as many, the line has no key that was
+    not decoded, and none twice. Only an escape `\\u0022` could upset the count. What
+    members cost that only the line has (unknown ones, nulls) is counted too.
+    False means "not proven", not "broken".
+    """
+    if b"\\" in raw and b"\\u" in raw and _UNSURE.search(raw):
+        return False
+    left = raw.count(b'"') - again.count(b'"')
+    return left == 0 or (raw.isascii() and left == _quotes_of_others(raw, again))
+
+
+def _quotes_of_others(raw: bytes, again: bytes) -> int:
+    """The quotes of the members that only `raw` has; -1 where one may repeat a key inside."""
+    known, count = _MEMBERS.decode(again), 0
+    for key, value in _MEMBERS.decode(raw).items():
+        if key not in known:
+            text = bytes(value)
+            if text[0] in b"[{":
+                return -1
+            count += 2 + key.count('"') + text.count(b'"')
+    return count
+
+
+def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
+    """Raise FaultError unless `raw` is one strict JSON document, no deeper than `depth`."""
+    require_size(raw)
+    if _is_plain(raw) and not is_deep(raw, depth):
+        return
+    text = _text(raw)
+    if is_deep(raw, depth):
+        raise FaultError(f"objects and lists are nested more than {MAX_DEPTH} deep")
+    try:
+        # Numbers are judged elsewhere; float reads any length of digits.
+        value = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=float
+        )
+    except json.JSONDecodeError as error:
+        raise FaultError(_syntax(text, error)) from None
+    if "\\u" in text and (lone := _LONE.search(json.dumps(value, ensure_ascii=False))):
+        raise FaultError(f"a lone surrogate escape: expected a pair, found {show(lone[0])}")
+
+
+def require_size(raw: bytes) -> None:
+    """Raise FaultError if the line is longer than MAX_BYTES."""
+    if len(raw) > MAX_BYTES:
+        raise FaultError(
+            f"the line is too long: expected at most {MAX_BYTES} bytes, found {len(raw)}"
+        )
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Whether reading the document and writing it again gives the same bytes, white space apart.
+
+    A repeated key, a lone surrogate, bad UTF-8 or text behind the document would not come back.
+    """
+    try:
+        again = msgspec.json.encode(msgspec.json.decode(raw))
+        return again == raw or again == msgspec.json.format(raw, indent=-1)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _text(raw: bytes) -> str:
+    if not raw.strip():
+        raise FaultError("the line is empty")
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raise FaultError("the line starts with a byte-order mark: expected {")
+    if (at := raw.find(b"\0")) >= 0:
+        raise FaultError(f"byte {at + 1} is NUL: expected JSON text")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        found = f"found 0x{raw[error.start]:02x} at byte {error.start + 1}"
+        raise FaultError(f"not UTF-8 text (binary, compressed or damaged): {found}") from None
+
+
+def is_deep(raw: bytes, depth: int = MAX_DEPTH) -> bool:
+    """Whether objects and lists are nested deeper than `depth`; `raw` is UTF-8."""
+    if raw.count(b"[") + raw.count(b"{") <= depth:
+        return False
+    now = deepest = 0
+    for mark in _BRACKET.findall(_STRING.sub("", raw.decode())):
+        now += 1 if mark in "[{" else -1
+        deepest = max(deepest, now)
+    return deepest > depth
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = counts.most_common(1)[0][0]
+        raise FaultError(f'the key "{show(twice)}" stands more than once in one object')
+    return members
+
+
+def _no_number(text: str) -> object:
+    raise FaultError(f"not valid JSON: {text} is no number")
+
+
+def _syntax(text: str, error: json.JSONDecodeError) -> str:
+    rest = text[error.pos :]
+    if error.msg == "Extra data":
+        found = show(rest)
+        return f"more text follows the JSON document at character {error.pos + 1}: found {found}"
+    if not rest.strip() or error.msg.startswith("Unterminated string"):
+        return f"the line is cut: the JSON ends unfinished after {len(text)} characters"
+    complaint = error.msg.removesuffix(" at").lower()
+    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(rest)}"
+
+
+_MISSING = re.compile(r"missing required field `(.+?)`")
+_WHERE = re.compile(r" - at `\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+_type = cache(msgspec.inspect.type_info)  # slow, and asked for each line of a broken file
+
+
+def misfit(raw: bytes, shape: object, error: Exception, where: str = "") -> FaultError:
+    """What to raise for `error`, which the parser raised for `raw` as a `shape`.
+
+    `where` is the name of the field `raw` is the value of; empty for a whole line.
+    """
+    kind = _type(shape)
+    path = where
+    place = _WHERE.search(str(error))
+    for name, index in _STEP.findall(place[1] if place else ""):
+        if name:
+            kind, raw = _field(kind, name), _MEMBERS.decode(raw)[name]
+            path = f"{path}.{name}" if path else name
+        else:
+            kind, raw = _item(kind), _ITEMS.decode(raw)[int(index)]
+            path = f"{path}[{index}]"
+    if missing := _MISSING.search(str(error)):
+        name = missing[1]
+        expected = _words(_field(kind, name))
+        return FaultError(f"{path and path + '.'}{name} is missing: expected {expected}")
+    found = show(bytes(raw).decode())
+    return FaultError(f"{path or 'the line'}: expected {_words(kind)}, found {found}")
+
+
+def _field(kind: Type, name: str) -> Type:
+    struct = _plain(kind)
+    assert isinstance(struct, StructType)
+    return next(field.type for field in struct.fields if field.encode_name == name)
+
+
+def _item(kind: Type) -> Type:
+    items = _plain(kind)
+    assert isinstance(items, ListType)
+    return items.item_type
+
+
+def _plain(kind: Type) -> Type:
+    """The type that has fields or items: null beside it has none."""
+    if isinstance(kind, Metadata):
+        kind = kind.type
+    if isinstance(kind, UnionType):
+        return next(option for option in kind.types if not isinstance(option, NoneType))
+    return kind
+
+
+def _words(kind: Type) -> str:
+    if isinstance(kind, UnionType):
+        return " or ".join(_words(option) for option in kind.types)
+    if isinstance(kind, Metadata) and kind.extra_json_schema:
+        return str(kind.extra_json_schema["description"])
+    if isinstance(kind, NoneType):
+        return "null"
+    return "a list" if isinstance(kind, ListType) else "an object"
