@@ -78,7 +78,7 @@ MEMBERS = pa.struct(
 )
 
 # What one node was configured with when it was asked last: its own (`resource` = its id), or the
-# default of all brokers (""). Every key of featurelib.landing.describe_configs has its entry.
+# default of all brokers (""). Every key of featurelib.landing.describe has its entry.
 CONFIG = pa.struct(
     [
         ("node_id", NODE),  # who was asked

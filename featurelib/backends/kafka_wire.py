@@ -163,7 +163,7 @@ class Talk:
         return self._ask(Api.DESCRIBE_QUORUM, version, topic=METADATA_TOPIC)
 
     def describe_configs(self, resources: Sequence[str]) -> Answer:
-        """DescribeConfigs of the keys that are read (landing.describe_configs), and no other."""
+        """DescribeConfigs of the keys that are read (landing.describe), and no other."""
         version = self._require(Api.DESCRIBE_CONFIGS)
         asked = [
             {"resource_type": BROKER, "resource_name": name, "configuration_keys": list(KEYS)}
