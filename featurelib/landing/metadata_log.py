@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -413,9 +414,10 @@ def _payload(text: str) -> Body:
     raw = text.encode(errors="replace")
     try:
         record = _PAYLOAD_JSON.decode(raw)
-    except msgspec.ValidationError as error:
-        raise misfit(raw, _Payload, error) from None
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError) as error:
+        if isinstance(error, msgspec.ValidationError):
+            with suppress(msgspec.DecodeError):  # what follows the misfit may be no JSON
+                raise misfit(raw, _Payload, error) from None
         raise FaultError(f"expected the JSON of a record, found {show(text)}") from None
     read = _RECORDS.get(record.type)
     return read(bytes(record.data)) if read else Other(record.type)

@@ -217,3 +217,4 @@ def test_no_damage_makes_it_raise(line: str, data: st.DataObject) -> None:
 def test_no_text_makes_it_raise(line: str) -> None:
     parse_line(line)
     parse_line(" payload: " + line)
+    parse_line(' payload: {"type":0' + line)
