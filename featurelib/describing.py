@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.evidence import Evidence
@@ -22,9 +23,9 @@ from featurelib.description import (
     WitnessShown,
 )
 from featurelib.feature import Role, Severity, Witness
-from featurelib.report.words import Words, metadata_first
 from featurelib.sight import Sight
 from featurelib.snapshot.unpacked import unpack
+from featurelib.words import level_text, metadata_first
 
 # What the audit calls a node, as the word for it here; the first that fits is said.
 _CALLED = {
@@ -56,7 +57,7 @@ class _Describer:
     def __init__(self, sight: Sight, catalogue: Catalogue) -> None:
         assert sight.judged.evidence is not None
         self.sight, self.evidence = sight, sight.judged.evidence
-        self.words = Words(catalogue, load(STRICT))
+        self.words = FindingWords(catalogue, load(STRICT))
         self.row: dict[str, Any] = unpack(sight.rows).to_pylist()[0]
         self.findings: list[dict[str, Any]] = sight.judged.findings.to_pylist()
         # Profiles as they are shown: what most nodes advertise goes first.
@@ -147,12 +148,11 @@ class _Describer:
                 unfit.setdefault(row["feature"], set()).add(offender)
         for name in sorted(listed | set(finalized), key=metadata_first):
             low, level = finalized.get(name, (0, 0)) if trusted else (None, None)
-            shown = self.words.level(name, level)
             yield LevelShown(
                 feature=name,
                 level=level,
                 min_level=low,
-                text="?" if shown is None else shown.text,
+                text=level_text(self.words.catalogue, name, level),
                 is_disputed=name in disputed,
                 offended=tuple(sorted(unfit.get(name, ()))),
             )
@@ -184,7 +184,7 @@ class _Describer:
         order = list(Severity)
         for row in sorted(self.findings, key=lambda row: order.index(Severity(row["severity"]))):
             if row["severity"] != Severity.BLOCKER:
-                message = self.words.say(row).message  # type: ignore[arg-type]  # a row as columns
+                message = self.words.of(row).message  # type: ignore[arg-type]  # a row as columns
                 yield FindingShown(code=row["code"], severity=row["severity"], message=message)
 
 

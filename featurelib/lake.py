@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from pyarrow.parquet import filters_to_expression
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
-from featurelib.report.clean import clean
 from featurelib.schema import SNAPSHOT, TIME
 from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, UPGRADE_PLANS, Table
+from featurelib.words import clean
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -69,3 +69,11 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
             changes = tuple((name, levels.get(name, 0), after.get(name, 0)) for name in names)
             yield LevelChange(at=at, epoch=epoch if epoch >= 0 else None, changes=changes)
         levels = after
+
+
+def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
+    """The changes of each cluster, oldest first, by cluster id."""
+    by_cluster: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_cluster[row["cluster"]].append(row)
+    return {cluster: tuple(level_changes(mine)) for cluster, mine in by_cluster.items()}

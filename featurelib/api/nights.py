@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from featurelib.api.clusters import AnyCluster, Stored, choose
 from featurelib.api.shown import Answer
+from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.cli.diff import diff_lines
-from featurelib.cli.layout import WIDEST
 from featurelib.cli.timeline import read_timeline, timeline_lines
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
@@ -21,9 +21,9 @@ from featurelib.questions.diff import ClusterDiff, Diff, State
 from featurelib.questions.diff import diff as compare
 from featurelib.questions.timeline import RangeChange, Timeline
 from featurelib.reaching import open_fleet
-from featurelib.report.phrases import nodes as say_nodes
-from featurelib.report.words import Columns, Words
 from featurelib.source import entry_named
+from featurelib.view.layout import WIDEST
+from featurelib.words import nodes as say_nodes
 
 if TYPE_CHECKING:
     from featurelib.api.tables import Tables
@@ -55,7 +55,7 @@ def timeline(cluster: AnyCluster) -> Answer[Timeline]:
     entry = entry_named(wanted.cluster, open_fleet(wanted.fleet, catalogue)[1].cluster)
     found = read_timeline(lake, entry.id, wanted.run)
     made_from = f"tables in {wanted.tables}, up to run {lake.run(wanted.run)}"
-    words = Words(catalogue, load(STRICT))
+    words = FindingWords(catalogue, load(STRICT))
     lines = timeline_lines(found, entry.title, made_from, words, catalogue, WIDEST)
     return Answer(value=found, text="\n".join(lines), rows=tuple(_changes(found)))
 
@@ -125,13 +125,13 @@ def _range(ends: tuple[int, int] | None) -> str | None:
 
 
 def _findings(one: ClusterDiff, names: dict[str, str], catalogue: Catalogue) -> Iterator[Row]:
-    words = Words(catalogue, load(STRICT))
+    words = FindingWords(catalogue, load(STRICT))
     told: list[tuple[State, dict[str, Any], str | None]] = []
     told += [(State.NEW, row, None) for row in one.new]
     told += [(State.RESOLVED, row, None) for row in one.resolved]
     told += [(State.INCOMPARABLE, row, str(why)) for row, why in one.incomparable]
     for state, row, why in told:
-        columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
+        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
         yield {
             "cluster": names.get(one.cluster, one.cluster),
             "state": str(state),
@@ -140,7 +140,7 @@ def _findings(one: ClusterDiff, names: dict[str, str], catalogue: Catalogue) -> 
             "role": row["role"],
             "node_id": row["node_id"],
             "feature": row["feature"],
-            "says": words.say(columns).message,
+            "says": words.of(columns).message,
             "why": why,
             "muted": row["muted"],
         }

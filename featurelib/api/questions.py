@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from featurelib.api.clusters import AnyCluster, Chosen, choose
 from featurelib.api.shown import INSTALL, Answer
 from featurelib.cli.asked import Asked
-from featurelib.cli.layout import WIDEST
 from featurelib.cli.roll_text import roll_lines
 from featurelib.cli.what_if import say_changes
 from featurelib.cli.what_if_text import what_if_lines
@@ -28,13 +27,14 @@ from featurelib.questions.what_if import Changes, Turn, WhatIf
 from featurelib.questions.what_if import what_if as ask_what_if
 from featurelib.questions.why_not import WhyNot
 from featurelib.questions.why_not import why_not as ask_why_not
-from featurelib.report.portrait import portraits
-from featurelib.report.values import RunInfo, summarize
 from featurelib.source import Source
 from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
+from featurelib.view.layout import WIDEST
+from featurelib.view.plot import portraits
+from featurelib.view.report import RunInfo, summarize
 
 if TYPE_CHECKING:
-    from featurelib.report.figures import RangePlot
+    from featurelib.view.html import RangePlot
 
 VERDICT = ("verdict", "finalized_level", "target", "ceiling")
 
@@ -168,8 +168,8 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     ConfigError for a feature that no node lists, BackendError.
     """
     try:
-        from featurelib.report.figures import RangePlot
-        from featurelib.report.plot import draw
+        from featurelib.view.html import RangePlot
+        from featurelib.view.plot import draw
     except ImportError as error:
         raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)

@@ -27,13 +27,13 @@ from featurelib.questions.timeline import Timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.reaching import open_fleet
-from featurelib.report.model import Cluster, Report
-from featurelib.report.values import RunInfo, summarize
 from featurelib.source import RUN_TIME, Wanted, entry_named
 from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
+from featurelib.view.model import Report, ReportedCluster
+from featurelib.view.report import RunInfo, summarize
 
 if TYPE_CHECKING:
-    from featurelib.report.figures import RangePlot
+    from featurelib.view.html import RangePlot
 
 
 class Tables:
@@ -143,7 +143,7 @@ def open_tables(
     return Tables(lake, wanted, catalogue)
 
 
-def _row(cluster: Cluster) -> dict[str, object]:
+def _row(cluster: ReportedCluster) -> dict[str, object]:
     heard = [finding.severity for finding in cluster.findings if finding.muted is None]
     counted = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN, Severity.WARNING)
     return {

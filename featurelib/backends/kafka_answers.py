@@ -18,7 +18,7 @@ from featurelib.core.refusals import ALTER, DESCRIBE, DESCRIBE_CONFIGS, NOT_AUTH
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import ProtocolError
 from featurelib.landing.describe import KEYS
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
 BROKERS, CONTROLLERS = 1, 2  # endpoint types

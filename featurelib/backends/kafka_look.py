@@ -13,7 +13,7 @@ from featurelib.backends.kafka_map import Map
 from featurelib.backends.kafka_search import Reach, Search
 from featurelib.configuration.addresses import split_id
 from featurelib.errors import UnreachableError
-from featurelib.report.phrases import some
+from featurelib.words import some
 
 if TYPE_CHECKING:  # its client is an extra of its own
     from featurelib.backends.znodes import Znodes

@@ -14,7 +14,7 @@ from featurelib.backends.kafka_asking import Asked, Target
 from featurelib.backends.kafka_limits import MOST_ADDRESSES, MOST_NODES
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 NOBODY = -1
 

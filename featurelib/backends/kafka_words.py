@@ -13,7 +13,7 @@ import ssl
 from featurelib.backends.kafka_answers import LONGEST_WORDS
 from featurelib.backends.kafka_limits import LONGEST_OF_ALL, too_long
 from featurelib.backends.security import Credentials
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 _NUMBER = re.compile(r"^\[Error -?\d+\] ")
 _AUTHENTICATION = {

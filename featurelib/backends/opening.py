@@ -12,8 +12,7 @@ from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.configuration.fleet import Cluster
 from featurelib.errors import ConfigError
-from featurelib.report.clean import clean
-from featurelib.report.phrases import some
+from featurelib.words import clean, some
 
 SHOWN = 3  # clusters
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from featurelib.cli.asking import confirm
 from featurelib.cli.entrance import say
 from featurelib.cli.journal import results_as_json
-from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.reach import Reached
 from featurelib.cli.usage import WORDS
 from featurelib.controller.ending_words import move_text, update_line, warnings
@@ -20,12 +19,13 @@ from featurelib.core.ending import Ending, NothingToDo
 from featurelib.errors import FeatureLibError
 from featurelib.journal.journal import Clearance
 from featurelib.planning.files import PlanFile
-from featurelib.report.clean import clean
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean
 
 
 def _wrapped_for_people(sentence: str) -> list[str]:
     """The sentence as one line, which a script takes; at a terminal as long as it is wide."""
-    return wrapped(sentence, terminal_width()) if sys.stdout.isatty() else [sentence]
+    return wrap(sentence, terminal_width()) if sys.stdout.isatty() else [sentence]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,12 +51,12 @@ class Shown:
         plan, show = self.made.plan, say if self.as_json else print
         width = terminal_width()
         lines = [f"plan {self.made.digest}"]
-        lines += wrapped(f"{clean(plan.intent)}, for cluster {self.name}", width, "  ")
+        lines += wrap(f"{clean(plan.intent)}, for cluster {self.name}", width, "  ")
         lines += self._rule_lines()
         for position, step in enumerate(plan.steps, start=1):
             lines.append(f"step {position} of {len(plan.steps)}:")
             for update in step.updates:
-                lines += wrapped(move_text(update, self.reached.catalogue), width, "  ", "    ")
+                lines += wrap(move_text(update, self.reached.catalogue), width, "  ", "    ")
         show("\n".join([*lines, *self._warning_lines()]))
         confirm(f"Apply this plan to cluster {self.name}?", yes=yes)
 
@@ -70,14 +70,14 @@ class Shown:
 
     def _rule_lines(self) -> list[str]:
         width, given = terminal_width(), self.clearance
-        lines = wrapped(f"settings: {clean(self.settings, 400)}", width, "", "  ")
+        lines = wrap(f"settings: {clean(self.settings, 400)}", width, "", "  ")
         if given is not None and given.by:
-            lines += wrapped(f"approval: {clean(given.text, 2000)}", width, "", "  ")
+            lines += wrap(f"approval: {clean(given.text, 2000)}", width, "", "  ")
         return lines
 
     def _warning_lines(self) -> list[str]:
         said = warnings(self.made.plan, self.reached.catalogue)
-        return [line for warning in said for line in wrapped(warning, terminal_width(), "! ")]
+        return [line for warning in said for line in wrap(warning, terminal_width(), "! ")]
 
     def refused(self, error: FeatureLibError) -> None:
         """What ended it before anything was sent, for a program; people are told on stderr."""

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.plan_text import guards_text
 from featurelib.core.effects import effects_of, first_command, say_effect
 from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
 from featurelib.planning.files import Approval, say_span, say_time
-from featurelib.report.clean import clean
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean
 
 
 def describe(
@@ -25,18 +25,18 @@ def describe(
     """What is approved, by whom and until when, as lines; `name` is the inventory's."""
     yield f"plan: {digest}"
     named = f" ({clean(name)})" if name else ""
-    yield from wrapped(f"cluster: {clean(meaning.cluster)}{named}", terminal_width(), below="  ")
-    yield from wrapped(f"does: {clean(meaning.intent)}", terminal_width(), below="  ")
+    yield from wrap(f"cluster: {clean(meaning.cluster)}{named}", terminal_width(), below="  ")
+    yield from wrap(f"does: {clean(meaning.intent)}", terminal_width(), below="  ")
     if meaning.guards is not None:
-        yield from wrapped(f"guards: {guards_text(meaning.guards)}", terminal_width(), below="  ")
+        yield from wrap(f"guards: {guards_text(meaning.guards)}", terminal_width(), below="  ")
     for i, step in enumerate(meaning.steps, start=1):
         yield f"step {i} of {len(meaning.steps)}:"
         for update in step.updates:
             text = _say_update(update, loss_of(update, meaning, catalogue), catalogue)
-            yield from wrapped(text, terminal_width(), "  ", "    ")
+            yield from wrap(text, terminal_width(), "  ", "    ")
     for effect in effects_of(meaning, catalogue):
         text = f"{effect.feature} {effect.level} ALSO CHANGES {say_effect(effect)}"
-        yield from wrapped(clean(text, 1000), terminal_width(), "! ", "  ")
+        yield from wrap(clean(text, 1000), terminal_width(), "! ", "  ")
         if command := first_command(effect):
             yield "  To keep the values, first:"
             yield f"  {clean(command, 400)}"
@@ -45,9 +45,9 @@ def describe(
             f"note: the plan was made with the catalogue of {clean(meaning.catalogue)}, and this "
             f"is the one of {catalogue.label}. With its overlay, if it had one: --overlay FILE"
         )
-        yield from wrapped(note, terminal_width())
+        yield from wrap(note, terminal_width())
     reason = f" ({approval.reason})" if approval.reason else ""
-    yield from wrapped(f"by: {approval.approved_by}{reason}", terminal_width())
+    yield from wrap(f"by: {approval.approved_by}{reason}", terminal_width())
     lasts = say_span(approval.expires_at - approval.approved_at)
     yield f"until: {say_time(approval.expires_at)}, {lasts} from now"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.layout import wrapped
 from featurelib.cli.plan_text import plan_width
 from featurelib.cli.reach import open_fleet
 from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.night import level_names
-from featurelib.report.clean import clean
+from featurelib.view.layout import wrap
+from featurelib.words import clean
 
 HEAD = "Also in the file, not covered by the digest, and nothing above is taken from it:"
 
@@ -35,9 +35,9 @@ def beside_lines(people: ForPeople) -> Iterator[str]:
     said += [f"warning: {clean(text, 1000)}" for text in people.warnings]
     said += [f"left out: {clean(text, 400)}" for text in people.left_out]
     if said:
-        yield from wrapped(HEAD, plan_width())
+        yield from wrap(HEAD, plan_width())
         for text in said:
-            yield from wrapped(text, plan_width(), "  ", "    ")
+            yield from wrap(text, plan_width(), "  ", "    ")
 
 
 def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[str]:

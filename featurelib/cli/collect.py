@@ -40,14 +40,13 @@ from featurelib.cli.reach import (
     choose,
     open_fleet,
 )
-from featurelib.cli.text import counted
 from featurelib.collect import Collected
 from featurelib.collect import collect as collect_clusters
 from featurelib.configuration.fleet import Cluster
 from featurelib.errors import BackendError, ConfigError
 from featurelib.probing import Probed
 from featurelib.probing import probe as ask_to_validate
-from featurelib.report.phrases import some
+from featurelib.words import count, some
 
 SHOWN = 3  # silent listeners that a line names
 
@@ -173,7 +172,7 @@ def _collect(
         document = {"version": VERSION, "out": str(out), "clusters": [_document(r) for r in done]}
         print(json.dumps(document, ensure_ascii=False))
     else:
-        looked = f"{counted(len(done) - len(failed), 'cluster')} looked at"
+        looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
         missed = f", {len(failed)} not: {', '.join(r.title for r in failed)}" if failed else ""
         print(f"{looked}{missed}. Landing files are in {out}")
     return BackendError.exit_code if failed else 0
@@ -200,8 +199,8 @@ def _line(result: Collected, *, alone: bool) -> str:
     return f"{result.title}: {_halves(len(result.answered))} answered{silent}{rights}{odd}{probe}"
 
 
-def _halves(count: int) -> str:
-    return counted(count, "listener")
+def _halves(number: int) -> str:
+    return count(number, "listener")
 
 
 def _document(result: Collected) -> dict[str, object]:

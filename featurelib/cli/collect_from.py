@@ -16,12 +16,12 @@ import typer
 
 from featurelib.cli.entrance import say
 from featurelib.cli.reach import open_fleet
-from featurelib.cli.text import counted
 from featurelib.errors import ConfigError
 from featurelib.landing import KINDS
 from featurelib.landing.envelope import write_time
 from featurelib.landing.tool_outputs import Source, convert
 from featurelib.landing_files import STDIN, name_of, read_lines, write_lines
+from featurelib.words import count
 
 VERSION = 1  # of the JSON output
 
@@ -80,8 +80,8 @@ def convert_file(kind: str, source: Source, out: Path, as_json: bool) -> int:
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
     written = write_lines(path, convert(kind, read_lines(source.where), source))
     say(
-        f"{source.where}: {counted(source.lines, 'line')}, of which {source.left_out:,} left out; "
-        f"{counted(written, 'landing line')} of cluster {source.cluster_id}"
+        f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
+        f"{count(written, 'landing line')} of cluster {source.cluster_id}"
     )
     if as_json:
         document = {

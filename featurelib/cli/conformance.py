@@ -19,10 +19,11 @@ import typer
 from featurelib.catalogue import Tables
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.text import columns, counted
+from featurelib.cli.text import columns
 from featurelib.conformance import KINDS, Report, replay
 from featurelib.errors import ConfigError, InputError
 from featurelib.exchanges import read
+from featurelib.words import count
 
 PACK = "conformance_pack.jsonl.gz"
 SHOWN = 20  # differences, without --all
@@ -74,7 +75,7 @@ def conformance(
     for wrong in unread if show_all else unread[:SHOWN]:
         say(f"error: {wrong}")
     if len(unread) > SHOWN and not show_all:
-        say(f"error: and {counted(len(unread) - SHOWN, 'more line')}: --all shows every one")
+        say(f"error: and {count(len(unread) - SHOWN, 'more line')}: --all shows every one")
     differ = any(report.differences for report in reports.values())
     return NOT_READ if unread else int(differ)
 
@@ -146,11 +147,11 @@ def _print(reports: dict[str, Report], *, show_all: bool) -> None:
     print("\n".join(columns(rows)))
     _print_differences(reports, show_all)
     for name, report in reports.items():
-        for reason, count in sorted(report.excused.items()):
-            print(f"excused in {name}: {reason} ({count})")
+        for reason, number in sorted(report.excused.items()):
+            print(f"excused in {name}: {reason} ({number})")
     total = sum(report.exchanges for report in reports.values())
     found = sum(len(report.differences) for report in reports.values())
-    print(f"{counted(total, 'exchange')}, {counted(found, 'difference')}")
+    print(f"{count(total, 'exchange')}, {count(found, 'difference')}")
 
 
 def _print_differences(reports: dict[str, Report], show_all: bool) -> None:

@@ -6,14 +6,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.text import columns
 from featurelib.configuration.fleet import Cluster
 from featurelib.core.dialect import generation_of, load
 from featurelib.description import Description, LevelShown, NodeShown, Ranges, WitnessShown
-from featurelib.report.clean import clean
-from featurelib.report.phrases import nodes as say_nodes
-from featurelib.report.words import show_time
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean, time_text
+from featurelib.words import nodes as say_nodes
 
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown
@@ -53,7 +52,7 @@ def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[st
     if described.configured_voters is not None:
         ids = ", ".join(map(str, described.configured_voters)) or "nobody"
         yield from _parts(f"its own controller.quorum.voters: {ids}, and others vote")
-    yield from _parts(f"seen {show_time(described.seen_at)} · {clean(made_from)}")
+    yield from _parts(f"seen {time_text(described.seen_at)} · {clean(made_from)}")
     if entry.owner or entry.contact:
         contact = f" ({clean(entry.contact)})" if entry.contact else ""
         yield from _parts(f"owner: {clean(entry.owner or 'not said')}{contact}")
@@ -107,7 +106,7 @@ def _silent_lines(nodes: Sequence[NodeShown]) -> Iterator[str]:
         if node.state != RUNNING and node.seen_at is not None:
             earlier.setdefault((node.role, node.seen_at), []).append(node.node_id)
     for (role, seen_at), ids in earlier.items():
-        text = f"ranges of {say_nodes(role, ids)}: last seen {show_time(seen_at)}"
+        text = f"ranges of {say_nodes(role, ids)}: last seen {time_text(seen_at)}"
         yield from _wrapped(text, "", "  ")
 
 
@@ -183,7 +182,7 @@ def _witness_lines(witnesses: Sequence[WitnessShown]) -> Iterator[str]:
     for said in witnesses:
         believed = "believed" if said.is_believed else ""
         epoch = NOTHING if said.epoch < 0 else str(said.epoch)
-        rows.append((said.witness, epoch, show_time(said.seen_at) or "", believed))
+        rows.append((said.witness, epoch, time_text(said.seen_at) or "", believed))
     yield from columns(rows)
     if any(said.witness == "controllers" for said in witnesses):
         yield "a controller's epoch is not comparable with a broker's"
@@ -204,8 +203,8 @@ def _finding_lines(described: Description) -> Iterator[str]:
 
 
 def _parts(text: str) -> list[str]:
-    return wrapped(text, terminal_width(), below="  ")
+    return wrap(text, terminal_width(), below="  ")
 
 
 def _wrapped(text: str, start: str, below: str) -> list[str]:
-    return wrapped(text, terminal_width(), start, below)
+    return wrap(text, terminal_width(), start, below)

@@ -8,20 +8,19 @@ from typing import Annotated
 
 import typer
 
+from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.cli.asked import usual_tables
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.common import TablesFolder
-from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.reach import FleetFile, open_fleet
-from featurelib.cli.text import counted
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.questions.diff import ClusterDiff, Diff, Row, State, diff
-from featurelib.report.clean import clean
-from featurelib.report.words import Columns, Words, say_code
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean, code_text, count
 
 VERSION = 1  # of the JSON output
 FINDINGS_FOUND = 1  # exit code
@@ -123,21 +122,21 @@ def diff_lines(
     found: Diff, names: dict[str, str], catalogue: Catalogue, limit: int, width: int
 ) -> Iterator[str]:
     """The lines of a difference, without line ends; `limit` 0 = all of it."""
-    words = Words(catalogue, load(STRICT))
+    words = FindingWords(catalogue, load(STRICT))
     yield f"run {found.before} → run {found.after}"
     yield ", ".join(f"{found.counts[state]:,} {state}" for state in State)
     if not found.judged_alike:
         text = "the nights were judged by another catalogue or policy: nothing can be compared"
-        yield from wrapped(text, width)
+        yield from wrap(text, width)
     shown = sorted(found.clusters, key=_turn)
     for one in shown[: limit or None]:
         yield ""
         yield from _cluster_lines(one, names, words, limit, width)
     yield ""
     if len(shown) > limit > 0:
-        more = counted(len(shown) - limit, "cluster")
+        more = count(len(shown) - limit, "cluster")
         yield f"and {more} with a difference: --limit 0 shows all"
-    yield f"{counted(found.same, 'cluster')} without a difference"
+    yield f"{count(found.same, 'cluster')} without a difference"
 
 
 def _turn(one: ClusterDiff) -> tuple[int, int, str]:
@@ -148,31 +147,31 @@ def _turn(one: ClusterDiff) -> tuple[int, int, str]:
 
 
 def _cluster_lines(
-    one: ClusterDiff, names: dict[str, str], words: Words, limit: int, width: int
+    one: ClusterDiff, names: dict[str, str], words: FindingWords, limit: int, width: int
 ) -> Iterator[str]:
     was, now = one.before or "not judged", one.after or "not judged"
     verdict = was if was == now else f"{was} → {now}"
     name = names.get(one.cluster, one.cluster)
-    kept = f", {counted(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
-    yield from wrapped(f"{clean(name)}: {verdict}{kept}", width)
+    kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
+    yield from wrap(f"{clean(name)}: {verdict}{kept}", width)
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         yield from _finding_lines(f"{state}  ", rows, words, limit, width)
     for why in dict.fromkeys(reason for _, reason in one.incomparable):
         rows = tuple(row for row, reason in one.incomparable if reason is why)
-        text = f"{State.INCOMPARABLE}, {why}: {counted(len(rows), 'finding')}"
-        yield from wrapped(text, width, "  ", "    ")
+        text = f"{State.INCOMPARABLE}, {why}: {count(len(rows), 'finding')}"
+        yield from wrap(text, width, "  ", "    ")
         yield from _finding_lines("  ", rows, words, limit, width)
 
 
 def _finding_lines(
-    start: str, rows: tuple[Row, ...], words: Words, limit: int, width: int
+    start: str, rows: tuple[Row, ...], words: FindingWords, limit: int, width: int
 ) -> Iterator[str]:
     order = list(Severity)
     ranked = sorted(rows, key=lambda row: order.index(Severity(row["severity"])))
     for row in ranked[: limit or None]:
-        columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
-        text = f"{row['severity']}, {say_code(row['code'])}: {words.say(columns).message}"
-        yield from wrapped(f"{start}{text}", width, "  ", "    ")
+        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
+        text = f"{row['severity']}, {code_text(row['code'])}: {words.of(columns).message}"
+        yield from wrap(f"{start}{text}", width, "  ", "    ")
     if len(ranked) > limit > 0:
         yield f"    and {len(ranked) - limit:,} more: --limit 0 shows all"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from featurelib.cli.judge_words import says
-from featurelib.cli.layout import table, wrapped
-from featurelib.cli.text import counted
+from featurelib.cli.layout import table
 from featurelib.core.election import ENABLED, Change, Content, Reason
 from featurelib.questions.election import Doubt, Foreseen, Outcome
-from featurelib.report.clean import clean
-from featurelib.report.phrases import nodes as say_nodes
+from featurelib.view.layout import wrap
+from featurelib.words import clean, count
+from featurelib.words import nodes as say_nodes
 
 CHANGES = {
     Change.CREATED: "the features node is created",
@@ -47,7 +47,7 @@ def election_lines(found: Foreseen, width: int) -> Iterator[str]:
     """What elections come to, one paragraph each; after a line that says what they are of."""
     yield "the next controller election"
     if found.doubt is not None:
-        yield from wrapped(f"UNKNOWN: {DOUBTS[found.doubt]}", width, "  ", "    ")
+        yield from wrap(f"UNKNOWN: {DOUBTS[found.doubt]}", width, "  ", "    ")
     for one in found.outcomes:
         yield from _outcome_lines(found, one, width)
 
@@ -56,17 +56,17 @@ def _outcome_lines(found: Foreseen, one: Outcome, width: int) -> Iterator[str]:
     judges = " and ".join(says(name) for name in one.dialects)
     anyone = "any of " if len(one.leaders) > 1 else ""
     who = f"; elected: {anyone}{say_nodes('broker', one.leaders)}" if one.leaders else ""
-    yield from wrapped(f"{judges}{who}", width, "  ", "    ")
+    yield from wrap(f"{judges}{who}", width, "  ", "    ")
     change = one.election.change
-    yield from wrapped(CHANGES[change], width, "    ", "      ")
+    yield from wrap(CHANGES[change], width, "    ", "      ")
     for reason in one.election.reasons:
-        yield from wrapped(f"because {REASONS[reason]}", width, "      ", "        ")
+        yield from wrap(f"because {REASONS[reason]}", width, "      ", "        ")
     if one.election.fault is not None:
-        yield from wrapped(clean(one.election.fault, 300), width, "      ", "        ")
+        yield from wrap(clean(one.election.fault, 300), width, "      ", "        ")
     if one.election.unfit:
-        yield from wrapped(f"over {_names(one.election.unfit)}", width, "      ", "        ")
+        yield from wrap(f"over {_names(one.election.unfit)}", width, "      ", "        ")
     if not one.certain:
-        yield from wrapped(
+        yield from wrap(
             "UNKNOWN which levels are finalized: nobody knows what the elected one supports",
             width, "    ", "      ",
         )  # fmt: skip
@@ -93,11 +93,11 @@ def _content_lines(found: Foreseen, one: Outcome, after: Content, width: int) ->
     ]
     yield from table([("of the node", "before", "after"), *rows], width, "    ")
     if lost:
-        yield from wrapped(
-            f"{counted(len(lost), 'finalized level')} LOST. {FOR_GOOD}", width, "    ", "      "
+        yield from wrap(
+            f"{count(len(lost), 'finalized level')} LOST. {FOR_GOOD}", width, "    ", "      "
         )
     if after.status != ENABLED:
-        yield from wrapped(
+        yield from wrap(
             "brokers then show epoch -1 and nothing finalized, and every update is refused",
             width, "    ", "      ",
         )  # fmt: skip
@@ -109,7 +109,7 @@ def _end_lines(found: Foreseen, one: Outcome, width: int) -> Iterator[str]:
         alike.setdefault(names, []).append(node_id)
     for names, ids in alike.items():
         text = f"{say_nodes('broker', ids)} would end over {_names(names)}"
-        yield from wrapped(text, width, "    ", "      ")
+        yield from wrap(text, width, "    ", "      ")
     content = one.election.content
     asked = (
         content is not None and content.status == ENABLED and (content.levels or not one.certain)
@@ -118,7 +118,7 @@ def _end_lines(found: Foreseen, one: Outcome, width: int) -> Iterator[str]:
         who = say_nodes("broker", found.silent)
         software = "their software supports" if len(found.silent) > 1 else "its software supports"
         text = f"UNKNOWN whether {who} could live with it: nobody knows what {software}"
-        yield from wrapped(text, width, "    ", "      ")
+        yield from wrap(text, width, "    ", "      ")
     elif content is not None and not one.ends:
         yield "    no broker would end over it"
 

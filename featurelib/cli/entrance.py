@@ -26,7 +26,7 @@ from featurelib.cli.interrupt import say_interrupted
 from featurelib.cli.streams import leave, take_over
 from featurelib.cli.usage import Command, print_json_error
 from featurelib.errors import ConfigError, FeatureLibError
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"

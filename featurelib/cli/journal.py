@@ -17,15 +17,14 @@ import typer
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
-from featurelib.cli.layout import terminal_width, wrapped
 from featurelib.cli.reach import FleetFile, open_fleet
-from featurelib.cli.text import counted
 from featurelib.configuration.fleet import Fleet
 from featurelib.controller.ending_words import move_text, operation
 from featurelib.core.outcome import UpdateOutcome
 from featurelib.errors import ConfigError
 from featurelib.journal.journal import Clearance, Entry, Intent, Journal
-from featurelib.report.clean import clean
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean, count
 
 JournalFile = Annotated[
     str | None,
@@ -89,7 +88,7 @@ def journal(
     for entry in entries:
         print("\n".join(_shown(entry, catalogue, names)))
     waiting = sum(entry.is_open for entry in entries)
-    what = counted(len(entries), "open request" if only_open else "request")
+    what = count(len(entries), "open request" if only_open else "request")
     print(f"{path}: {what}" + (f"; {waiting} to settle with featurelib resume" if waiting else ""))
     return 0
 
@@ -132,9 +131,9 @@ def _shown(entry: Entry, catalogue: Catalogue, names: Mapping[str, str]) -> list
     who = f"{clean(intent.who.user)} on {clean(intent.who.host)}"
     head = f"{entry.number}: {_time(intent.at)} by {who}, cluster {_named(intent, names)}, "
     width = terminal_width()
-    lines = wrapped(f"{head}step {intent.position + 1} of {intent.total}: {fate}", width, "", "  ")
+    lines = wrap(f"{head}step {intent.position + 1} of {intent.total}: {fate}", width, "", "  ")
     for update in intent.step.updates:
-        lines += wrapped(move_text(update, catalogue), width, "    ", "      ")
+        lines += wrap(move_text(update, catalogue), width, "    ", "      ")
     if intent.approved_by:
         given = Clearance(
             approval=intent.approval,
@@ -142,13 +141,13 @@ def _shown(entry: Entry, catalogue: Catalogue, names: Mapping[str, str]) -> list
             reason=intent.reason,
             signed=bool(intent.signed),
         )
-        lines += wrapped(f"approval: {clean(given.text, 2000)}", width, "    ", "      ")
+        lines += wrap(f"approval: {clean(given.text, 2000)}", width, "    ", "      ")
     if intent.settings:
-        lines += wrapped(f"settings: {clean(intent.settings, 400)}", width, "    ", "      ")
+        lines += wrap(f"settings: {clean(intent.settings, 400)}", width, "    ", "      ")
     for outcome in entry.outcomes:
         why = outcome.result.proof or outcome.result.unproven
         text = f"{outcome.by}: {outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
-        lines += wrapped(f"{_time(outcome.at)} {text}", width, "    ", "      ")
+        lines += wrap(f"{_time(outcome.at)} {text}", width, "    ", "      ")
     return lines
 
 

@@ -5,32 +5,11 @@ Nothing depends on colour. A pipe is 100 columns wide, and so is a wider termina
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from featurelib.cli.text import columns
-
-WIDEST, NARROWEST = 100, 40
-
-
-def terminal_width() -> int:
-    """Columns to write in."""
-    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
-
-
-def wrapped(text: str, width: int, start: str = "", below: str | None = None) -> list[str]:
-    """`text` in lines of at most `width`; a command or file name is not broken."""
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=start,
-        subsequent_indent=" " * len(start) if below is None else below,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    return lines or [start.rstrip()]
+from featurelib.view.layout import wrap
 
 
 def table(rows: Sequence[Sequence[str]], width: int, indent: str = "") -> Iterator[str]:
@@ -47,7 +26,7 @@ def table(rows: Sequence[Sequence[str]], width: int, indent: str = "") -> Iterat
     for row in shown[1:]:
         cells = [f"{name} {cell}".strip() for name, cell in zip(head, row, strict=True) if cell]
         cells[0] = row[0] or cells[0]
-        yield from wrapped(" · ".join(cells), width, indent, indent + "  ")
+        yield from wrap(" · ".join(cells), width, indent, indent + "  ")
 
 
 def show_moment(microseconds: int | None) -> str:

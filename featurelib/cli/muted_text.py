@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from featurelib.cli.layout import wrapped
 from featurelib.core.mutes import SetAside
 from featurelib.questions.muted import told
-from featurelib.report.clean import clean
-from featurelib.report.muted import say_muted
+from featurelib.view import digest
+from featurelib.view.layout import wrap
+from featurelib.words import clean
 
 HEAD = "muted in conf/audit.toml, and in the way all the same"
 
@@ -18,6 +18,6 @@ def muted_lines(found: Iterable[SetAside | None], width: int, head: str = HEAD) 
     muted = told(found)
     if muted:
         yield ""
-        yield from wrapped(head, width)
-        for text in say_muted(muted):
-            yield from wrapped(clean(text, 600), width, "  ", "    ")
+        yield from wrap(head, width)
+        for text in digest.muted_lines(muted):
+            yield from wrap(clean(text, 600), width, "  ", "    ")

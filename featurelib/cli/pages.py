@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from featurelib.core.evidence import Conditions
-from featurelib.report.history import histories
-from featurelib.report.html import IN_FULL, has_pages, render_html, render_pages
-from featurelib.report.model import Report
-from featurelib.report.portrait import Portrait, portraits
-from featurelib.report.prometheus import render_prometheus
+from featurelib.level_history import histories
+from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
+from featurelib.view.model import Report
+from featurelib.view.plot import Portrait, portraits
+from featurelib.view.prometheus import render_prometheus
 
 if TYPE_CHECKING:
     from featurelib.configuration.fleet import Fleet

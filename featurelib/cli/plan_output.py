@@ -13,7 +13,6 @@ from pathlib import Path
 from shlex import quote
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.layout import wrapped
 from featurelib.cli.muted_text import muted_lines
 from featurelib.cli.plan_source import Source
 from featurelib.cli.plan_text import (
@@ -26,7 +25,6 @@ from featurelib.cli.plan_text import (
     update_text,
     warning_lines,
 )
-from featurelib.cli.text import counted
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.model import Guards, Plan
 from featurelib.planning.files import ForPeople, digest, file_name, plain, write_plan
@@ -35,7 +33,8 @@ from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
-from featurelib.report.clean import clean
+from featurelib.view.layout import wrap
+from featurelib.words import clean, count
 
 FORM = 1  # of the JSON object
 STANDARD_OUTPUT = "-"
@@ -162,7 +161,7 @@ def plan_lines(
         yield from _request_lines(meaning, catalogue)
     if meaning is not None and planned.refusals:
         yield ""
-        yield f"Left out, {counted(len(planned.refusals), 'reason')}:"
+        yield f"Left out, {count(len(planned.refusals), 'reason')}:"
         yield from reason_lines(planned.refusals, catalogue)
     mutes = (over_reason(source.muted, reason) for reason in planned.refusals)
     yield from muted_lines(mutes, plan_width(), MUTED)
@@ -181,7 +180,7 @@ def _request_lines(meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
     for number, step in enumerate(look_ahead(meaning, catalogue), start=1):
         yield f"Request {number} of {len(meaning.steps)}"
         for change in step.changes:
-            yield from wrapped(update_text(change.update, catalogue), plan_width(), "  ", "      ")
+            yield from wrap(update_text(change.update, catalogue), plan_width(), "  ", "      ")
             yield from return_lines(change, catalogue)
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.judge_words import would
-from featurelib.cli.layout import terminal_width, wrapped
-from featurelib.cli.text import columns, counted
+from featurelib.cli.text import columns
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.effects import first_command, say_effect
 from featurelib.core.moves import irreversible
@@ -20,7 +19,8 @@ from featurelib.model import Guards, Move, NodeGroup, Plan
 from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE, Reason
-from featurelib.report.clean import clean
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean, count
 
 WIDEST = 96
 _KINDS = {
@@ -212,7 +212,7 @@ def _reason_lines(reason: Reason, told: set[str]) -> Iterator[str]:
 def stay_lines(planned: Planned) -> Iterator[str]:
     """What was not moved, and why."""
     if planned.goal.stays:
-        yield f"Not moved: {counted(len(planned.goal.stays), 'feature')}"
+        yield f"Not moved: {count(len(planned.goal.stays), 'feature')}"
         for stay in planned.goal.stays:
             yield from _wrapped(f"  {clean(stay.text, 400)}", 4)
 
@@ -224,7 +224,7 @@ def warning_lines(warnings: Sequence[str]) -> Iterator[str]:
 
 def _wrapped(text: str, indent: int) -> list[str]:
     start = len(text) - len(text.lstrip())
-    return wrapped(text.lstrip(), plan_width(), " " * start, " " * indent)
+    return wrap(text.lstrip(), plan_width(), " " * start, " " * indent)
 
 
 def _hanging(line: str, indent: int) -> list[str]:
@@ -244,7 +244,7 @@ def fact_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
     lines = list[str]()
     for name, value in rows:
         if value and max(map(len, value.split())) <= width - indent:
-            lines += wrapped(value, width, f"{name:<{indent}}")
+            lines += wrap(value, width, f"{name:<{indent}}")
         elif value:
-            lines += [name, *wrapped(value, width, "  ")]
+            lines += [name, *wrap(value, width, "  ")]
     return lines

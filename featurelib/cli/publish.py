@@ -19,13 +19,13 @@ from featurelib.core.evidence import Conditions
 from featurelib.feature import Severity
 from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
-from featurelib.report import phrases
-from featurelib.report.as_json import render_json
-from featurelib.report.html import FOLDER as PAGES
-from featurelib.report.model import Ingest, Quarantine, QuarantinedLine, Report
-from featurelib.report.text import render_text, write_text
-from featurelib.report.values import RunInfo, summarize
 from featurelib.tables import LANDING_LINE
+from featurelib.view.as_json import render_json
+from featurelib.view.html import FOLDER as PAGES
+from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report
+from featurelib.view.report import RunInfo, summarize
+from featurelib.view.text import render_text, write_text
+from featurelib.words import count
 
 if TYPE_CHECKING:
     from featurelib.spark.ingest import IngestCounts
@@ -129,7 +129,7 @@ def publish(
         folder.write(name, text)
         written.add(name.removeprefix(f"{PAGES}/"))
     folder.keep_only(PAGES, written, "html")
-    how_many = phrases.count(len(plans), "plan")
+    how_many = count(len(plans), "plan")
     say(f"report: {folder.uri}/report.html, report.txt, report.json and {how_many} in plans/")
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.journal import results_as_json
-from featurelib.cli.text import counted
 from featurelib.controller.ending_words import settled_sentence, unexplained_sentence
 from featurelib.controller.resuming import Settled, Unexplained
 from featurelib.errors import OutcomeUnknownError
 from featurelib.journal.journal import Entry
-from featurelib.report.clean import clean
+from featurelib.words import clean, count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +90,12 @@ def _open_as_json(entries: Sequence[tuple[Entry, str]], key: str) -> list[dict[s
 
 def _end(found: Found, unknown: int) -> str:
     """What is true of all that was asked for, then of other clusters."""
-    count = len(found.settled) + len(found.lost)
+    number = len(found.settled) + len(found.lost)
     others = "".join(f" {text}" for text in _of_others(found.others))
     if unknown:
-        return f"Still unknown: {unknown} of {counted(count, 'request')}.{_again(found)}{others}"
-    if count:
-        return f"Settled: {counted(count, 'request')}; nothing was written.{others}"
+        return f"Still unknown: {unknown} of {count(number, 'request')}.{_again(found)}{others}"
+    if number:
+        return f"Settled: {count(number, 'request')}; nothing was written.{others}"
     if others:
         asked = clean(found.asked)
         return f"Nothing to settle: no request is open for this cluster ({asked}).{others}"
@@ -120,6 +119,6 @@ def _again(found: Found) -> str:
 def _of_others(others: Sequence[tuple[Entry, str]]) -> Iterator[str]:
     """One sentence a cluster and way: how many are open there, and the command."""
     counts = Counter((entry.intent.cluster, way) for entry, way in others)
-    for (cluster, way), count in counts.items():
-        what = f"{counted(count, 'request')} {'is' if count == 1 else 'are'} open"
+    for (cluster, way), number in counts.items():
+        what = f"{count(number, 'request')} {'is' if number == 1 else 'are'} open"
         yield f"{what} for another cluster ({clean(cluster)}). Run: {way}"

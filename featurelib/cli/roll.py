@@ -11,13 +11,13 @@ import typer
 from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.common import ASKED, with_options
-from featurelib.cli.layout import terminal_width
 from featurelib.cli.plan_source import Wanted
 from featurelib.cli.reach import ClusterName
 from featurelib.cli.roll_text import roll_lines
 from featurelib.core.batch import NOT_HERE
 from featurelib.questions.roll import First, Roll, roll
 from featurelib.questions.way_back import WayBack
+from featurelib.view.layout import terminal_width
 
 VERSION = 1  # of the JSON output
 

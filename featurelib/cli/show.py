@@ -30,7 +30,7 @@ from featurelib.errors import PlanError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, plain
 from featurelib.planning.outlook import look_ahead
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 FORM = 1  # of the JSON object
 

@@ -17,10 +17,3 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 difference`, `2 differences`, `no difference`."""
-    if count == 0:
-        return f"no {noun}"
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

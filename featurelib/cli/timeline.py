@@ -6,23 +6,23 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.cli.asked import usual_tables
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.common import RunNumber, TablesFolder
-from featurelib.cli.layout import table, terminal_width, wrapped
+from featurelib.cli.layout import table
 from featurelib.cli.plan_source import entry_named
 from featurelib.cli.reach import ClusterName, FleetFile, open_fleet
-from featurelib.cli.text import counted
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.lake import Lake
 from featurelib.level_history import LevelChange
 from featurelib.questions.timeline import RangeChange, Timeline, timeline
-from featurelib.report.clean import clean
-from featurelib.report.phrases import nodes as say_nodes
-from featurelib.report.words import Words, metadata_first
 from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.view.layout import terminal_width, wrap
+from featurelib.words import clean, count, metadata_first, range_text
+from featurelib.words import nodes as say_nodes
 
 VERSION = 1  # of the JSON output
 
@@ -59,7 +59,7 @@ def timeline_command(
     if as_json:
         print(json.dumps(_document(found, entry.title, tables), ensure_ascii=False))
     else:
-        width, words = terminal_width(), Words(catalogue, load(STRICT))
+        width, words = terminal_width(), FindingWords(catalogue, load(STRICT))
         made_from = f"tables in {tables}, up to run {lake.run(run)}"
         for line in timeline_lines(found, entry.title, made_from, words, catalogue, width):
             print(line)
@@ -84,14 +84,14 @@ def timeline_lines(
     found: Timeline,
     name: str,
     made_from: str,
-    words: Words,
+    words: FindingWords,
     catalogue: Catalogue,
     width: int,
 ) -> Iterator[str]:
     """The lines of a timeline, without line ends."""
-    back = counted(found.regressions, "change") if found.regressions else "nothing"
-    yield from wrapped(f"{clean(name)}: {back} went back", width)
-    yield from wrapped(clean(made_from, 300), width)
+    back = count(found.regressions, "change") if found.regressions else "nothing"
+    yield from wrap(f"{clean(name)}: {back} went back", width)
+    yield from wrap(clean(made_from, 300), width)
     if found.levels:
         yield ""
         head = ("finalized levels", "epoch", "what changed", "")
@@ -99,7 +99,7 @@ def timeline_lines(
         yield from table([head, *rows], width)
     else:
         yield "nothing was ever said to be finalized"
-    yield from wrapped("times are when it was read; of a dumped log, when it was dumped", width)
+    yield from wrap("times are when it was read; of a dumped log, when it was dumped", width)
     yield ""
     yield "what nodes supported"
     for change in found.ranges:
@@ -107,7 +107,7 @@ def timeline_lines(
     for one in found.epochs:
         who = f"{one.witness} {one.node_id}" if one.node_id is not None else one.witness
         text = f"{_time(one.at)}  WENT BACK: the epoch of {who}, from {one.before} to {one.after}"
-        yield from wrapped(text.replace("_", " "), width, "  ", "    ")
+        yield from wrap(text.replace("_", " "), width, "  ", "    ")
 
 
 def _level_row(change: LevelChange, catalogue: Catalogue) -> tuple[str, ...]:
@@ -122,14 +122,13 @@ def _level_row(change: LevelChange, catalogue: Catalogue) -> tuple[str, ...]:
     return _time(change.at), epoch, "; ".join(moves), mark
 
 
-def _range_lines(change: RangeChange, words: Words, width: int) -> Iterator[str]:
+def _range_lines(change: RangeChange, words: FindingWords, width: int) -> Iterator[str]:
     when = _time(change.since)
     if change.until != change.since:
         when += f" to {_time(change.until)}"
 
     def text(feature: str, ends: tuple[int, int] | None) -> str:
-        shown = words.supported(feature, *ends) if ends else None
-        return shown.text if shown else "not listed"
+        return range_text(words.catalogue, feature, ends) if ends else "not listed"
 
     order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
     if change.first:
@@ -139,7 +138,7 @@ def _range_lines(change: RangeChange, words: Words, width: int) -> Iterator[str]
         said = [f"{clean(n, 60)} {text(n, was)} → {text(n, now)}" for n, was, now in order]
         what = f"{'WENT BACK: ' if change.shrank else ''}{'; '.join(said)}"
     who = say_nodes(change.role, change.node_ids)
-    yield from wrapped(f"{when}  {who}: {what}", width, "  ", "    ")
+    yield from wrap(f"{when}  {who}: {what}", width, "  ", "    ")
 
 
 def _time(moment: datetime) -> str:

@@ -13,7 +13,6 @@ from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.common import ASKED, with_options
 from featurelib.cli.election_text import election_document
-from featurelib.cli.layout import terminal_width
 from featurelib.cli.plan_source import Wanted
 from featurelib.cli.reach import ClusterName
 from featurelib.cli.what_if_text import what_if_lines
@@ -23,6 +22,7 @@ from featurelib.questions.entering import Refused
 from featurelib.questions.muted import as_json, over_row
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from featurelib.sight import Sight
+from featurelib.view.layout import terminal_width
 
 VERSION = 1  # of the JSON output
 _NODE = re.compile("[0-9]{1,10}")

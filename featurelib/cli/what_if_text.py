@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.cli.election_text import election_lines
 from featurelib.cli.judge_words import says
-from featurelib.cli.layout import table, wrapped
+from featurelib.cli.layout import table
 from featurelib.cli.muted_text import muted_lines
-from featurelib.cli.text import counted
 from featurelib.cli.why_not_text import NO_MUTES
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.mutes import InForce
@@ -18,10 +18,10 @@ from featurelib.feature import Severity
 from featurelib.questions.entering import Refused
 from featurelib.questions.muted import over_row
 from featurelib.questions.what_if import Turn, WhatIf
-from featurelib.report.clean import clean
-from featurelib.report.phrases import nodes as say_nodes
-from featurelib.report.words import Columns, Words, metadata_first, say_code
 from featurelib.sight import Sight
+from featurelib.view.layout import wrap
+from featurelib.words import clean, code_text, count, level_text, metadata_first
+from featurelib.words import nodes as say_nodes
 
 Row = dict[str, Any]
 FATES = {
@@ -41,16 +41,16 @@ def what_if_lines(
     mutes: InForce = NO_MUTES,
 ) -> Iterator[str]:
     """The lines of an answer, without line ends; `said` is the change in words."""
-    words = Words(catalogue, load(STRICT))
-    yield from wrapped(f"{clean(name)}, if {said}", width)
-    yield from wrapped(clean(made_from, 300), width)
+    words = FindingWords(catalogue, load(STRICT))
+    yield from wrap(f"{clean(name)}, if {said}", width)
+    yield from wrap(clean(made_from, 300), width)
     yield from entering_lines(found, width)
     yield ""
     if found.election is not None:
         yield from election_lines(found.election, width)
         yield ""
     was, now = worst(found.before), worst(found.after)
-    yield from wrapped(f"cluster: {was}" if was == now else f"cluster: {was} → {now}", width)
+    yield from wrap(f"cluster: {was}" if was == now else f"cluster: {was} → {now}", width)
     if found.turns:
         yield ""
         head = ("feature", "before", "after")
@@ -60,11 +60,11 @@ def what_if_lines(
         differ = [row for row in shown if row[1] != row[2]]
         if differ:
             yield from table([head, *differ], width)
-        count = found.unchanged + len(same)
+        number = found.unchanged + len(same)
     else:
-        count = found.unchanged
-    if count or found.turns:
-        yield f"{counted(count, 'feature')} unchanged" if count else "every feature changes"
+        number = found.unchanged
+    if number or found.turns:
+        yield f"{count(number, 'feature')} unchanged" if number else "every feature changes"
     else:
         yield "no node supports a feature"
     for title, rows in (("new", found.new), ("gone", found.gone)):
@@ -88,12 +88,12 @@ def entering_lines(found: WhatIf, width: int) -> Iterator[str]:
     """Who may join, who may not and in whose words, and who does not run."""
     if found.joined:
         who = say_nodes(None, found.joined)
-        yield from wrapped(f"{who} may join with that software", width)
+        yield from wrap(f"{who} may join with that software", width)
     yield from refused_lines(found.refused, width)
     if found.idle:
         who = say_nodes(None, found.idle)
         does = "does not run and is" if len(found.idle) == 1 else "do not run and are"
-        yield from wrapped(f"{who} {does} left as now: name it with --node or --remove", width)
+        yield from wrap(f"{who} {does} left as now: name it with --node or --remove", width)
 
 
 def refused_lines(refused: Sequence[Refused], width: int) -> Iterator[str]:
@@ -105,16 +105,16 @@ def refused_lines(refused: Sequence[Refused], width: int) -> Iterator[str]:
     for (role, entry, message, features), mine in alike.items():
         who = say_nodes(role, [one.node_id for one in mine])
         over = f" over {', '.join(clean(n, 60) for n in features)}" if features else ""
-        yield from wrapped(f"{who} {FATES[entry].format(over=over)}", width, "", "  ")
+        yield from wrap(f"{who} {FATES[entry].format(over=over)}", width, "", "  ")
         by = " and ".join(dict.fromkeys(says(one.dialect) for one in mine))
-        yield from wrapped(f'{by}: "{clean(message, 600)}"', width, "  ", "    ")
+        yield from wrap(f'{by}: "{clean(message, 600)}"', width, "  ", "    ")
 
 
-def _states(turn: Turn, words: Words) -> tuple[str, str]:
+def _states(turn: Turn, words: FindingWords) -> tuple[str, str]:
     return _state(turn.feature, turn.before, words), _state(turn.feature, turn.after, words)
 
 
-def _state(feature: str, row: Row | None, words: Words) -> str:
+def _state(feature: str, row: Row | None, words: FindingWords) -> str:
     """`READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 0, ceiling 27`."""
     if row is None:
         return "not listed"
@@ -129,18 +129,17 @@ def _state(feature: str, row: Row | None, words: Words) -> str:
     return f"{row['verdict']} at {here}, ceiling {_level(words, feature, row['ceiling'])}"
 
 
-def _level(words: Words, feature: str, level: int) -> str:
-    shown = words.level(feature, level)
-    return str(level) if shown is None else shown.text
+def _level(words: FindingWords, feature: str, level: int) -> str:
+    return level_text(words.catalogue, feature, level)
 
 
-def _finding_lines(rows: Sequence[Row], words: Words, width: int) -> Iterator[str]:
+def _finding_lines(rows: Sequence[Row], words: FindingWords, width: int) -> Iterator[str]:
     """One line a finding, the worst first; equal sentences once, with how often."""
     order = list(Severity)
     texts: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: order.index(Severity(row["severity"]))):
-        columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
-        text = f"{row['severity']}  {say_code(row['code'])}: {words.say(columns).message}"
+        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
+        text = f"{row['severity']}  {code_text(row['code'])}: {words.of(columns).message}"
         texts[text] = texts.get(text, 0) + 1
-    for text, count in texts.items():
-        yield from wrapped(text + (f" (×{count})" if count > 1 else ""), width, "  ", "    ")
+    for text, number in texts.items():
+        yield from wrap(text + (f" (×{number})" if number > 1 else ""), width, "  ", "    ")

@@ -14,7 +14,7 @@ from featurelib.catalogue.releases import ANY
 from featurelib.cli.asked import Asked, ask
 from featurelib.cli.catalogue import LEVELS, Json, OverlayFile, open_catalogue
 from featurelib.cli.common import ASKED, with_options
-from featurelib.cli.layout import iso_moment, terminal_width
+from featurelib.cli.layout import iso_moment
 from featurelib.cli.plan_source import Wanted
 from featurelib.cli.why_not_text import Places, why_not_lines
 from featurelib.core.intents import read_level
@@ -24,8 +24,9 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.questions.muted import as_json, over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import WhyNot, why_not
-from featurelib.report.clean import clean
 from featurelib.sight import Sight
+from featurelib.view.layout import terminal_width
+from featurelib.words import clean
 
 VERSION = 1  # of the JSON output
 

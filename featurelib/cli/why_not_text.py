@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.cli.judge_words import judges, says, would
-from featurelib.cli.layout import show_moment, table, wrapped
+from featurelib.cli.layout import show_moment, table
 from featurelib.cli.muted_text import muted_lines
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.mutes import InForce
@@ -16,10 +17,9 @@ from featurelib.core.unlock import Unlock
 from featurelib.questions.muted import over_proof
 from featurelib.questions.proofs import Proof
 from featurelib.questions.why_not import Answer, WhyNot
-from featurelib.report.clean import clean
-from featurelib.report.phrases import nodes as say_nodes
-from featurelib.report.phrases import place
-from featurelib.report.words import NOT_LISTED, Words
+from featurelib.view.layout import wrap
+from featurelib.words import NOT_LISTED, clean, level_text, place, range_text
+from featurelib.words import nodes as say_nodes
 
 _NEVER_REGISTERED = frozenset({"voter_not_registered", "configured_voter_not_registered"})
 Places = Mapping[int, str]
@@ -44,17 +44,15 @@ def why_not_lines(
 ) -> Iterator[str]:
     """The lines of an answer, without line ends. `ways`: the options that chose the evidence, and
     those for when something has changed."""
-    words = Words(catalogue, load(STRICT))
+    words = FindingWords(catalogue, load(STRICT))
     there = _level(words, found.feature, found.level)
-    yield from wrapped(
-        f"{clean(name)}: {clean(found.feature)} {there}: {_HEADS[found.answer]}", width
-    )
+    yield from wrap(f"{clean(name)}: {clean(found.feature)} {there}: {_HEADS[found.answer]}", width)
     now = "nobody knows" if found.current is None else _level(words, found.feature, found.current)
-    yield from wrapped(f"finalized: {now} · {clean(made_from, 300)}", width)
-    yield from wrapped(f"judged by: {judges(found.dialects)}", width)
+    yield from wrap(f"finalized: {now} · {clean(made_from, 300)}", width)
+    yield from wrap(f"judged by: {judges(found.dialects)}", width)
     needs = [f"{clean(n)} {_level(words, n, v)}" for n, v in found.moves if n != found.feature]
     if needs:
-        yield from wrapped(f"it depends on {', '.join(needs)}, which moves with it", width)
+        yield from wrap(f"it depends on {', '.join(needs)}, which moves with it", width)
     if found.proofs:
         yield ""
         yield from _proof_lines(found.proofs, words, places, width)
@@ -64,21 +62,18 @@ def why_not_lines(
     if found.agreed is not None:
         yield ""
         when = show_moment(found.agreed.seen_at)
-        yield from wrapped(f"{clean(found.agreed.message, 1000)} [{when}]", width)
+        yield from wrap(f"{clean(found.agreed.message, 1000)} [{when}]", width)
     all_of_them = (*found.proofs, *found.unknown)
     yield from muted_lines((over_proof(mutes, proof) for proof in all_of_them), width)
     yield from _way_out(found, name, ways, words, width)
 
 
-def _level(words: Words, feature: str, level: int) -> str:
-    if level == 0:
-        return "0 (not finalized)"
-    shown = words.level(feature, level)
-    return str(level) if shown is None else shown.text
+def _level(words: FindingWords, feature: str, level: int) -> str:
+    return level_text(words.catalogue, feature, level)
 
 
 def _proof_lines(
-    proofs: Sequence[Proof], words: Words, places: Places, width: int
+    proofs: Sequence[Proof], words: FindingWords, places: Places, width: int
 ) -> Iterator[str]:
     """One row for each node that is in the way, then each rule: who asks it, and of whom."""
     nodes = [proof for proof in proofs if proof.node]
@@ -93,14 +88,13 @@ def _proof_lines(
         yield from _rule_lines([proof for proof in proofs if proof.rule == rule], width)
 
 
-def _node_row(proof: Proof, words: Words, places: Places, several: bool) -> tuple[str, ...]:
+def _node_row(proof: Proof, words: FindingWords, places: Places, several: bool) -> tuple[str, ...]:
     ends = proof.supported
-    shown = words.supported(proof.feature, *ends) if ends else None
     silent = "not registered" if proof.rule in _NEVER_REGISTERED else NOT_LISTED
     return (
         proof.node,
         clean(proof.feature) if several else "",
-        shown.text if shown else silent,
+        range_text(words.catalogue, proof.feature, ends) if ends else silent,
         show_moment(proof.seen_at),
         place(places.get(proof.line_id, "")),
     )
@@ -115,9 +109,9 @@ def _rule_lines(mine: Sequence[Proof], width: int) -> Iterator[str]:
         halves.append(say_nodes(role, ids))
     text = f"{mine[0].rule}, asked by {' and '.join(who)}"
     text += f": {'; '.join(halves)}" if halves else ""
-    yield from wrapped(text, width, "  ", "    ")
+    yield from wrap(text, width, "  ", "    ")
     if source := next((proof.source for proof in mine if proof.source), ""):
-        yield from wrapped(source, width, "    ", "    ")
+        yield from wrap(source, width, "    ", "    ")
     told = set[str]()
     for proof in sorted(mine, key=lambda one: not one.is_answer):  # else as they stand
         if proof.judge == STRICT and proof.node:
@@ -128,7 +122,7 @@ def _rule_lines(mine: Sequence[Proof], width: int) -> Iterator[str]:
                 continue  # it would name the first node only
             told.add(proof.judge)
             message = f'{says(proof.judge)} {would(proof.is_answer)}: "{message}"'
-        yield from wrapped(message, width, "    ", "      ")
+        yield from wrap(message, width, "    ", "      ")
 
 
 def _unknown_lines(unknown: Sequence[Proof], places: Places, width: int) -> Iterator[str]:
@@ -138,16 +132,16 @@ def _unknown_lines(unknown: Sequence[Proof], places: Places, width: int) -> Iter
         seen = [show_moment(proof.seen_at), place(places.get(proof.line_id, ""))]
         after = ", ".join(text for text in seen if text)
         text = f"{proof.rule}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}"
-        yield from wrapped(text, width, "  ", "    ")
+        yield from wrap(text, width, "  ", "    ")
         if proof.remedy and proof.remedy not in told:
             told.add(proof.remedy)
-            yield from wrapped(f"→ {clean(proof.remedy, 400)}", width, "    ", "      ")
+            yield from wrap(f"→ {clean(proof.remedy, 400)}", width, "    ", "      ")
             if proof.command:
                 yield f"      {clean(proof.command, 400)}"
 
 
 def _way_out(
-    found: WhyNot, name: str, ways: tuple[str, str], words: Words, width: int
+    found: WhyNot, name: str, ways: tuple[str, str], words: FindingWords, width: int
 ) -> Iterator[str]:
     now, later = ways
     asks = f"featurelib plan {shlex.quote(name)} {found.words}"
@@ -160,7 +154,7 @@ def _way_out(
         return
     if found.answer is Answer.UNKNOWN:
         text = "nothing that is known stands in the way: find out what is not, and ask again"
-        yield from wrapped(text, width)
+        yield from wrap(text, width)
         return
     if found.unlock is not None:
         yield from _unlock_lines(found, found.unlock, words, width)
@@ -169,11 +163,11 @@ def _way_out(
     if found.unknown:
         yield "  and find out what nobody knows"
     if now != later:
-        yield from wrapped(LOOK_AGAIN, width, "  ", "    ")
+        yield from wrap(LOOK_AGAIN, width, "  ", "    ")
     yield f"  then: {asks}{later}"
 
 
-def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Iterator[str]:
+def _unlock_lines(found: WhyNot, way: Unlock, words: FindingWords, width: int) -> Iterator[str]:
     yield "the smallest set of changes that unlocks it"
     if way.fixes:
         for group in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
@@ -182,13 +176,13 @@ def _unlock_lines(found: WhyNot, way: Unlock, words: Words, width: int) -> Itera
             what = remedies()[group[1]]
             ways = [what.of(fix.node_id, way.release, found.address) for fix in mine]
             each = ", each" if len(mine) > 1 else ""
-            yield from wrapped(f"{who}{each}: {ways[0].text}", width, "  ", "    ")
+            yield from wrap(f"{who}{each}: {ways[0].text}", width, "  ", "    ")
             yield from (f"    {one.command}" for one in ways if one.command)
     for role, node_id in found.also_refused_over:
         one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
-        yield from wrapped(_own_text(one), width, "  ", "    ")
+        yield from wrap(_own_text(one), width, "  ", "    ")
     if found.also_refused_over and len([d for d in found.dialects if d in GENERATIONS]) > 1:
-        yield from wrapped(NAME_RELEASE, width, "  ", "    ")
+        yield from wrap(NAME_RELEASE, width, "  ", "    ")
     done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
     mended = _NEVER_REGISTERED if done else frozenset[str]()
     rules = [proof for proof in found.proofs if not proof.node and proof.rule not in mended]
@@ -226,8 +220,8 @@ def _remedy_lines(proofs: Sequence[Proof], width: int, *, heading: bool = True) 
     if heading:
         yield "what helps"
     for remedy in remedies:
-        yield from wrapped(clean(remedy, 400), width, "  ", "    ")
+        yield from wrap(clean(remedy, 400), width, "  ", "    ")
     own = dict.fromkeys(proof.rule for proof in proofs if proof.judge in GENERATIONS)
     if own and not remedies:
         rules = ", ".join(own)
-        yield from wrapped(f"mend what its controllers ask for: {rules}", width, "  ", "    ")
+        yield from wrap(f"mend what its controllers ask for: {rules}", width, "  ", "    ")

@@ -16,7 +16,7 @@ from featurelib.core.reply import NO_ERROR
 from featurelib.core.returning import loss_of
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 _SHOWN = 5  # nodes named in one sentence
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.controller.validating import UNPROVEN, ask, is_agreed, may_prove
@@ -23,7 +24,6 @@ from featurelib.core.reply import NO_ERROR
 from featurelib.model import Guards, Step
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import PROBE, Reason
-from featurelib.report.words import Columns, Words
 from featurelib.sight import Sight
 
 _RIGHT = "right_withheld"
@@ -96,13 +96,13 @@ def _refusals(step: Step, heard: Heard, catalogue: Catalogue) -> Iterator[Reason
         _, text = heard.of(step.updates[0].feature)
         yield Reason(judge=PROBE, code=_RIGHT, message=f"The controller was not heard: {text}")
         return
-    words = Words(catalogue, load(STRICT))
+    words = FindingWords(catalogue, load(STRICT))
     for update in step.updates:
         code, message = heard.of(update.feature)
         if code == NO_ERROR:
             continue
-        said = words.say(
-            Columns(
+        said = words.of(
+            FindingColumns(
                 code=PROBE_REFUSED,
                 role=None,
                 node_id=None,

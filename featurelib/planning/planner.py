@@ -27,8 +27,8 @@ from featurelib.planning.cautions import warnings_of, warnings_of_steps
 from featurelib.planning.known import known_cluster
 from featurelib.planning.reasons import Reason, Reasons
 from featurelib.planning.requirements import features_of, require
-from featurelib.report.words import metadata_first
 from featurelib.sight import Sight
+from featurelib.words import metadata_first
 
 _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node
 from featurelib.core.dialect import STRICT, load
@@ -24,8 +25,8 @@ from featurelib.core.steps import GOAL
 from featurelib.core.tried import Refusal
 from featurelib.core.unlock import action_for, first_release, refusing
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
-from featurelib.report.words import Columns, Words
 from featurelib.sight import Sight
+from featurelib.words import level_text
 
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
 PROBE = "probe"  # the controller itself, asked to validate only
@@ -65,7 +66,7 @@ class Reasons:
     def __init__(self, sight: Sight, catalogue: Catalogue) -> None:
         self._sight, self._catalogue = sight, catalogue
         self._wordings = wordings(load(STRICT))
-        self._words = Words(catalogue, load(STRICT))
+        self._words = FindingWords(catalogue, load(STRICT))
         self._findings: list[dict[str, Any]] | None = None
 
     def of_faults(self, faults: Sequence[Fault]) -> tuple[Reason, ...]:
@@ -164,8 +165,8 @@ class Reasons:
         feature, level = refusal.feature, refusal.level
         supported = node.supported.get(feature) if node else None
         low, high = supported or (None, None)
-        said = self._words.say(
-            Columns(
+        said = self._words.of(
+            FindingColumns(
                 code=refusal.code,
                 role=node.role.text if node else None,
                 node_id=node.node_id if node else None,
@@ -223,8 +224,7 @@ class Reasons:
 
     def _text(self, feature: str, level: int) -> str:
         """A level with its name, as `25 (4.0-IV3)`."""
-        named = self._words.level(feature, level)
-        return str(level) if named is None else named.text
+        return level_text(self._catalogue, feature, level)
 
     def _detail(self, refusal: Refusal) -> Iterator[str]:
         """What a rule of the policy has to add, as the audit adds it."""
@@ -237,8 +237,8 @@ class Reasons:
                 yield f"{known.feature} {known.level}"
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
-        columns: Columns = row  # type: ignore[assignment]  # a row has more columns than words use
-        said = self._words.say(columns, self._sight.address)
+        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
+        said = self._words.of(columns, self._sight.address)
         missing = self._is_missing(row["code"])
         low, high = row["min_version"], row["max_version"]
         reason = Reason(

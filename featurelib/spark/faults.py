@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from featurelib.errors import BusyError, ConfigError, FeatureLibError, TableError
-from featurelib.report.clean import clean
+from featurelib.words import clean
 
 LONGEST = 250  # characters of what somebody else said
 PYTHON = (

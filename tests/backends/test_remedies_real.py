@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import load
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.findings import wordings
-from featurelib.report.words import Words
 from featurelib.sight import Sight, see
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import class_path
@@ -104,7 +104,7 @@ def verdict(sight: Sight, feature: str = METADATA) -> str:
 
 
 def remedy(row: Row) -> tuple[str, str]:
-    said = Words(load(), load_dialect(STRICT)).say(row)  # type: ignore[arg-type]
+    said = FindingWords(load(), load_dialect(STRICT)).of(row)  # type: ignore[arg-type]
     return said.remedy, said.command
 
 

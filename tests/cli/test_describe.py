@@ -13,11 +13,11 @@ import pytest
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.describe_text import describe_lines, letter
-from featurelib.cli.layout import WIDEST as WIDTH
 from featurelib.configuration.fleet import Cluster
 from featurelib.describing import describe
 from featurelib.description import Description, LevelShown, NodeShown
 from featurelib.sight import see
+from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.cli.commands import run
 from tests.core import test_software as software

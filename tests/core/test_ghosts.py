@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import load as catalogue
 from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.evidence import Conditions, Expected
 from featurelib.core.remedies import Action, action_for_gone
 from featurelib.feature import Role
-from featurelib.report.words import Words
 from tests.core.lines import (
     AS_OF,
     MAX_AGE,
@@ -140,7 +140,7 @@ def test_a_broker_that_only_we_cannot_reach_is_silent_and_nobody_unregisters_it(
     row = findings["node_not_answering", "broker", 2]
     assert row["detail"] == "connection refused; Kafka calls it live"
     assert not {code for code, _, _ in findings} & {"ghost_broker", "range_unknown"}
-    told = Words(catalogue(), load(STRICT)).say(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
     assert "unregister" not in told.remedy.casefold() + told.command
     assert verdict(said) == "UNKNOWN"
 
@@ -156,7 +156,7 @@ def test_a_fenced_broker_is_a_ghost_and_that_it_did_not_answer_is_said() -> None
     for code in ("ghost_broker", "range_unknown"):
         row = findings[code, "broker", 2]
         assert row["detail"] == "; it did not answer (connection refused)"
-        told = Words(catalogue(), load(STRICT)).say(row)  # type: ignore[arg-type]
+        told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
         assert "did not answer (connection refused)" in told.message
         assert told.command == ("kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2")
     assert ("node_not_answering", "broker", 2) not in findings
@@ -200,7 +200,7 @@ def test_a_registered_controller_that_neither_votes_nor_follows_is_a_ghost() -> 
     assert (row["finalized_level"], row["detail"]) == (25, "4.2")
     assert ("unsupported_by_node", "controller", 2) in found(said)
     assert verdict(said) == "BLOCKED"
-    told = Words(catalogue(), load(STRICT)).say(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
     assert "start a controller of that id once" in told.remedy
     assert "Start it with Kafka 4.2 or later" in told.remedy
     assert "controllers_complete = true" in told.remedy
@@ -215,7 +215,7 @@ def test_a_controller_can_be_unregistered_from_metadata_version_33_on(
 ) -> None:
     row = found(unseen(*GONE, level=level))[LOST]
     assert action_for_gone(Role.CONTROLLER, row["finalized_level"]) is Action(action)
-    told = Words(catalogue(), load(STRICT)).say(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
     command = "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 2"
     assert told.command == (command if level == 33 else "")
 
@@ -263,7 +263,7 @@ def test_a_ghost_in_a_cluster_of_unknown_levels_is_started_again() -> None:
     said = judged(*base, quorum([(1, 0)], []), SILENT, brokers((1, False), (2, True)))
     row = found(said)["ghost_broker", "broker", 2]
     assert row["finalized_level"] is None
-    told = Words(catalogue(), load(STRICT)).say(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
     assert (told.remedy, told.command) == ("Start it again.", "")
 
 
@@ -324,6 +324,6 @@ def test_each_voter_that_never_registered_is_a_row_of_its_own_with_what_helps() 
         ("controller", 2, "4.2"),
         ("controller", 3, "4.2"),
     ]
-    told = Words(catalogue(), load(STRICT)).say(rows[0])  # type: ignore[arg-type]
+    told = FindingWords(catalogue(), load(STRICT)).of(rows[0])  # type: ignore[arg-type]
     assert told.message.startswith("Voter 2 never registered")
     assert told.remedy == "Start it with Kafka 4.2 or later, so that it registers."

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from featurelib.report import html
-from featurelib.report.as_json import render_json
-from featurelib.report.html import render_html, render_pages
-from featurelib.report.portrait import Moment, Portrait, portraits
-from featurelib.report.prometheus import render_prometheus
-from featurelib.report.text import render_text
+from featurelib.level_history import LevelChange
+from featurelib.view import html
+from featurelib.view.as_json import render_json
+from featurelib.view.html import render_html, render_pages
+from featurelib.view.plot import Portrait, portraits
+from featurelib.view.prometheus import render_prometheus
+from featurelib.view.text import render_text
 from tests.golden.transcript import REWRITES
 from tests.report.samples import judge_samples, report_samples
 
@@ -21,8 +23,12 @@ STORED = Path(__file__).parent / "report"
 STYLES = re.compile(r"(?s)<(style|script)>.*?</\1>")  # they stand in files of their own
 ONE = "k41-forgotten"  # the cluster whose page is shown; it has a history
 HISTORY = (
-    Moment(at="2026-11-20 08:00 UTC", epoch=7, changes=(("metadata.version", 20, 25),)),
-    Moment(at="2026-11-21 08:00 UTC", epoch=9, changes=(("group.version", 0, 1),)),
+    LevelChange(
+        at=datetime(2026, 11, 20, 8, tzinfo=UTC), epoch=7, changes=(("metadata.version", 20, 25),)
+    ),
+    LevelChange(
+        at=datetime(2026, 11, 21, 8, tzinfo=UTC), epoch=9, changes=(("group.version", 0, 1),)
+    ),
 )
 
 

@@ -17,9 +17,9 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, read
 from featurelib.planning.night import with_texts
-from featurelib.report.model import Ingest, Report
-from featurelib.report.values import RunInfo, summarize
 from featurelib.snapshot import Rows, fold_lines
+from featurelib.view.model import Ingest, Report
+from featurelib.view.report import RunInfo, summarize
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CATALOGUE = load_catalogue()

@@ -12,9 +12,9 @@ from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.fleet import Fleet
 from featurelib.core.audit import Judged
 from featurelib.core.mutes import Mute
-from featurelib.report.model import Report
-from featurelib.report.values import RunInfo, summarize
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
+from featurelib.view.model import Report
+from featurelib.view.report import RunInfo, summarize
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72
 
 Row = dict[str, Any]

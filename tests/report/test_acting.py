@@ -11,10 +11,10 @@ import pytest
 from featurelib.configuration.fleet import Cluster, Fleet
 from featurelib.core.audit import judge
 from featurelib.core.evidence import Conditions, Expected
-from featurelib.report.as_json import render_json
-from featurelib.report.model import Report
-from featurelib.report.text import render_text
 from featurelib.snapshot import Rows, fold_lines
+from featurelib.view.as_json import render_json
+from featurelib.view.model import Report
+from featurelib.view.text import render_text
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, judge_samples
 from tests.report.tables import AS_OF, Row, finding, judged, plan, report, unfit
 
@@ -127,7 +127,10 @@ def test_what_can_be_finalized_is_a_section_with_levels_by_name() -> None:
     ]
     said = report(judged(plans, [unfit("held", 1, "g", 1, 2)]))
     rows = section(said, MOVES, CLUSTERS)
-    assert "free 2 metadata.version 11 (3.5-IV2) → 19 (3.7-IV4) group.version 0 → 1 " in words(rows)
+    assert (
+        "free 2 metadata.version 11 (3.5-IV2) → 19 (3.7-IV4) group.version 0 (not finalized) → 1 "
+        in words(rows)
+    )
     assert rows.index("free ") < rows.index("held ")
     assert "BLOCKED beyond that" in rows
     assert "done" not in rows

@@ -8,8 +8,8 @@ import pytest
 
 from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
-from featurelib.report.model import Cluster, Level
-from featurelib.report.text import render_text
+from featurelib.view.model import Level, ReportedCluster
+from featurelib.view.text import render_text
 from tests.report.samples import CATALOGUE, judge_samples, report_samples
 from tests.report.tables import judged, plan, report
 
@@ -28,7 +28,7 @@ def ready(**more: Any) -> dict[str, Any]:
     return {"cluster": "a", "feature": "metadata.version", "verdict": "READY", **levels, **more}
 
 
-def shown(*readiness: dict[str, Any], **more: Any) -> tuple[Cluster, str]:
+def shown(*readiness: dict[str, Any], **more: Any) -> tuple[ReportedCluster, str]:
     """The cluster, and its part of the text."""
     tables = judged([plan("a", "READY", steps=[STEP], **more)], readiness=list(readiness))
     made = report(tables)

@@ -12,10 +12,9 @@ from featurelib.configuration.fleet import Cluster as Entry
 from featurelib.configuration.fleet import Fleet
 from featurelib.feature import Verdict
 from featurelib.model import NodeGroup
-from featurelib.report.html import IN_FULL, page_names, render_html, render_pages
-from featurelib.report.plot import LEFT, RIGHT, STATES, WIDTH, Plot, draw
-from featurelib.report.portrait import Portrait, portraits
-from featurelib.report.prometheus import render_prometheus
+from featurelib.view.html import IN_FULL, page_names, render_html, render_pages
+from featurelib.view.plot import LEFT, RIGHT, STATES, WIDTH, Plot, Portrait, draw, portraits
+from featurelib.view.prometheus import render_prometheus
 from tests.report.page import read_page
 from tests.report.samples import judge_samples, report_samples
 from tests.report.tables import finding, judged, plan, report, unfit

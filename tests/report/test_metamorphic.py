@@ -16,10 +16,10 @@ from rich.cells import cell_len
 from featurelib.core.findings import wordings
 from featurelib.core.mutes import Mute
 from featurelib.feature import Phase, Severity, Verdict
-from featurelib.report.as_json import render_json
-from featurelib.report.html import render_html
-from featurelib.report.prometheus import render_prometheus
-from featurelib.report.text import render_text
+from featurelib.view.as_json import render_json
+from featurelib.view.html import render_html
+from featurelib.view.prometheus import render_prometheus
+from featurelib.view.text import render_text
 from tests.report.page import Page, read_page
 from tests.report.samples import DIALECT
 from tests.report.schema_check import faults

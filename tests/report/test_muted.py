@@ -9,10 +9,10 @@ import pytest
 
 from featurelib.core.mutes import Mute
 from featurelib.feature import Severity
-from featurelib.report.html import render_html
-from featurelib.report.model import Report
-from featurelib.report.prometheus import render_prometheus
-from featurelib.report.text import render_text
+from featurelib.view.html import render_html
+from featurelib.view.model import Report
+from featurelib.view.prometheus import render_prometheus
+from featurelib.view.text import render_text
 from tests.report.page import read_page
 from tests.report.tables import Row, finding, judged, plan, report, unfit
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from featurelib.report.html import render_html
-from featurelib.report.model import Report
+from featurelib.view.html import render_html
+from featurelib.view.model import Report
 from tests.report.samples import report_samples
 from tests.report.tables import judged, plan, report
 from tests.report.test_html import big_report, sample_portraits

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from featurelib.report.html import render_html
-from featurelib.report.model import Quarantine, QuarantinedLine
-from featurelib.report.text import render_text
-from featurelib.report.values import RunInfo, summarize
+from featurelib.view.html import render_html
+from featurelib.view.model import Quarantine, QuarantinedLine
+from featurelib.view.report import RunInfo, summarize
+from featurelib.view.text import render_text
 from tests.report.samples import CATALOGUE, DIALECT
 from tests.report.tables import finding, judged, plan, report
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from featurelib.report.html import render_html
-from featurelib.report.lead import hint
-from featurelib.report.model import Report
-from featurelib.report.text import render_text
+from featurelib.view.digest import hint
+from featurelib.view.html import render_html
+from featurelib.view.model import Report
+from featurelib.view.text import render_text
 from tests.report.tables import finding, judged, plan, report
 
 REFUSED = "127.0.0.1:19092: connection refused"

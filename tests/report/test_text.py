@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from featurelib.report.as_json import render_json
-from featurelib.report.html import render_html
-from featurelib.report.model import Ingest, Quarantine, QuarantinedLine
-from featurelib.report.text import render_text, write_text
-from featurelib.report.values import RunInfo, summarize
+from featurelib.view.as_json import render_json
+from featurelib.view.html import render_html
+from featurelib.view.model import Ingest, Quarantine, QuarantinedLine
+from featurelib.view.report import RunInfo, summarize
+from featurelib.view.text import render_text, write_text
 from tests.report.samples import CATALOGUE, DIALECT, report_samples
 from tests.report.tables import finding, judged, plan, report, unfit
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from featurelib.core.audit import Judged
 from featurelib.feature import Severity, Verdict
-from featurelib.report.groups import group_findings
-from featurelib.report.phrases import nodes, some
+from featurelib.view.digest import group_findings
+from featurelib.words import nodes, some
 from tests.report.samples import judge_samples
 from tests.report.tables import finding, judged, plan, report, unfit
 

@@ -7,16 +7,16 @@ import string
 
 import pytest
 
+from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.core.findings import wordings
-from featurelib.report.clean import EMPTY, LENGTH, clean
-from featurelib.report.model import Finding
-from featurelib.report.words import Columns, Words
+from featurelib.view.model import ReportedFinding
+from featurelib.words import EMPTY, LENGTH, clean
 from tests.report.samples import CATALOGUE, DIALECT
 from tests.report.tables import SEEN, finding, judged, plan, report, unfit
 
-WORDS = Words(CATALOGUE, DIALECT)
+WORDS = FindingWords(CATALOGUE, DIALECT)
 WORDINGS = wordings(DIALECT)
-NOTHING: Columns = {
+NOTHING: FindingColumns = {
     "code": "",
     "role": None,
     "node_id": None,
@@ -28,7 +28,7 @@ NOTHING: Columns = {
     "observed_at": None,
     "detail": None,
 }
-EVERYTHING: Columns = {
+EVERYTHING: FindingColumns = {
     "code": "",
     "role": "broker",
     "node_id": 2,
@@ -42,15 +42,15 @@ EVERYTHING: Columns = {
 }
 
 
-def one(**row: object) -> Finding:
+def one(**row: object) -> ReportedFinding:
     [cluster] = report(judged([plan("c", "BLOCKED")], [row])).clusters
     return cluster.findings[0]
 
 
 @pytest.mark.parametrize("code", sorted(WORDINGS))
 @pytest.mark.parametrize("columns", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
-def test_every_wording_is_a_sentence(code: str, columns: Columns) -> None:
-    said = WORDS.say({**columns, "code": code})
+def test_every_wording_is_a_sentence(code: str, columns: FindingColumns) -> None:
+    said = WORDS.of({**columns, "code": code})
     assert re.fullmatch(r"\S.*\S", said.message)
     assert re.fullmatch(r"[A-Z].*\.", said.remedy)
     for text in (said.message, said.remedy, said.command):

@@ -1,7 +1,12 @@
-"""The range plot of one feature: a track of levels, a bar for each range nodes have, and marks.
+"""Draws the range plot of one feature: a track of levels, a bar for each range nodes have, marks.
+
+        finalized 25 (4.0-IV3)   ceiling 27 (4.1-IV1)
+              |                     |
+    brokers 1-3 ████████████████████        7-27
+    broker 4  ████████                      7-25 · in the way
 
 Only places are worked out here. Which bar is in the way was judged by the core: the findings and
-the incompatible nodes of the report say it.
+the incompatible nodes of the report say it. Nodes that advertise the same ranges are one group.
 """
 
 from __future__ import annotations
@@ -9,18 +14,69 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from featurelib.feature import Verdict
+import numpy as np
+
+from featurelib.core.evidence import Evidence
+from featurelib.feature import Role, Verdict
+from featurelib.level_history import LevelChange
 from featurelib.model import NodeGroup
-from featurelib.report import phrases
-from featurelib.report.causes import BY_NODE
-from featurelib.report.model import Cluster, Level, Readiness, Return
-from featurelib.report.portrait import Node, Portrait
+from featurelib.view.digest import BY_NODE
+from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedReturn
+from featurelib.words import brokers_and_controllers, count
 
 WIDTH, LEFT, RIGHT = 840, 190, 550  # of the drawing, and of the track within it
 BAR, MARK, TOP, BOTTOM = 22, 15, 6, 22  # heights
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 LABEL = 26  # characters beside a bar
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
+Node = tuple[str, int]  # its role and its id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """One cluster: its groups of nodes, the nodes whose ranges nobody knows, and its history."""
+
+    groups: tuple[NodeGroup, ...] = ()
+    silent: tuple[Node, ...] = ()
+    history: tuple[LevelChange, ...] = ()
+
+
+def portraits(evidence: Evidence) -> dict[str, Portrait]:
+    """The portrait of every cluster of a batch, without its history, by cluster id."""
+    who, answering = evidence.subjects, evidence.answering
+    silent: list[set[Node]] = [set() for _ in evidence.clusters]
+    for subject in np.flatnonzero(answering.of_subject < 0).tolist():
+        node = (Role(int(who.role[subject])).text, int(who.node_id[subject]))
+        silent[int(who.cluster[subject])].add(node)
+    groups: list[list[NodeGroup]] = [[] for _ in evidence.clusters]
+    ranges = _ranges(evidence)
+    for profile, cluster in enumerate(answering.cluster.tolist()):
+        begin, end = answering.subject_first[profile : profile + 2].tolist()
+        behind = answering.subject_order[begin:end]
+        ids, brokers = who.node_id[behind], who.role[behind] == int(Role.BROKER)
+        groups[cluster].append(
+            NodeGroup(
+                brokers=tuple(sorted(ids[brokers].tolist())),
+                controllers=tuple(sorted(ids[~brokers].tolist())),
+                ranges=ranges[profile],
+            )
+        )
+    return {
+        cluster: Portrait(groups=tuple(groups[i]), silent=tuple(sorted(silent[i])))
+        for i, cluster in enumerate(evidence.clusters)
+    }
+
+
+def _ranges(evidence: Evidence) -> list[dict[str, tuple[int, int]]]:
+    """What each answering profile lists."""
+    asked = evidence.questions
+    found: list[dict[str, tuple[int, int]]] = [{} for _ in evidence.answering.cluster]
+    pairs = np.flatnonzero(asked.pair_listed)
+    feature = asked.feature[asked.pair_question[pairs]]
+    columns = (asked.pair_profile[pairs], feature, asked.pair_min[pairs], asked.pair_max[pairs])
+    for profile, name, low, high in zip(*(column.tolist() for column in columns), strict=True):
+        found[profile][asked.names[name]] = (low, high)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +118,12 @@ class Plot:
     quiet: bool  # nothing is to be done
 
 
-def draw(cluster: Cluster, portrait: Portrait) -> tuple[Plot, ...]:
+def draw(cluster: ReportedCluster, portrait: Portrait) -> tuple[Plot, ...]:
     """A plot for each feature of the cluster, in the order of its verdicts."""
     return tuple(_draw(ready, cluster, portrait) for ready in cluster.readiness)
 
 
-def _draw(ready: Readiness, cluster: Cluster, portrait: Portrait) -> Plot:
+def _draw(ready: Readiness, cluster: ReportedCluster, portrait: Portrait) -> Plot:
     levels = _levels_of(ready, cluster.returns)
     shown = _by_range(portrait.groups, ready.feature)
     listed = [ends for _, ends in shown if ends != (0, 0)]
@@ -123,7 +179,7 @@ def _joined(groups: Sequence[NodeGroup]) -> NodeGroup:
     return NodeGroup(brokers=tuple(brokers), controllers=tuple(controllers), ranges={})
 
 
-def _levels_of(ready: Readiness, returns: Iterable[Return]) -> list[tuple[str, str, Level]]:
+def _levels_of(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[tuple[str, str, Level]]:
     """Kind, words and level of each mark. What falls together with another is one mark with it; a
     ceiling that is the target, or finalized, is not said."""
     named = [("finalized", ready.finalized), ("target", ready.target), ("ceiling", ready.ceiling)]
@@ -184,34 +240,27 @@ def _bar(
     low, high = ends
     x, width = place.bar(low, high) if ends != (0, 0) else (None, None)
     said = "does not list it" if x is None else str(low) if low == high else f"{low}–{high}"
-    full = say_nodes(group.brokers, group.controllers)
+    full = brokers_and_controllers(group.brokers, group.controllers)
     why = STATES[state]
     ids = len({*group.brokers, *group.controllers})  # two halves of one process are one node
-    many = phrases.count(ids, "node") if ids > 1 else ""
+    many = count(ids, "node") if ids > 1 else ""
     text = " · ".join(filter(None, (said, why, many)))
     return Bar(y=y, x=x, width=width, state=state, nodes=_short(full), full=full, text=text)
 
 
 def _silent(y: int, nodes: Iterable[Node]) -> Bar:
     brokers = [node for role, node in nodes if role == "broker"]
-    full = say_nodes(brokers, [node for role, node in nodes if role != "broker"])
+    full = brokers_and_controllers(brokers, [node for role, node in nodes if role != "broker"])
     return Bar(
         y=y, x=None, width=None, state="silent", nodes=_short(full), full=full, text="not known"
     )
-
-
-def say_nodes(brokers: Sequence[int], controllers: Sequence[int]) -> str:
-    """`brokers 1-3; controller 100`."""
-    said = [phrases.nodes("broker", brokers)] if brokers else []
-    said += [phrases.nodes("controller", controllers)] if controllers else []
-    return "; ".join(said)
 
 
 def _short(text: str) -> str:
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 
 
-def _holding(cluster: Cluster, feature: str) -> frozenset[Node]:
+def _holding(cluster: ReportedCluster, feature: str) -> frozenset[Node]:
     return frozenset(
         (found.role or "", found.node_id)
         for found in cluster.findings
@@ -219,7 +268,7 @@ def _holding(cluster: Cluster, feature: str) -> frozenset[Node]:
     )
 
 
-def _unfit(cluster: Cluster, feature: str) -> frozenset[Node]:
+def _unfit(cluster: ReportedCluster, feature: str) -> frozenset[Node]:
     return frozenset((n.role, n.node_id) for n in cluster.incompatible if n.feature == feature)
 
 

@@ -1,7 +1,7 @@
 """What a report says, as values: the one shape behind terminal text, JSON and HTML.
 
-Every text in it is safe to show (featurelib.report.clean) except `Cluster.key`, which is there to
-join with the gold tables. Class docstrings become the descriptions of the JSON schema.
+Every text in it is safe to show (featurelib.words.clean) except `ReportedCluster.key`, which is
+there to join with the gold tables. Class docstrings become the descriptions of the JSON schema.
 """
 
 from __future__ import annotations
@@ -13,19 +13,87 @@ from typing import Annotated
 from msgspec import Meta
 
 from featurelib.feature import Phase, Severity, Verdict
-from featurelib.report.basics import Count as Count
-from featurelib.report.basics import Joining as Joining
-from featurelib.report.basics import Level as Level
-from featurelib.report.basics import Mute as Mute
-from featurelib.report.basics import Range as Range
-from featurelib.report.basics import Return as Return
-from featurelib.report.basics import Step as Step
 
+Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
 
 # Worst first: the enums list them so.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A feature's level: the number, and as people write it, `25 (4.0-IV3)`."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A supported version range; `text` names its end: `7-25 (up to 4.0-IV3)`."""
+
+    min_version: int
+    max_version: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedStep:
+    """One update of the plan; those of one `request`, from 1 on, go out together."""
+
+    request: int
+    feature: str
+    from_level: Level
+    to_level: Level
+    upgrade_type: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedMute:
+    """One mute of conf/audit.toml: what it is about, null where about any, and how many it meets.
+
+    `expired`: its last day, `until`, is over. `findings` and `clusters` count what it is about,
+    expired or not; 0 = nothing is left of it.
+    """
+
+    code: str
+    cluster: str | None
+    feature: str | None
+    node: int | None
+    reason: str
+    until: date
+    expired: bool
+    findings: Count
+    clusters: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """The releases whose production software supports what is finalized, oldest first.
+
+    `now`, and once the plan is carried out: `afterwards`, null without a plan. `text` says both.
+    """
+
+    now: tuple[str, ...]
+    afterwards: tuple[str, ...] | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedReturn:
+    """How far back a feature goes once the plan is carried out, as `featurelib show` has it.
+
+    `downgrade_floor`: the lowest level that can be had then without losing metadata, null where
+    nobody can tell. `point_of_no_return`: the first level of the plan's way from which today's
+    cannot be had again, null where there is none.
+    """
+
+    feature: str
+    downgrade_floor: Level | None
+    point_of_no_return: Level | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +123,7 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ReportedRun:
     """The run: its number, the time it judged as of, and by which catalogue and dialect.
 
     `newest_line`: when the newest line of all clusters was read, null where none landed. Evidence
@@ -78,7 +146,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class FleetCounts:
     """Counts over the fleet; a key is there even if its count is 0.
 
     `features` counts each feature of each cluster. `muted`: those of `findings` that a mute sets
@@ -156,7 +224,7 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ReportedFinding:
     """Something wrong, missing or in the way: what, what to do, and the evidence.
 
     `supported` null = the node does not list the feature, or the finding is not about a range.
@@ -186,7 +254,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incompatible:
+class IncompatibleNode:
     """A node whose range does not hold a level that is finalized; `fenced` null = not known."""
 
     role: str
@@ -198,7 +266,7 @@ class Incompatible:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ReportedCluster:
     """One cluster, worst first in a report.
 
     `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
@@ -224,12 +292,12 @@ class Cluster:
     needs_person: bool
     summary: str
     readiness: tuple[Readiness, ...]
-    findings: tuple[Finding, ...]
-    incompatible: tuple[Incompatible, ...]
-    steps: tuple[Step, ...]
+    findings: tuple[ReportedFinding, ...]
+    incompatible: tuple[IncompatibleNode, ...]
+    steps: tuple[ReportedStep, ...]
     commands: tuple[str, ...]
     joining: Joining | None
-    returns: tuple[Return, ...]
+    returns: tuple[ReportedReturn, ...]
     plan_file: str | None
 
 
@@ -237,8 +305,8 @@ class Cluster:
 class Report:
     """Everything one run has to say. `mutes`: expired ones first, then those that meet nothing."""
 
-    run: Run
-    fleet: Fleet
+    run: ReportedRun
+    fleet: FleetCounts
     causes: tuple[Cause, ...]
-    clusters: tuple[Cluster, ...]
-    mutes: tuple[Mute, ...]
+    clusters: tuple[ReportedCluster, ...]
+    mutes: tuple[ReportedMute, ...]

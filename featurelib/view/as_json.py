@@ -13,28 +13,35 @@ from typing import Literal
 
 import msgspec
 
-from featurelib.report.model import Cause, Cluster, Fleet, Mute, Report, Run
+from featurelib.view.model import (
+    Cause,
+    FleetCounts,
+    Report,
+    ReportedCluster,
+    ReportedMute,
+    ReportedRun,
+)
 
 FORMAT: Literal["featurelib.report"] = "featurelib.report"
 VERSION: Literal[1] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ReportDocument:
     """featurelib's report on one nightly audit of a fleet of Kafka clusters."""
 
     format: Literal["featurelib.report"]
     version: Literal[1]
-    run: Run
-    fleet: Fleet
+    run: ReportedRun
+    fleet: FleetCounts
     causes: tuple[Cause, ...]
-    clusters: tuple[Cluster, ...]
-    mutes: tuple[Mute, ...]
+    clusters: tuple[ReportedCluster, ...]
+    mutes: tuple[ReportedMute, ...]
 
 
 def render_json(report: Report) -> bytes:
     """The whole report, indented, ending in a line end."""
-    document = Document(
+    document = ReportDocument(
         format=FORMAT,
         version=VERSION,
         run=report.run,
@@ -57,7 +64,7 @@ def _escape(character: str) -> str:
 
 def make_schema() -> dict[str, object]:
     """The JSON Schema (draft 2020-12) of what `render_json` writes."""
-    schema = msgspec.json.schema(Document)
+    schema = msgspec.json.schema(ReportDocument)
     for definition in schema["$defs"].values():
         if "description" in definition:
             definition["description"] = inspect.cleandoc(definition["description"])

@@ -1,0 +1,491 @@
+"""What a report says in few words: the lead and the next step, causes over the fleet, a cluster in
+one line, findings gathered for reading, mutes, and the way back.
+
+It reads the values of featurelib.view.model, and counts nothing that they count.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+from featurelib.core.mutes import SetAside
+from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.view.model import (
+    SEVERITY_RANK,
+    Cause,
+    FleetCounts,
+    Level,
+    Range,
+    Report,
+    ReportedCluster,
+    ReportedFinding,
+    ReportedMute,
+    ReportedRun,
+    ReportedStep,
+)
+from featurelib.words import age, code_text, count, metadata_first, nodes, some, time_text
+
+AUDIT = "./spark-submit.sh audit"
+SHOW = "featurelib show"
+BY_NODE = "unsupported_by_node"
+CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
+NOT_LANDED = "cluster_not_landed"
+NODE_MISSING = "expected_node_missing"
+NOT_ANSWERING = "node_not_answering"
+HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
+# A person has to look even where conf/audit.toml made light of the findings.
+OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
+TAKE_OUT = "take it out of conf/audit.toml"
+FEATURES = 1  # named in one line; the others are counted
+MUTED_FEATURES = 3  # named in one line
+
+_Row = TypeVar("_Row")
+Findings = Sequence[ReportedFinding]
+
+
+# The lead, and the one thing a report tells its reader to do next.
+
+
+def lead(report: Report) -> str:
+    """Write the state of the fleet in a few sentences."""
+    fleet = report.fleet
+    if not fleet.clusters:
+        return "No cluster was judged: nothing landed, and the inventory expects none."
+    if _is_all_old(fleet):
+        return _all_old(report)
+    if fleet.need_person == 0 and fleet.can_move == 0:
+        what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
+        where = count(fleet.clusters, "cluster")
+        return f"{what}, and nothing is left to finalize, in {where}.{_muted_sentence(fleet)}"
+    parts = [f"{fleet.need_person:,} of {count(fleet.clusters, 'cluster')} need a person"]
+    if fleet.can_move:
+        parts.append(f"{fleet.can_move:,} can finalize something now")
+    text = "; ".join(parts) + "."
+    if fleet.too_old:
+        text += f" The evidence of {fleet.too_old:,} is too old to judge by: collect it again."
+    return text + _muted_sentence(fleet)
+
+
+def lead_note(report: Report) -> str:
+    """What `need a person` in the lead counts; empty where the lead does not say it."""
+    fleet = report.fleet
+    if not fleet.clusters or _is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
+        return ""
+    about = "Need a person: clusters that are BLOCKED or UNKNOWN, or have a finding above info"
+    return f"{about}{'; muted findings do not count' if fleet.muted else ''}."
+
+
+def hint(report: Report) -> tuple[str, str]:
+    """The most useful next step: a sentence, and a command, which may be empty."""
+    if _is_all_old(report.fleet):
+        if not _is_newest_old(report.run):
+            return "Collect the fleet again, and run again.", ""
+        where = shlex.quote(report.run.tables) if report.run.tables else "FOLDER"
+        return (
+            "Collect the fleet again. To see what the old evidence said:",
+            f"{AUDIT} --tables {where} --as-of newest",
+        )
+    for severity in (Severity.CRITICAL, None, Severity.UNKNOWN, Severity.BLOCKER, Severity.WARNING):
+        step = _propose_plan(report) if severity is None else _propose_remedy(report, severity)
+        if step:
+            return step
+    return "Nothing to do until the next run.", ""
+
+
+def _muted_sentence(fleet: FleetCounts) -> str:
+    text = count_muted(fleet.muted, fleet.muted_until)
+    return f" {text}." if text else ""
+
+
+def _is_all_old(fleet: FleetCounts) -> bool:
+    """Whether all that landed is too old to judge by."""
+    return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
+
+
+def _all_old(report: Report) -> str:
+    """Which share of the clusters is too old, how old the newest line is, and what to do."""
+    fleet, run = report.fleet, report.run
+    who, rest = f"all {count(fleet.clusters, 'cluster')}", ""
+    if fleet.not_landed:
+        who = f"{fleet.too_old:,} of {count(fleet.clusters, 'cluster')}"
+        others = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
+        rest = f", and nothing landed from the other {others}"
+    text = f"Every verdict is UNKNOWN because the evidence of {who} is too old to judge by{rest}."
+    if run.newest_line is not None:
+        old = age(max(run.as_of - run.newest_line, timedelta()))
+        limit = run.max_age_hours
+        than = "" if limit is None else f"; what is older than {limit:g} hours decides nothing"
+        text += f" The newest line is {old} old ({time_text(run.newest_line)}){than}."
+    newest = ", or judge as of the newest line with --as-of newest" * _is_newest_old(run)
+    return f"{text} Collect the fleet again{newest}."
+
+
+def _is_newest_old(run: ReportedRun) -> bool:
+    """Whether judging as of the newest line would judge anything more."""
+    if run.newest_line is None or run.max_age_hours is None:
+        return True
+    return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
+
+
+def _propose_plan(report: Report) -> tuple[str, str] | None:
+    movable = [cluster for cluster in report.clusters if cluster.steps]
+    if not movable:
+        return None
+    # A cluster that is READY as a whole, and in our own hands, is the easiest to approve.
+    first = min(movable, key=lambda c: (c.verdict is not Verdict.READY, _is_theirs(c)))
+    who = first.name + _whose(first)
+    if first.plan_file is None:
+        return f"Run again with --out FOLDER: {who} has a plan to read.", ""
+    how = "carry it out step by step"
+    if _is_theirs(first):
+        how = f"have {first.managed_by} carry it out, which finalizes there"
+    out = (report.run.out or "FOLDER").removeprefix("file:").rstrip("/")
+    command = f"{SHOW} {shlex.quote(f'{out}/{first.plan_file}')}"
+    return f"Read the plan of {who}, and {how}:", command
+
+
+def _is_theirs(cluster: ReportedCluster) -> bool:
+    """Whether somebody else carries out its plan: then it has no commands for us."""
+    return cluster.managed_by is not None and not cluster.commands
+
+
+def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:
+    for cluster in report.clusters:
+        for finding in unmuted(cluster.findings):
+            if finding.severity is severity:
+                # Its command stands with the finding: whether it fits is for a person to say.
+                who = cluster.name + _whose(cluster)
+                return f"{who}: {finding.message} {finding.remedy}", ""
+    return None
+
+
+def _whose(cluster: ReportedCluster) -> str:
+    people = ", ".join(filter(None, (cluster.owner, cluster.contact)))
+    return f" ({people})" if people else ""
+
+
+# What holds the fleet back most: findings that block or hide a verdict, by what they share. Nodes
+# of one old release are one cause, whatever features they hold back: they are known by their range
+# of metadata.version or, where that is not in the way, by the range that is.
+
+
+class _Key(NamedTuple):
+    code: str
+    severity: Severity
+    feature: str | None = None
+    supported: Range | None = None
+
+
+def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
+    """Every cause over all clusters, what unlocks most first: of a cluster with n causes each one
+    counts for an n-th. Of equals, nodes that do not answer, since other evidence may be missing for
+    that alone; then what needs fewer nodes."""
+    held: dict[_Key, list[tuple[ReportedCluster, ReportedFinding]]] = defaultdict(list)
+    shares: dict[_Key, Counter[int]] = defaultdict(Counter)  # clusters, by how many causes
+    for cluster in clusters:
+        keyed = list(_causes_of(cluster))
+        keys = {key for key, _ in keyed}
+        for key, finding in keyed:
+            held[key].append((cluster, finding))
+        for key in keys:
+            shares[key][len(keys)] += 1
+    causes = [(_cause(key, rows, shares[key][1]), shares[key]) for key, rows in held.items()]
+    return tuple(cause for cause, _ in sorted(causes, key=lambda pair: _rank(*pair)))
+
+
+def _rank(cause: Cause, shares: Counter[int]) -> tuple[Fraction, int, bool, int, str, str]:
+    share = sum((Fraction(number, causes) for causes, number in shares.items()), Fraction())
+    answers = cause.code != NOT_ANSWERING
+    return -share, -cause.clusters, answers, cause.nodes, cause.title, cause.severity
+
+
+def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding]]:
+    found = [one for one in worth_saying(cluster.findings) if one.severity in HOLDS_BACK]
+    others = [finding for finding in found if finding.code != CONSEQUENCE]
+    metadata = {
+        finding.node_id: finding.supported
+        for finding in found
+        if (finding.code, finding.feature) == (BY_NODE, METADATA_VERSION)
+    }
+    for finding in others or found:
+        key = _Key(finding.code, finding.severity)
+        if finding.code == BY_NODE and finding.node_id in metadata:
+            key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
+        elif finding.code == BY_NODE:
+            key = key._replace(feature=finding.feature, supported=finding.supported)
+        yield key, finding
+
+
+def _cause(key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], alone: int) -> Cause:
+    clusters = {cluster.key: cluster.name for cluster, _ in rows}
+    who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
+    features = {finding.feature for _, finding in rows if finding.feature is not None}
+    title = code_text(key.code)
+    if key.code == BY_NODE and key.supported is None:
+        title = f"nodes that do not support {key.feature} at all"
+    elif key.code == BY_NODE and key.supported is not None:
+        title = f"nodes that support {key.feature} {key.supported.text}"
+    return Cause(
+        title=title,
+        code=key.code,
+        severity=key.severity,
+        feature=key.feature,
+        supported=key.supported,
+        features=tuple(sorted(features, key=metadata_first)),
+        clusters=len(clusters),
+        alone=alone,
+        nodes=len(who),
+        held=tuple(clusters.values()),
+        muted=len(clusters.keys() - {c.key for c, finding in rows if finding.muted is None}),
+    )
+
+
+# One cluster in one line.
+
+
+def summarize_cluster(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> str:
+    """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
+    shown = worth_saying(unmuted(findings))
+    parts = [_problem(shown, Severity.CRITICAL)]
+    if verdict is Verdict.UNKNOWN:
+        parts.append(_problem(shown, Severity.UNKNOWN))
+    if verdict is Verdict.BLOCKED:
+        parts.append(_in_the_way(shown))
+    if not any(parts) and not steps:
+        parts.append(_problem(shown, Severity.WARNING))
+    if steps and verdict is Verdict.READY:
+        moves = [f"{step.feature} {step.to_level.text}" for step in steps]
+        parts.append(f"can finalize {some(moves, FEATURES)}")
+    elif steps:
+        parts.append(f"can finalize {count(len(steps), 'feature')}")
+    muted = count_muted(sum(finding.muted is not None for finding in findings), None)
+    return "; ".join(filter(None, ["; ".join(filter(None, parts)) or "nothing to do", muted]))
+
+
+def _problem(findings: Findings, severity: Severity) -> str:
+    """`critical: incompatible with finalized (broker 2)`: the first code, and how many others."""
+    codes = list(dict.fromkeys(f.code for f in findings if f.severity is severity))
+    if not codes:
+        return ""
+    first = [f for f in findings if f.severity is severity and f.code == codes[0]]
+    who = _nodes_of(first)
+    # Why nodes did not answer, where all of them failed alike.
+    reasons = {finding.detail for finding in first if finding.code == NOT_ANSWERING}
+    reason = reasons.pop() if len(reasons) == 1 else None
+    text = code_text(codes[0]) + (f" ({who})" if who else "")
+    text += f": {reason.rstrip('.')}" if reason else ""
+    label = f"{severity.value}: " if severity is not Severity.UNKNOWN else ""
+    return label + some([text, *codes[1:]], 1)
+
+
+def _in_the_way(findings: Findings) -> str:
+    """`system off; broker 2 holds back metadata.version and 2 more`."""
+    found = [finding for finding in findings if finding.severity is Severity.BLOCKER]
+    by_node = [finding for finding in found if finding.code == BY_NODE]
+    if not by_node:
+        return _problem(findings, Severity.BLOCKER)
+    codes = {finding.code for finding in found} - {BY_NODE, CONSEQUENCE}
+    named = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
+    verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
+    text = f"{_nodes_of(by_node)} {verb} back {some(named, FEATURES)}"
+    return "; ".join([*map(code_text, sorted(codes)), text])
+
+
+def _nodes_of(findings: Collection[ReportedFinding | SetAside]) -> str:
+    """`brokers 2-5`, or `nodes 2-5` of several roles; empty without a node."""
+    ids = {finding.node_id for finding in findings if finding.node_id is not None}
+    roles = {finding.role for finding in findings}
+    return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
+
+
+# Clusters from which nothing landed, or where nobody answered: what follows from that comes after.
+
+
+def has_landed(findings: Findings) -> bool:
+    """Whether anything landed from the cluster that has these findings."""
+    return all(finding.code != NOT_LANDED for finding in findings)
+
+
+def is_silent(findings: Findings, number: int) -> bool:
+    """Whether none of the cluster's `number` of nodes answered: what else is unknown follows."""
+    codes = {NOT_ANSWERING, NODE_MISSING}
+    silent = {finding.node_id for finding in findings if finding.code in codes}
+    return len(silent) == number and any(finding.code == NOT_ANSWERING for finding in findings)
+
+
+def worth_saying(findings: Findings) -> list[ReportedFinding]:
+    """The findings without the missing nodes of a cluster from which nothing landed.
+
+    Those that conf/audit.toml makes more severe than the missing cluster are kept.
+    """
+    ranks = [SEVERITY_RANK[found.severity] for found in findings if found.code == NOT_LANDED]
+    return [
+        found
+        for found in findings
+        if not ranks or found.code != NODE_MISSING or SEVERITY_RANK[found.severity] < min(ranks)
+    ]
+
+
+def _missing_nodes(findings: Findings) -> str:
+    """The nodes that are missing with their whole cluster, in one sentence; empty without any."""
+    missing: dict[str | None, list[int]] = defaultdict(list)
+    for finding in findings:
+        if finding.code == NODE_MISSING and finding.node_id is not None:
+            missing[finding.role].append(finding.node_id)
+    who = " and ".join(nodes(role, ids) for role, ids in missing.items())
+    return f"The inventory expects {who} there." if who else ""
+
+
+# Findings of one cluster gathered for reading: fifty old nodes that hold back three features are
+# three sentences about the first of them, and who else they hold for. One node that holds back
+# three features has one remedy. Whichever way of the two makes fewer groups is taken; neither
+# leaves a node or a feature out.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingGroup:
+    """Findings of one code; `first` lends remedy, command and evidence."""
+
+    severity: Severity
+    messages: tuple[str, ...]
+    others: str  # the further nodes every message holds for or that are missing, or nothing
+    first: ReportedFinding
+
+
+def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
+    """The groups, in the order of the first finding of each code."""
+    groups: list[FindingGroup] = []
+    for same in _gather(worth_saying(findings), lambda found: (found.severity, found.code)):
+        by_fact = [_of_facts(some) for some in _gather(_gather(same, _fact), _nodes_and_remedy)]
+        by_remedy = _gather(same, lambda finding: (finding.remedy, finding.command))
+        groups += by_fact if len(by_fact) < len(by_remedy) else [_group(a, "") for a in by_remedy]
+    return tuple(
+        replace(group, others=_missing_nodes(findings)) if group.first.code == NOT_LANDED else group
+        for group in groups
+    )
+
+
+def _group(findings: Findings, others: str) -> FindingGroup:
+    """A message that names no feature stands once for all of them."""
+    messages = tuple(dict.fromkeys(finding.message for finding in findings))
+    first = findings[0]
+    return FindingGroup(severity=first.severity, messages=messages, others=others, first=first)
+
+
+def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
+    """Facts that differ in nothing but the node, and hold for the same nodes."""
+    others = [found.node_id for found in facts[0][1:] if found.node_id is not None]
+    also = f"The same holds for {nodes(facts[0][0].role, others)}." if others else ""
+    return _group([alike[0] for alike in facts], also)
+
+
+def _nodes_and_remedy(alike: Findings) -> Hashable:
+    first = alike[0]
+    return first.role, tuple(one.node_id for one in alike), first.remedy, first.command
+
+
+def _fact(finding: ReportedFinding) -> Hashable:
+    # Without a node a finding is a fact of its own, told from others by all it says.
+    if finding.node_id is None:
+        return finding
+    nobody = replace(finding, node_id=None, message="", remedy="", command="", epoch=None)
+    return replace(nobody, observed_at=None, line_id=None, line=None)
+
+
+def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:
+    groups: dict[Hashable, list[_Row]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return list(groups.values())
+
+
+# Mutes: what is set aside stands apart, and stays in every count; it asks nobody for anything.
+
+
+def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
+    """The findings that no mute sets aside."""
+    return [finding for finding in findings if finding.muted is None]
+
+
+def needs_person(verdict: Verdict, findings: Findings) -> bool:
+    """Whether somebody has to look at the cluster that has these findings.
+
+    A cluster that cannot move needs a person, whatever the severities, unless what holds it back
+    is muted.
+    """
+    if any(found.severity is not Severity.INFO for found in unmuted(findings)):
+        return True
+    grave = HOLDS_BACK | {Severity.CRITICAL}
+    set_aside = any(found.muted is not None and found.severity in grave for found in findings)
+    return verdict in OPEN and not set_aside
+
+
+def mute_text(mute: ReportedMute) -> tuple[str, str]:
+    """The state of a mute, then what it is about and what to do with it, if anything."""
+    where = [mute.feature] if mute.feature else []
+    where += [f"node {mute.node}"] if mute.node is not None else []
+    where += [f"in {mute.cluster}"] if mute.cluster else []
+    about = f"{mute.code} {', '.join(where)}".rstrip()
+    many = f"{count(mute.findings, 'finding')} in {count(mute.clusters, 'cluster')}"
+    until = f"until {mute.until.isoformat()}"
+    if mute.expired:
+        left = f"{many} again; renew it or " if mute.findings else "no finding; "
+        state, todo = f"ran out with {mute.until.isoformat()}", left + TAKE_OUT
+    elif mute.findings:
+        state, todo = until, many
+    else:
+        state, todo = "matches nothing", f"{until}; {TAKE_OUT}"
+    return state, f"{about}: {mute.reason} ({todo})"
+
+
+def muted_lines(findings: Iterable[ReportedFinding | SetAside]) -> tuple[str, ...]:
+    """The muted findings of one cluster, a line for each code and reason."""
+    groups: dict[tuple[str, str, date | None], list[ReportedFinding | SetAside]] = {}
+    for found in findings:
+        if found.muted is not None:
+            key = (found.code, found.muted, found.muted_until)
+            groups.setdefault(key, []).append(found)
+    lines = []
+    for (code, reason, until), alike in groups.items():
+        features = sorted({found.feature for found in alike if found.feature is not None})
+        named = [_nodes_of(alike), some(features, MUTED_FEATURES)]
+        who = "; ".join(filter(None, named))
+        lines.append(f"{code}{f' ({who})' if who else ''}, muted: {reason}{_until(until)}")
+    return tuple(lines)
+
+
+def _until(day: date | None) -> str:
+    return "" if day is None else f", until {day.isoformat()}"
+
+
+def count_muted(muted: int, until: date | None) -> str:
+    """`3 findings muted, the first until 2026-12-31`; empty without any."""
+    first = "" if until is None else f", the first until {until.isoformat()}"
+    return f"{count(muted, 'finding')} muted{first}" if muted else ""
+
+
+# The way back, and who may join.
+
+
+def ahead_lines(cluster: ReportedCluster) -> list[str]:
+    """How far back a cluster goes as things are today and once the plan is carried out, what that
+    cannot take back, and who may join; the same as `featurelib show` says of the plan."""
+    today = _named((found.feature, found.downgrade_floor) for found in cluster.readiness)
+    then = _named((found.feature, found.downgrade_floor) for found in cluster.returns)
+    points = _named((found.feature, found.point_of_no_return) for found in cluster.returns)
+    lines = [f"lowest today without loss: {today}"] if today else []
+    lines += [f"lowest after the plan without loss: {then}"] if then else []
+    lines += [f"point of no return to today's level: {points or 'none'}"] if then else []
+    if cluster.joining is not None:
+        lines.append(f"releases that may join: {cluster.joining.text}")
+    return lines
+
+
+def _named(levels: Iterable[tuple[str, Level | None]]) -> str:
+    return ", ".join(f"{feature} {level.text}" for feature, level in levels if level is not None)

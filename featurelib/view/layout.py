@@ -1,0 +1,206 @@
+"""Lays text out for a terminal or a pipe: paragraphs, tables and lists at a width.
+
+A text is wrapped between its words. A word that is wider than its line (a command, a file name)
+stays whole, so that it can be copied; only in a column, and in a page that asks for it, it is
+parted, and a reference `file:line` from its end, never inside its number. Nothing depends on
+colour: `paint` puts styles around each word, which takes no room, and `plain` takes them out.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+WIDEST, NARROWEST = 100, 40
+ROOM = 24  # columns that the last column of a table needs; with less each row is a paragraph
+_STYLES = {
+    "bold": "1", "dim": "2", "underline": "4", "red": "31", "green": "32", "yellow": "33",
+    "magenta": "35", "cyan": "36",
+}  # fmt: skip
+_ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+_WORD = re.compile(r"[^ \n]+")
+_PIECES = re.compile(r" +|[^ ]+")
+_REFERENCE = re.compile(r"\S+:\d+:?")
+
+
+def terminal_width() -> int:
+    """Columns to write in: a pipe is 100 columns wide, and so is a wider terminal."""
+    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+
+
+def paint(text: str, style: str) -> str:
+    """The text with each of its words in a style: names of _STYLES, as `bold red`."""
+    codes = ";".join(_STYLES[name] for name in style.split())
+    return _WORD.sub(f"\x1b[{codes}m\\g<0>\x1b[0m", text)
+
+
+def plain(text: str) -> str:
+    """The text without its styles."""
+    return _ESCAPE.sub("", text)
+
+
+def width_of(text: str) -> int:
+    """How many columns a text takes: wide letters take two, combining marks and styles none."""
+    if "\x1b" in text:
+        text = plain(text)
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def _cell(letter: str) -> int:
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def wrap(
+    text: str, width: int, start: str = "", below: str | None = None, *, parts: bool = False
+) -> list[str]:
+    """`text` in lines of at most `width` columns, the first after `start`, the others after
+    `below`; a line end in it stays one. With `parts` a word that is too wide is parted."""
+    below = " " * len(start) if below is None else below
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line, gap, is_empty = start if not lines else below, "", True
+        for piece in _PIECES.findall(paragraph):
+            if piece.isspace():
+                gap = piece
+                continue
+            if not is_empty and width_of(line) + len(gap) + width_of(piece) > width:
+                lines.append(line)
+                line, gap, is_empty = below, "", True
+            room = width - max(width_of(line) + len(gap), len(below))
+            pieces = _parted(piece, room) if parts and width_of(piece) > room else [piece]
+            for part in pieces[:-1]:
+                lines.append(line + part)
+                line = below
+            line, gap, is_empty = line + gap + pieces[-1], "", False
+        lines.append(line.rstrip())
+    return lines
+
+
+def _parted(word: str, room: int) -> list[str]:
+    """A word in pieces of `room` columns; a reference is parted from its end."""
+    escapes = _ESCAPE.findall(word)
+    bare = plain(word)
+    backwards = _REFERENCE.fullmatch(bare) is not None
+    pieces, piece, wide = list[str](), "", 0
+    for letter in reversed(bare) if backwards else bare:
+        if piece and wide + _cell(letter) > room:
+            pieces, piece, wide = [*pieces, piece], "", 0
+        piece, wide = piece + letter, wide + _cell(letter)
+    pieces.append(piece)
+    if backwards:
+        pieces = [piece[::-1] for piece in reversed(pieces)]
+    return [f"{escapes[0]}{piece}{escapes[-1]}" for piece in pieces] if escapes else pieces
+
+
+class Page:
+    """Lines of text, made of paragraphs, tables and lists; `str` and iteration give them."""
+
+    def __init__(self, width: int | None = None, *, parts: bool = False) -> None:
+        """`parts`: words that are too wide are parted, so that no line is wider than `width`."""
+        self.width = terminal_width() if width is None else width
+        self._parts = parts
+        self._lines: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def text(self, text: str, indent: int = 0, below: int | None = None, start: str = "") -> None:
+        """Add a paragraph, `indent` columns in, its further lines `below` columns in; `start`
+        stands before it."""
+        left = " " * (indent if below is None else below)
+        self._lines += wrap(text, self.width, " " * indent + start, left, parts=self._parts)
+
+    def item(self, text: str, indent: int = 0) -> None:
+        """Add a paragraph whose further lines stand two columns further in."""
+        self.text(text, indent, indent + 2)
+
+    def line(self, text: str = "") -> None:
+        """Add a line as it is: a command, a heading; empty without a text."""
+        self._lines.append(text)
+
+    def lines(self, lines: Iterable[str], indent: int = 0) -> None:
+        """Add lines as they are, `indent` columns in."""
+        self._lines += [f"{' ' * indent}{line}".rstrip() for line in lines]
+
+    def facts(self, rows: Sequence[tuple[str, str]], indent: int = 0) -> None:
+        """Add names and values below each other; an empty value leaves its name out. A value with
+        a word that has no room there stands below its name."""
+        column = max(len(name) for name, _ in rows) + 2
+        for name, value in rows:
+            if value and max(map(width_of, value.split())) <= self.width - indent - column:
+                self.text(value, indent, indent + column, f"{name:<{column}}")
+            elif value:
+                self.line(" " * indent + name)
+                self.text(value, indent + 2)
+
+    def table(
+        self,
+        rows: Sequence[Sequence[str]],
+        indent: int = 0,
+        *,
+        head: bool = True,
+        most: Sequence[int] = (),
+    ) -> None:
+        """Add rows, below a head, as columns; numbers end below each other, and columns that are
+        empty throughout are left out. The last column is wrapped where ROOM is left for it; else
+        each row is a paragraph: its first cell, then `head cell` for the others. `most`: the
+        greatest width of each column, 0 = as wide as its cells, whose words are parted there."""
+        body = rows[1:] if head else rows
+        full = [i for i in range(len(rows[0])) if any(row[i] for row in body)]
+        shown = [[row[i] for i in full] for row in rows]
+        caps = [most[i] if i < len(most) else 0 for i in full]
+        widths = [
+            min(max(map(_widest_line, column)), cap or self.width)
+            for column, cap in zip(zip(*shown, strict=True), caps, strict=True)
+        ]
+        before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
+        room = self.width - before
+        if widths[-1] > room and (room < ROOM or any(_longest_word(r[-1]) > room for r in shown)):
+            self._paragraphs(shown, indent, head=head)
+            return
+        numbers = [
+            all(_is_number(cell) for cell in column) for column in zip(*shown[head:], strict=True)
+        ]
+        widths[-1] = min(widths[-1], room)
+        for row in shown:
+            self._row(row, widths, numbers, indent)
+
+    def _row(
+        self, row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool], indent: int
+    ) -> None:
+        cells = [wrap(cell, wide, parts=True) for cell, wide in zip(row, widths, strict=True)]
+        for i in range(max(map(len, cells))):
+            texts = []
+            for lines, wide, is_number in zip(cells, widths, numbers, strict=True):
+                text = lines[i] if i < len(lines) else ""
+                blank = " " * (wide - width_of(text))
+                texts.append(blank + text if is_number else text + blank)
+            self.lines(["  ".join(texts)], indent)
+
+    def _paragraphs(self, rows: Sequence[Sequence[str]], indent: int, *, head: bool) -> None:
+        names = rows[0] if head else [""] * len(rows[0])
+        for row in rows[1:] if head else rows:
+            cells = [
+                f"{name} {cell}".strip() for name, cell in zip(names, row, strict=True) if cell
+            ]
+            cells[0] = row[0] or cells[0]
+            self.item(" · ".join(cells).replace("\n", " · "), indent)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "" or plain(cell).replace(",", "").isdigit()
+
+
+def _widest_line(cell: str) -> int:
+    return max(map(width_of, cell.split("\n")))
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(width_of, cell.split()), default=0)

@@ -1,0 +1,160 @@
+"""How single things are written for people, each once: a count with its noun, a level, a range, a
+node list, a time, a release, a place, and texts from outside made safe to show.
+
+What is not printable in such a text (controls, terminal escapes, marks that turn the direction of
+writing, line ends) is shown as an escape, `\\x1b`; what is too long is cut and ends in an ellipsis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from featurelib.catalogue import Catalogue
+from featurelib.feature import METADATA_VERSION
+
+LENGTH = 120  # characters
+LONGEST_PATH = 250  # a file name that is cut names no file
+EMPTY = "(empty)"
+RUNS = 12  # of node ids shown in one phrase
+NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
+
+
+@lru_cache(maxsize=8192)
+def clean(text: str, length: int = LENGTH) -> str:
+    """Returns `text` as printable characters, at most `length` of them."""
+    shown = text if len(text) <= length else text[: length + 1]
+    if not shown.isprintable():
+        shown = "".join(map(_escape, shown))
+    if len(shown) > length:
+        shown = shown[: length - 1] + "…"
+    return shown or EMPTY
+
+
+def _escape(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def clean_place(place: str) -> str:
+    """Makes `file:line` safe to show; a path that is too long is cut, its number is not."""
+    path, colon, number = place.rpartition(":")
+    if not colon:
+        return clean(place, LONGEST_PATH)
+    return clean(path, LONGEST_PATH) + colon + clean(number)
+
+
+def place(line: str) -> str:
+    """`payments/landing.jsonl:7`: the last folder, the file and the number of a landing line."""
+    return "/".join(line.split("/")[-2:])
+
+
+def count(number: int, noun: str) -> str:
+    """`no node`, `1 node`, `2,500 nodes`."""
+    if number == 0:
+        return f"no {noun}"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def some(texts: Sequence[str], most: int) -> str:
+    """`a, b, c and 4 more`: at most `most` of the texts."""
+    shown, left = texts[:most], len(texts) - most
+    return ", ".join(shown) + (f" and {left:,} more" if left > 0 else "")
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and last of each run of consecutive numbers, in order."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def nodes(role: str | None, ids: Iterable[int]) -> str:
+    """`broker 2`, `brokers 2-5, 9`: runs of ids, the first RUNS of them."""
+    found = runs(ids)
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in found]
+    left = sum(high - low + 1 for low, high in found[RUNS:])
+    more = f" and {left:,} more" if left else ""
+    several = len(found) > 1 or any(low != high for low, high in found)
+    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts[:RUNS])}{more}"
+
+
+def brokers_and_controllers(brokers: Sequence[int], controllers: Sequence[int]) -> str:
+    """`brokers 1-3; controller 100`."""
+    halves = [nodes("broker", brokers)] if brokers else []
+    halves += [nodes("controller", controllers)] if controllers else []
+    return "; ".join(halves)
+
+
+def age(span: timedelta) -> str:
+    """`47 hours`, `4 days`: whole ones, as many as have passed."""
+    hours = int(span.total_seconds() // 3600)
+    return count(hours, "hour") if hours < 48 else count(hours // 24, "day")
+
+
+def time_text(time: datetime | None, *, seconds: bool = False) -> str:
+    """`2026-11-21 05:52 UTC`, or with its seconds; empty for none."""
+    if time is None:
+        return ""
+    return f"{time.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'} UTC}"
+
+
+def moment(microseconds: int | None) -> datetime | None:
+    """The time so many microseconds after 1970; None for none, or 0."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC) if microseconds else None
+
+
+def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> str:
+    """`25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
+    if level is None:
+        return "not known"
+    if level == 0:
+        return "0 (not finalized)"
+    name = catalogue.level_name(feature, level) if feature else str(level)
+    return str(level) if name == str(level) else f"{level} ({name})"
+
+
+def levels_text(catalogue: Catalogue, levels: Iterable[tuple[str, int]]) -> str:
+    """`metadata.version 25 (4.0-IV3), group.version 1`, in the order of `metadata_first`."""
+    order = sorted(levels, key=lambda item: metadata_first(item[0]))
+    return ", ".join(f"{clean(name)} {level_text(catalogue, name, v)}" for name, v in order)
+
+
+def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] | None) -> str:
+    """`7-25 (up to 4.0-IV3)`, `1 only`, or NOT_LISTED without a range."""
+    if ends is None:
+        return NOT_LISTED
+    low, high = ends
+    if low == high:
+        return f"{level_text(catalogue, feature, high) if high else 0} only"
+    name = catalogue.level_name(feature, high) if feature else str(high)
+    return f"{low}-{high}" if name == str(high) else f"{low}-{high} (up to {name})"
+
+
+def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
+    """Releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
+    order = [release.name for release in catalogue.releases]
+    found: list[list[str]] = []
+    for name in names:
+        before = found[-1][-1] if found else ""
+        if before in order and order[order.index(before) + 1 :][:1] == [name]:
+            found[-1].append(name)
+        else:
+            found.append([name])
+    return ", ".join(r[0] if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in found) or "none"
+
+
+def metadata_first(feature: str) -> tuple[bool, str]:
+    """The order of features: metadata.version, on which others depend, then by name."""
+    return feature != METADATA_VERSION, feature
+
+
+def code_text(code: str) -> str:
+    """A finding's code as words."""
+    return clean(code).replace("_", " ")
