@@ -9,6 +9,9 @@ from enum import IntEnum, StrEnum
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+# 3.0-IV1: where a KRaft cluster without a word on metadata.version is, and all that a node without
+# one supports of it (KIP-778; QuorumController).
+SILENT_METADATA_VERSION = 1
 # Kafka's own tests keep these beside the real ones (Feature.java), and no node supports them.
 TEST_FEATURES = frozenset(
     ("test.feature.version", *(f"unit.test.feature.version.{i}" for i in range(8)))

@@ -248,7 +248,7 @@ STEP = pa.struct(
     ]
 )
 
-# How far back a feature goes once the plan is applied (featurelib.core.returning): the lowest level
+# How far back a feature goes once the plan is applied (featurelib.core.downgrade): the lowest level
 # (0 = not finalized) that can be had then without losing metadata, and the first level of the
 # plan's way from which today's cannot be had again; null = nobody can tell, or there is none.
 RETURN = pa.struct(

@@ -19,11 +19,10 @@ from featurelib.cli.why_not_text import why_not_lines
 from featurelib.core.audit import Judged
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.questions.entering import software_of_release
 from featurelib.questions.muted import as_json, over_proof
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
-from featurelib.questions.what_if import Changes, Turn, WhatIf
+from featurelib.questions.what_if import Changes, Turn, WhatIf, software_of_release
 from featurelib.questions.what_if import what_if as ask_what_if
 from featurelib.questions.why_not import WhyNot
 from featurelib.questions.why_not import why_not as ask_why_not

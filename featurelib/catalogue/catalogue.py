@@ -125,11 +125,14 @@ class Catalogue:
             return max(self.names)
         return max((known.level for known in self.levels if known.feature == feature), default=0)
 
+    def irreversible(self, feature: str) -> frozenset[int]:
+        """The levels of `feature` that nothing takes back (kraft.version 1, KAFKA-16538)."""
+        return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
+
     def only_by_name(self, feature: str) -> frozenset[int]:
         """The levels of `feature` that move only when they are asked for by name: irreversible
         ones, and those that change more than the level."""
-        irreversible = {v.level for v in self.levels if v.feature == feature and v.irreversible}
-        return frozenset(irreversible | {row.level for row in self.side_effects(feature)})
+        return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
         """What else the levels of `feature` change (measured: scripts/measure_side_effects.py)."""

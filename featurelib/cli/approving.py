@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.plan_text import guards_text
+from featurelib.core.downgrade import Loss, loss_of
 from featurelib.core.effects import effects_of, first_command, say_effect
-from featurelib.core.returning import Loss, loss_of
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
 from featurelib.planning.files import Approval, say_span, say_time

@@ -13,7 +13,6 @@ from featurelib.cli.judge_words import would
 from featurelib.cli.text import columns
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.effects import first_command, say_effect
-from featurelib.core.moves import irreversible
 from featurelib.feature import UpgradeType
 from featurelib.model import Guards, Move, NodeGroup, Plan
 from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
@@ -58,7 +57,7 @@ def update_text(update: Move, catalogue: Catalogue) -> str:
     kind = _KINDS[update.upgrade_type]
     if update.to_level == 0:
         kind = f"DELETION ({kind.lower()})"
-    elif update.to_level in irreversible(catalogue, update.feature):
+    elif update.to_level in catalogue.irreversible(update.feature):
         kind += ", IRREVERSIBLE"
     return f"{clean(update.feature)} {low} → {high}: {kind}"
 

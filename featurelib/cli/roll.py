@@ -15,8 +15,7 @@ from featurelib.cli.plan_source import Wanted
 from featurelib.cli.reach import ClusterName
 from featurelib.cli.roll_text import roll_lines
 from featurelib.core.batch import NOT_HERE
-from featurelib.questions.roll import First, Roll, roll
-from featurelib.questions.way_back import WayBack
+from featurelib.questions.roll import First, Roll, WayBack, roll
 from featurelib.view.layout import terminal_width
 
 VERSION = 1  # of the JSON output

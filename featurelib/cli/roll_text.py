@@ -11,8 +11,7 @@ from featurelib.cli.plan_text import update_text
 from featurelib.cli.what_if_text import refused_lines
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity
-from featurelib.questions.roll import First, Misfit, Roll
-from featurelib.questions.way_back import Back, WayBack
+from featurelib.questions.roll import Back, First, Misfit, Roll, WayBack
 from featurelib.view.layout import wrap
 from featurelib.words import clean, level_text, metadata_first, range_text, releases_text
 

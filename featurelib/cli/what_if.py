@@ -18,9 +18,8 @@ from featurelib.cli.reach import ClusterName
 from featurelib.cli.what_if_text import what_if_lines
 from featurelib.cli.why_not import level_asked
 from featurelib.errors import ConfigError
-from featurelib.questions.entering import Refused
 from featurelib.questions.muted import as_json, over_row
-from featurelib.questions.what_if import Changes, WhatIf, what_if
+from featurelib.questions.what_if import Changes, Refused, WhatIf, what_if
 from featurelib.sight import Sight
 from featurelib.view.layout import terminal_width
 

@@ -15,9 +15,8 @@ from featurelib.cli.why_not_text import NO_MUTES
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.mutes import InForce
 from featurelib.feature import Severity
-from featurelib.questions.entering import Refused
 from featurelib.questions.muted import over_row
-from featurelib.questions.what_if import Turn, WhatIf
+from featurelib.questions.what_if import Refused, Turn, WhatIf
 from featurelib.sight import Sight
 from featurelib.view.layout import wrap
 from featurelib.words import clean, code_text, count, level_text, metadata_first

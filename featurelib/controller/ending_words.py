@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from featurelib.catalogue import Catalogue
 from featurelib.controller.resuming import Unexplained
 from featurelib.core import ending as endings
+from featurelib.core.downgrade import loss_of
 from featurelib.core.effects import effects_of, say_effect
 from featurelib.core.ending import Ending
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.core.reply import NO_ERROR
-from featurelib.core.returning import loss_of
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
 from featurelib.words import clean

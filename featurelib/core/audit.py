@@ -28,7 +28,7 @@ from featurelib.core.ghosts import least_software, report_ghosts
 from featurelib.core.incompatible import find_incompatible, listed
 from featurelib.core.mutes import set_aside
 from featurelib.core.own_dialect import OwnDialects
-from featurelib.core.plan import plans
+from featurelib.core.plan import plans, ways_back
 from featurelib.core.probes import report_probes
 from featurelib.core.quorum_settings import report_settings, report_unread
 from featurelib.core.rules import RULES
@@ -36,7 +36,6 @@ from featurelib.core.software import Software
 from featurelib.core.target import Judge
 from featurelib.core.verdicts import beyond_ceiling, readiness, verdicts
 from featurelib.core.waiting import find_forgotten, remember
-from featurelib.core.way_back import ways_back
 from featurelib.feature import Role, Severity, UpgradeType, Verdict
 from featurelib.model import Move, Step
 

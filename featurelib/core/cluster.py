@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from featurelib.core.dialect import Dialect
-from featurelib.feature import Role, UpgradeType
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Role, UpgradeType
 
 Range = tuple[int, int]
 Features = dict[str, Range]  # a profile: feature → supported range
@@ -26,6 +26,12 @@ class Node:
     gone: bool = False  # Kafka itself calls it fenced, or does not see it in the quorum
     voter: bool = False
     ignored: bool = False  # registered, and left out of the live brokers (ZooKeeper mode)
+
+    def range_of(self, feature: str) -> Range:
+        """What it supports of `feature` as the policy reads silence: 3.0-IV1 of metadata.version,
+        of all others nothing (KIP-778)."""
+        silent = SILENT_METADATA_VERSION if feature == METADATA_VERSION else 0
+        return self.supported.get(feature, (silent, silent))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

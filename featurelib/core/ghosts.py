@@ -13,7 +13,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.columns import Bool, Int
 from featurelib.core.evidence import Evidence
 from featurelib.core.findings import NO_NUMBER, Findings
-from featurelib.core.joiners import Joiners
+from featurelib.core.plan import who_may_join
 from featurelib.core.target import Judge
 from featurelib.feature import Role
 
@@ -72,9 +72,8 @@ def least_software(
     """The oldest release that may join each of `clusters` now and at its ceilings; "" = none."""
     if len(clusters) == 0:
         return []
-    joiners = Joiners(evidence, catalogue)
-    now = joiners.rows(evidence.questions.current)
-    then = joiners.rows(ceiling)
+    now = who_may_join(evidence, catalogue, evidence.questions.current)
+    then = who_may_join(evidence, catalogue, ceiling)
     found = []
     for position in clusters.tolist():
         both = set(now[position].as_py() or ())

@@ -13,7 +13,7 @@ from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import load
 from featurelib.core.effects import say_more
-from featurelib.core.moves import Asking, Direction, Goal, irreversible, level_of, software_of
+from featurelib.core.moves import Asking, Direction, Goal, level_of, software_of
 from featurelib.feature import METADATA_VERSION
 
 _NO_CATALOGUE = "zk-2.7"  # the generation whose software knows no feature of its own
@@ -67,7 +67,7 @@ def _only_by_name(asking: Asking, name: str, level: int) -> str:
     """Why the way up to `level` is gone only when it is asked for by name; "" if it is not so."""
     current, catalogue = level_of(asking.cluster, name), asking.catalogue
     on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
-    if any(n in irreversible(catalogue, name) for n in on_the_way):
+    if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
     return "side_effect" if on_the_way else ""
 
@@ -142,7 +142,7 @@ def _short(release: str) -> str:
 def _kept(asking: Asking, name: str, level: int) -> bool:
     """Whether a level between cannot be taken back, so that the feature stays; it is said why."""
     current = level_of(asking.cluster, name)
-    if not any(level < never <= current for never in irreversible(asking.catalogue, name)):
+    if not any(level < never <= current for never in asking.catalogue.irreversible(name)):
         return False
     here, there = asking.name(name, current), asking.name(name, level)
     asking.stay("irreversible", name, level, f"{name} never goes back from {here} to {there}.")

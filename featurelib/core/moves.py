@@ -149,7 +149,7 @@ class Asking:
             losses=losses(self.catalogue, self.cluster.release, current, level)
             if feature == METADATA_VERSION
             else (),
-            irreversible=level > current and level in irreversible(self.catalogue, feature),
+            irreversible=level > current and level in self.catalogue.irreversible(feature),
         )
 
 
@@ -162,11 +162,6 @@ def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | No
     """What the active controller's own release knows; None for one the catalogue has not."""
     release = catalogue.release_named(cluster.release)
     return None if release is None else catalogue.of(release)
-
-
-def irreversible(catalogue: Catalogue, feature: str) -> frozenset[int]:
-    """The levels of `feature` that nothing takes back (kraft.version 1, KAFKA-16538)."""
-    return frozenset(v.level for v in catalogue.levels if v.feature == feature and v.irreversible)
 
 
 def losses(catalogue: Catalogue, release: str, current: int, level: int) -> tuple[Loss, ...]:

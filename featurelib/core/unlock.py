@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import numpy as np
 
 from featurelib.catalogue import Catalogue, Dependency
-from featurelib.core.cluster import Case, Cluster, Features, Node, Range, Request, Update
-from featurelib.core.compatibility import fits
+from featurelib.core.cluster import Case, Cluster, Features, Node, Request, Update
+from featurelib.core.compatibility import may_join
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.moves import level_of, software_of
 from featurelib.core.remedies import Action, action_for_gone
-from featurelib.core.rows import NodeRows
-from featurelib.core.rules import RULES
+from featurelib.core.rules import below_local_min, unsupported_by_node
 from featurelib.core.single import leftovers
 from featurelib.core.tried import refused_by
 from featurelib.feature import METADATA_VERSION, Role
@@ -67,25 +65,14 @@ def refusing(
     nodes: Sequence[Node], questions: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], tuple[Node, ...]]:
     """Who of `nodes` does not support each (feature, level): QuorumFeatures.reasonNotSupported."""
-    asked = [(question, node) for question in questions for node in nodes]
-    ranges = [_range(node, feature) for (feature, _), node in asked]
-    level = np.array([level for (_, level), _ in asked], dtype=np.int32)
-    rows = NodeRows(
-        lowest=level,
-        level=level,
-        min_version=np.array([low for low, _ in ranges], dtype=np.int32),
-        max_version=np.array([high for _, high in ranges], dtype=np.int32),
-    )
-    hit = RULES["unsupported_by_node"].ask(rows).reshape(len(questions), len(nodes))
+    ends = [[node.range_of(feature) for node in nodes] for feature, _ in questions]
+    low, high = np.array(ends, dtype=np.int32).reshape(len(questions), len(nodes), 2).T
+    level = np.array([level for _, level in questions], dtype=np.int32)
+    hit = unsupported_by_node(level, low, high, np.False_).T.tolist()
     return {
         question: tuple(node for node, bad in zip(nodes, row, strict=True) if bad)
         for question, row in zip(questions, hit, strict=True)
     }
-
-
-def _range(node: Node, feature: str) -> Range:
-    """As the strict policy reads silence: metadata.version 1, of all others nothing (KIP-778)."""
-    return node.supported.get(feature, (1, 1) if feature == METADATA_VERSION else (0, 0))
 
 
 def unlocks(cluster: Cluster, catalogue: Catalogue) -> tuple[Unlock, ...]:
@@ -204,15 +191,14 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: Container[str]
     if not node.running:
         return Action.START
     level = np.array(list(moves.values()), dtype=np.int32)
-    lowest = np.array([_range(node, name)[0] for name in moves], dtype=np.int32)
-    below = RULES["below_local_min"].ask(SimpleNamespace(level=level, local_min=lowest))
-    return Action.DOWNGRADE if below.any() else Action.UPGRADE
+    lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
+    return Action.DOWNGRADE if below_local_min(level, lowest).any() else Action.UPGRADE
 
 
 def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
     """The oldest release whose production software supports the levels there would be."""
     levels = {name: level for name, (_, level) in cluster.finalized.items()} | moves
-    return next((fit.release for fit in fits(levels, catalogue) if fit.joins), "")
+    return next(iter(may_join(levels, catalogue)), "")
 
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
@@ -245,7 +231,7 @@ def _kraft(cluster: Cluster) -> bool:
 
 
 def _wider(node: Node, moves: Moves) -> Features:
-    ends = {name: (*_range(node, name), level) for name, level in moves.items()}
+    ends = {name: (*node.range_of(name), level) for name, level in moves.items()}
     return {name: (min(values), max(values)) for name, values in ends.items()}
 
 

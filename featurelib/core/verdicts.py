@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from featurelib.core.bounds import Bounds
 from featurelib.core.columns import Bool, Int
+from featurelib.core.downgrade import WaysBack
 from featurelib.core.evidence import Evidence
 from featurelib.core.target import Judge
-from featurelib.core.way_back import WayBack
 from featurelib.feature import Verdict
 from featurelib.schema import READINESS
 
@@ -56,7 +56,7 @@ def readiness(
     target: Int,
     blockers: Int,
     unknowns: Int,
-    back: WayBack,
+    back: WaysBack,
 ) -> pa.Table:
     """One row a question of featurelib.schema.READINESS."""
     asked = evidence.questions

@@ -23,7 +23,7 @@ def widened(node: Node, levels: Levels) -> Node:
     """The node as if it supported `levels` besides all that it does support."""
     more: Features = {}
     for name, level in levels.items():
-        low, high = node.supported.get(name, (1, 1) if name == METADATA_VERSION else (0, 0))
+        low, high = node.range_of(name)
         more[name] = (min(low, level), max(high, level))
     return replace(node, supported=node.supported | more)
 

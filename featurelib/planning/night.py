@@ -12,7 +12,7 @@ import pyarrow as pa
 from featurelib.catalogue import Catalogue
 from featurelib.core.audit import Judged
 from featurelib.core.batch import NOT_HERE
-from featurelib.core.returning import returns_of
+from featurelib.core.downgrade import returns_of
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning.files import ForPeople, write_plan

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from featurelib.catalogue import Catalogue
-from featurelib.core.compatibility import fits
+from featurelib.core.compatibility import may_join
+from featurelib.core.downgrade import levels_after, loss_of, lowest_metadata
 from featurelib.core.effects import effects_of
-from featurelib.core.moves import irreversible, losses
-from featurelib.core.returning import levels_after, loss_of, lowest_metadata
+from featurelib.core.moves import losses
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Plan, SideEffect
 
@@ -100,7 +100,7 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> Change:
             for need in catalogue.dependencies
             if need.other == name and low < need.least <= high
         ),
-        irreversible=high > low and high in irreversible(catalogue, name),
+        irreversible=high > low and high in catalogue.irreversible(name),
         no_return=NONE if no_return is None else no_return,
         side_effects=tuple(
             effect
@@ -116,4 +116,4 @@ def _joins(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ..
     known = {name: level for name, level in levels.items() if name in catalogue.features}
     if meaning.requirements.features_node_version is not None or not known:
         return ()
-    return tuple(fit.release for fit in fits(known, catalogue) if fit.joins)
+    return may_join(known, catalogue)

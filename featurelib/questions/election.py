@@ -35,7 +35,6 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
-from featurelib.questions.entering import ZOOKEEPER
 from featurelib.questions.terms import Terms
 from featurelib.sight import Sight
 
@@ -94,7 +93,7 @@ def expect_protocol_version(
 ) -> None:
     """Raises ConfigError for a cluster that has no inter.broker.protocol.version, for one that
     there is not, and for a release (by who names it) that does not know it."""
-    if mode_of(sight) not in (ZOOKEEPER, ""):
+    if mode_of(sight) not in ("zk", ""):
         name = terms.fleet.names.get(sight.cluster_id) or sight.cluster_id
         raise ConfigError(
             f"{OPTION} {version}: expected a cluster in ZooKeeper mode, found {name} with a KRaft "
@@ -116,7 +115,7 @@ def expect_protocol_version(
 
 def _in_zookeeper_mode(release: str) -> bool:
     try:
-        return bool(release and generation_of(release, ZOOKEEPER))
+        return bool(release and generation_of(release, "zk"))
     except KeyError:
         return False
 

@@ -1,34 +1,42 @@
 """Whether software of a release may join a cluster now, what must happen first, and the way back.
 
 Whoever rolls wants to know two things before: do the new nodes get in, and can the old software
-come back, right after the roll and once what the new one brings is finalized (M12, M16, N3).
+come back, right after the roll and once what the new one brings is finalized. The way back is
+worked out on levels alone, as the catalogue has them; KRaft mode only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from featurelib.catalogue import Catalogue
+from featurelib.core.again import dialect_of
 from featurelib.core.cluster import Node
-from featurelib.core.compatibility import fits
+from featurelib.core.compatibility import fits, may_join
+from featurelib.core.downgrade import (
+    fitting_after_lowering,
+    of_metadata_version,
+    position,
+)
 from featurelib.core.intents import Command, Intent
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.planning.planner import Planned, make_plan, mode_of
-from featurelib.questions.entering import (
-    ZOOKEEPER,
+from featurelib.questions.terms import Terms
+from featurelib.questions.what_if import (
+    Changes,
     Refused,
+    WhatIf,
     refusals_of,
     release_of,
     software_of_release,
+    what_if,
 )
-from featurelib.questions.terms import Terms
-from featurelib.questions.way_back import WayBack, may_join, way_back
-from featurelib.questions.what_if import Changes, WhatIf, what_if
 from featurelib.sight import Sight
 
 Levels = Mapping[str, int]
-_FIRST = 1  # a KRaft cluster that says nothing of metadata.version is at 3.0-IV1 (KIP-778)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,35 @@ class First:
     """What must happen before: an intent, and the plan of it or every reason against it."""
 
     planned: Planned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Back:
+    """Whether nodes of one release that runs there now may come back.
+
+    `after_lowering`: once everything is lowered without loss as far as that needs.
+    """
+
+    release: str
+    after_roll: bool
+    after_finalizing: bool
+    after_lowering: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBack:
+    """`brings`: what the release finalizes by default, feature → level, of what is not there yet.
+
+    `floor`: the lowest metadata.version without loss once that is finalized; `no_return`: the first
+    on the way there from which the present one is not had again; -1 = none. `joins_after`: the
+    releases whose production software supports all of it.
+    """
+
+    brings: dict[str, int]
+    joins_after: tuple[str, ...]
+    back: tuple[Back, ...]
+    floor: int
+    no_return: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +120,8 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
     mode, catalogue = mode_of(sight), terms.catalogue
     release = release_of(text, mode, catalogue, "--to")
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
-    if mode != ZOOKEEPER:
-        levels = {METADATA_VERSION: _FIRST} | levels
+    if mode != "zk":
+        levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
     software = software_of_release(release, mode, catalogue)
     nodes = [_as(node, release, software) for node in sight.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
@@ -100,10 +137,10 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         refused=refused,
         first=tuple(_first(sight, misfits, release, catalogue)),
         then=what_if(sight, Changes(release=release), terms),
-        joins_now=() if mode == ZOOKEEPER else may_join(levels, catalogue),
+        joins_now=() if mode == "zk" else may_join(_known(levels, catalogue), catalogue),
         way_back=None,
     )
-    if mode == ZOOKEEPER:
+    if mode == "zk":
         return found
     some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
     running = {catalogue.release_named(node.release) or "" for node in some}
@@ -137,7 +174,7 @@ def _misfits(
 ) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
     """What the software does not support, and what of it does with unstable features enabled."""
     software = software_of_release(release, mode, catalogue)
-    if mode == ZOOKEEPER:  # production software there lists no feature at all
+    if mode == "zk":  # production software there lists no feature at all
         names, unstable = sorted(levels), set[str]()
     else:
         fit = next(one for one in fits(levels, catalogue) if one.release == release)
@@ -172,3 +209,44 @@ def _first(
     if low:
         intent = Intent(command=Command.UPGRADE, up=low)
         yield First(planned=make_plan(sight, intent, catalogue))
+
+
+def way_back(levels: Levels, release: str, running: Iterable[str], catalogue: Catalogue) -> WayBack:
+    """The way back for nodes of the releases `running`, once all nodes are of `release` and
+    `levels` are finalized (KIP-778, Downgrades)."""
+    software, before = catalogue.of(release), set(running) - {release}
+    kept = _known(levels, catalogue)
+    brings = {
+        name: level
+        for name, level in software.defaults(software.newest_stable).items()
+        if level > kept.get(name, 0) and level not in catalogue.only_by_name(name)
+    }
+    after, own = kept | brings, dialect_of(release, "kraft", catalogue)
+    supported = [(software.oldest, software.newest_unstable)]
+    # Every node runs that release; what other levels need of metadata.version does not count.
+    alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (kept, after)]
+    at, target = position(alone, catalogue), np.array([after[METADATA_VERSION]] * 2)
+    back = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
+    then = at.at(np.array([1]))
+    lowered = fitting_after_lowering(after, then, release, own.can, catalogue)
+    return WayBack(
+        brings=brings,
+        joins_after=may_join(after, catalogue),
+        back=tuple(
+            Back(
+                release=now.release,
+                after_roll=now.joins,
+                after_finalizing=later.joins,
+                after_lowering=lowered[now.release],
+            )
+            for now, later in zip(fits(kept, catalogue), fits(after, catalogue), strict=True)
+            if now.release in before
+        ),
+        floor=int(back.floor[1]),
+        no_return=int(back.no_return[0]),
+    )
+
+
+def _known(levels: Levels, catalogue: Catalogue) -> dict[str, int]:
+    """The levels of Kafka's features: of others no release says anything."""
+    return {name: level for name, level in levels.items() if name in catalogue.features}

@@ -25,7 +25,6 @@ from featurelib.model import Move
 from featurelib.planning.known import Half, known_cluster, lowest_supported
 from featurelib.planning.planner import mode_of
 from featurelib.planning.reasons import EVIDENCE, Reason, Reasons
-from featurelib.questions.entering import ZOOKEEPER
 from featurelib.questions.probed import agreement, probe_proofs
 from featurelib.questions.proofs import Proof, own_proofs, policy_proofs, proof_of
 from featurelib.sight import Sight
@@ -122,7 +121,7 @@ def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> dict
     needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
     moves = dict(needs) | moves
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items()} | moves
-    if mode_of(sight) != ZOOKEEPER:
+    if mode_of(sight) != "zk":
         named = {catalogue.release_named(release) for release in sight.releases} - {None}
         least = [
             needed.least

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.configuration.settings import Settings
-from featurelib.core.returning import Loss, loss_of
+from featurelib.core.downgrade import Loss, loss_of
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 from featurelib.planning import files
 from featurelib.signing import check_approval

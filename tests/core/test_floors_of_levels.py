@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue
-from featurelib.core.cluster import Cluster
 from featurelib.core.compatibility import advertised, fits, misfits
 from featurelib.core.dialect import generation_of, load
-from featurelib.core.floors import (
-    Footing,
-    downgrade_floor,
+from featurelib.core.downgrade import (
+    Position,
     fitting_after_lowering,
-    footing_of,
-    held,
-    never_lowered,
-    no_return_of_other,
-    point_of_no_return,
+    floors,
+    no_returns,
+    of_other_feature,
+    position,
 )
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
-from tests.core.made_up import CATALOGUE, kraft, node
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from tests.core.made_up import CATALOGUE
 
 TABLES = CATALOGUE.tables
 RELEASES = [release.name for release in CATALOGUE.releases]
@@ -51,15 +48,8 @@ def walked(own: ReleaseCatalogue, level: int, lowest: int, nodes: Ends) -> set[i
     return reached
 
 
-def footing(release: str, levels: list[int], nodes: Ends, needed: int = 0) -> Footing:
-    count = len(levels)
-    return Footing(
-        release=np.full(count, TABLES.release_code(release)),
-        level=np.array(levels, dtype=np.int32),
-        min_version=np.full(count, nodes[0], dtype=np.int32),
-        max_version=np.full(count, nodes[1], dtype=np.int32),
-        needed_by_others=np.full(count, needed, dtype=np.int32),
-    )
+def at(levels: list[int], nodes: Ends) -> Position:
+    return position([({METADATA_VERSION: level}, [nodes]) for level in levels], CATALOGUE)
 
 
 def ends_to_try(own: ReleaseCatalogue) -> list[Ends]:
@@ -74,7 +64,7 @@ def test_the_floor_of_every_level_is_where_the_lowest_walk_ends(release: str) ->
         levels = list(own.names)
         lowest = can.metadata_floor
         expected = [min(walked(own, level, lowest, nodes)) for level in levels]
-        found = downgrade_floor(TABLES, footing(release, levels, nodes), can)
+        found = floors(TABLES, TABLES.release_code(release), at(levels, nodes), can)
         assert found.tolist() == expected, nodes
 
 
@@ -88,17 +78,16 @@ def test_the_point_of_no_return_of_every_pair_is_where_the_way_back_ends(release
             way = [level for level in own.names if start < level <= target]
             gone = [n for n in way if start not in walked(own, n, can.metadata_floor, nodes)]
             expected.append(gone[0] if gone else -1)
-        where = footing(release, [start for start, _ in pairs], nodes)
-        ends = np.array([target for _, target in pairs], dtype=np.int32)
-        assert point_of_no_return(TABLES, where, ends, can).tolist() == expected, nodes
+        where, code = at([start for start, _ in pairs], nodes), TABLES.release_code(release)
+        ends = np.array([target for _, target in pairs])
+        assert no_returns(TABLES, code, where, ends, can).tolist() == expected, nodes
 
 
 def test_well_known_floors() -> None:
     def floor(release: str, level: int) -> int:
-        at = np.array([TABLES.release_code(release)])
-        where = Footing.alone(TABLES, at, np.array([level], dtype=np.int32))
-        can = load(generation_of(release, "kraft")).can
-        return int(downgrade_floor(TABLES, where, can)[0])
+        own, can = CATALOGUE.of(release), load(generation_of(release, "kraft")).can
+        where = at([level], (own.oldest, own.newest_unstable))
+        return int(floors(TABLES, TABLES.release_code(release), where, can)[0])
 
     assert [floor("4.2", n) for n in (29, 23, 22, 17, 16, 7)] == [23, 23, 17, 17, 15, 7]
     assert [floor("4.2", 30), floor("4.3", 30)] == [23, 30]  # unstable in 4.2, and not lossy there
@@ -107,36 +96,26 @@ def test_well_known_floors() -> None:
     assert [floor("4.2", 33), floor("4.2", 99), floor("4.2", 0)] == [-1, -1, -1]
 
 
-def test_what_holds_a_level_up_is_named_with_every_reason() -> None:
-    where = footing("4.2", [29], (7, 30), needed=25)
-    refused = held(TABLES, where, CAN)
-    assert downgrade_floor(TABLES, where, CAN).tolist() == [25]
-    assert np.flatnonzero(refused["dependant_broken"][0]).tolist() == list(range(25))
-    assert np.flatnonzero(refused["lossy_safe_downgrade"][0]).tolist() == list(range(23))
-    assert np.flatnonzero(refused["unsupported_by_node"][0]).tolist() == list(range(7))
-    assert not any(mask[0, 29:].any() for mask in refused.values())
-
-
 def test_no_way_is_no_point_of_no_return() -> None:
-    where = footing("4.2", [27, 27], (7, 30))
-    ends = np.array([27, 20], dtype=np.int32)
-    assert point_of_no_return(TABLES, where, ends, CAN).tolist() == [-1, -1]
+    code, ends = TABLES.release_code("4.2"), np.array([27, 20])
+    assert no_returns(TABLES, code, at([27, 27], (7, 30)), ends, CAN).tolist() == [-1, -1]
 
 
 def test_a_verdict_depends_on_no_other_cluster() -> None:
-    levels = list(range(7, 30))
-    together = downgrade_floor(TABLES, footing("4.2", levels, (7, 30)), CAN)
-    alone = [downgrade_floor(TABLES, footing("4.2", [n], (7, 30)), CAN)[0] for n in levels]
+    levels, code = list(range(7, 30)), TABLES.release_code("4.2")
+    together = floors(TABLES, code, at(levels, (7, 30)), CAN)
+    alone = [floors(TABLES, code, at([n], (7, 30)), CAN)[0] for n in levels]
     assert together.tolist() == alone
-    back = downgrade_floor(TABLES, footing("4.2", levels[::-1], (7, 30)), CAN)
+    back = floors(TABLES, code, at(levels[::-1], (7, 30)), CAN)
     assert back[::-1].tolist() == alone
 
 
 def test_kraft_version_never_goes_back_and_other_features_do() -> None:
-    own = CATALOGUE.of("4.2")
-    assert no_return_of_other(own, KRAFT_VERSION, 0, 1) == 1
-    assert no_return_of_other(own, KRAFT_VERSION, 1, 1) == -1
-    assert no_return_of_other(own, "transaction.version", 0, 2) == -1
+    current, target = np.array([0, 1]), np.array([1, 1])
+    raft = of_other_feature(CATALOGUE, KRAFT_VERSION, current, target)
+    assert (raft.floor.tolist(), raft.no_return.tolist()) == ([0, 1], [1, -1])
+    other = of_other_feature(CATALOGUE, "transaction.version", current, target + 1)
+    assert (other.floor.tolist(), other.no_return.tolist()) == ([0, 0], [-1, -1])
 
 
 # --- Software -------------------------------------------------------------------------------------
@@ -167,25 +146,22 @@ def test_a_release_may_be_rolled_to_once_levels_are_lowered_as_far_as_it_needs(
     release: str,
 ) -> None:
     own, can = CATALOGUE.of(release), load(generation_of(release, "kraft")).can
-    names = (METADATA_VERSION, KRAFT_VERSION, "group.version")
-    states = [(level, raft, 1) for level in own.names for raft in (0, 1)]
-    levels = np.array(states, dtype=np.int32)
     nodes = own.oldest, own.newest_unstable
-    where = footing(release, [level for level, _, _ in states], nodes)
-    fixed = never_lowered(CATALOGUE, names, levels)
-    assert fixed.tolist() == [[0, raft, 0] for _, raft, _ in states]
-    ranges = advertised(CATALOGUE, names)
-    found = fitting_after_lowering(TABLES, where, can, fixed, ranges)
-    for (level, raft, _), row in zip(states, found.tolist(), strict=True):
+    for level in own.names:
         ways = walked(own, level, can.metadata_floor, nodes)
-        expected = [
-            any(
-                not plain_misfits(to, {METADATA_VERSION: n, KRAFT_VERSION: raft}, unstable=False)
-                for n in ways
-            )
-            for to in RELEASES
-        ]
-        assert row == expected, (level, raft)
+        for raft in (0, 1):
+            levels = {METADATA_VERSION: level, KRAFT_VERSION: raft}
+            found = fitting_after_lowering(levels, at([level], nodes), release, can, CATALOGUE)
+            expected = {
+                to: any(
+                    not plain_misfits(
+                        to, {METADATA_VERSION: n, KRAFT_VERSION: raft}, unstable=False
+                    )
+                    for n in ways
+                )
+                for to in RELEASES
+            }
+            assert found == expected, levels
 
 
 def test_many_clusters_and_releases_at_once() -> None:
@@ -196,22 +172,3 @@ def test_many_clusters_and_releases_at_once() -> None:
     assert hit[:, RELEASES.index("3.9"), 0].tolist() == [False, True, False, False]
     assert not hit[2].any()
     assert hit[3, :, 1].all()
-    assert (never_lowered(CATALOGUE, names, levels) == 0).all()
-
-
-def test_where_a_cluster_stands_is_read_off_its_nodes_and_levels() -> None:
-    older = node(20, Role.BROKER, "", {METADATA_VERSION: (9, 25)})
-    one = kraft("4.2", {METADATA_VERSION: 25, ELR: 1, "transaction.version": 2}, older)
-    plain = kraft("4.2", {METADATA_VERSION: 25})
-    silent = kraft("9.9", {}, node(20, Role.BROKER, "", {}), supported={METADATA_VERSION: (1, 7)})
-    nobody = Cluster(release="4.2")
-    where = footing_of([one, plain, silent, nobody], CATALOGUE)
-    assert where.level.tolist() == [25, 25, 1, 1]
-    assert where.min_version.tolist() == [9, 7, 1, 0]
-    assert where.max_version.tolist() == [25, 29, 1, 0]
-    assert where.needed_by_others.tolist() == [23, 0, 0, 0]
-    assert [TABLES.releases[code] for code in where.release] == ["4.2", "4.2", "any", "4.2"]
-    assert downgrade_floor(TABLES, where, CAN).tolist() == [23, 23, 1, -1]
-    other = kraft("4.2", {METADATA_VERSION: 25, "transaction.version": 2})
-    assert footing_of([other], CATALOGUE).needed_by_others.tolist() == [4]
-    assert len(footing_of([], CATALOGUE).level) == 0

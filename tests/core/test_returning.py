@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.core.returning import Return, lowest_metadata, returns_of
+from featurelib.core.downgrade import Return, lowest_metadata, returns_of
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 
 CATALOGUE = load()

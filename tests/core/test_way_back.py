@@ -15,10 +15,9 @@ from featurelib.core.cluster_of import PlainClusters
 from featurelib.core.columns import Bool
 from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
+from featurelib.core.downgrade import floors, no_returns, position
 from featurelib.core.evidence import Evidence, read
-from featurelib.core.floors import downgrade_floor, footing_of, point_of_no_return
-from featurelib.core.joiners import Joiners
-from featurelib.core.way_back import ways_back
+from featurelib.core.plan import ways_back, who_may_join
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from tests.core import scale
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
@@ -223,18 +222,21 @@ def test_who_may_join_is_not_known_where_a_level_is_not() -> None:
     assert (row["may_join"], row["may_join_after"], len(row["steps"])) == (None, None, 1)
 
 
-def expected(plain: PlainClusters, position: int, target: int) -> tuple[int | None, int | None]:
+def expected(plain: PlainClusters, place: int, target: int) -> tuple[int | None, int | None]:
     """The worst of all releases that may run there, each cluster and release alone."""
-    floors, points = [], []
-    for release in plain.releases(position):
-        cluster = replace(plain.cluster(position), release=release)
-        where, can = footing_of([cluster], CATALOGUE), load(generation_of(release, "kraft")).can
-        floors.append(int(downgrade_floor(TABLES, where, can)[0]))
-        points.append(
-            int(point_of_no_return(TABLES, where, np.array([target], dtype=np.int32), can)[0])
-        )
+    cluster = plain.cluster(place)
+    levels = {name: level for name, (_, level) in cluster.finalized.items()}
+    at = position(
+        [(levels, [node.range_of(METADATA_VERSION) for node in cluster.nodes])], CATALOGUE
+    )
+    lowest, points = [], []
+    for release in plain.releases(place):
+        can = load(generation_of(release, "kraft")).can
+        code = TABLES.release_code(release)
+        lowest.append(int(floors(TABLES, code, at, can)[0]))
+        points.append(int(no_returns(TABLES, code, at, np.array([target]), can)[0]))
     known = [point for point in points if point >= 0]
-    return (max(floors) if max(floors, default=-1) >= 0 else None), min(known, default=None)
+    return (max(lowest) if max(lowest, default=-1) >= 0 else None), min(known, default=None)
 
 
 @settings(max_examples=scale.some(150), deadline=None, suppress_health_check=list(HealthCheck))
@@ -264,7 +266,7 @@ def test_the_samples_show_both() -> None:
     newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
     assert newest > HOUR
     evidence = read(batch, conditions([]), absent_metadata=1)
-    rows = Joiners(evidence, CATALOGUE).rows(evidence.questions.current).to_pylist()
+    rows = who_may_join(evidence, CATALOGUE, evidence.questions.current).to_pylist()
     said = {NAMES[name]: who for name, who in zip(evidence.clusters, rows, strict=True)}
     assert said["k43-unstable"] == ["4.3", "4.4"]
     assert said["ghost-broker"] == ALL[7:]

@@ -6,8 +6,7 @@ import pytest
 
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.roll import Roll, roll
-from featurelib.questions.way_back import Back
+from featurelib.questions.roll import Back, Roll, roll
 from tests.questions.nights import NAMES, TERMS, sight
 
 

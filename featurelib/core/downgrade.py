@@ -1,0 +1,349 @@
+"""How far back levels can go without losing metadata, and from where on there is no way back.
+
+Arrays in, arrays out: R clusters, plans or questions; W = levels from 0 up to the catalogue's
+width. Whether a level may be had again is the rules' answer alone, by each dialect and release that
+may judge there; of several the worst counts: the highest floor, the earliest point of no return.
+
+    4.1 at metadata.version 25, target 27     every node supports 7 to 27, nothing else finalized
+    held     0..6 no node has them · 7..22 metadata would be lost · 23, 24 free   → floor 23
+    no_return  from 26 and 27 level 25 can be had again                           → -1, none
+
+Other features can be taken away altogether, down to a level that nothing takes back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from featurelib.catalogue import Catalogue, Tables
+from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
+from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
+from featurelib.core.cluster import Range
+from featurelib.core.compatibility import advertised, misfits
+from featurelib.core.dialect import STRICT, Capability, load
+from featurelib.core.rules import (
+    below_metadata_floor,
+    dependant_broken,
+    lossy_safe_downgrade,
+    unknown_metadata_version,
+    unsupported_by_node,
+)
+from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, UpgradeType
+from featurelib.model import Move, Plan, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where each of R clusters stands with metadata.version."""
+
+    level: Levels  # [R] finalized
+    min_version: Levels  # [R] the highest of the nodes' lowest
+    max_version: Levels  # [R] the lowest of the nodes' highest
+    others: Levels  # [R, features of the tables] finalized levels; 0 for metadata.version itself
+    stores: Flags  # [R] some other feature is finalized, whether or not the tables know it
+
+    def at(self, rows: Ints) -> Position:
+        """Of the clusters at these rows."""
+        return Position(
+            level=self.level[rows],
+            min_version=self.min_version[rows],
+            max_version=self.max_version[rows],
+            others=self.others[rows],
+            stores=self.stores[rows],
+        )
+
+
+def position(
+    some: Sequence[tuple[Mapping[str, int], Iterable[Range]]], catalogue: Catalogue
+) -> Position:
+    """Where clusters stand, each given as its finalized levels and the ranges of metadata.version
+    that its nodes support; fenced, stopped and silent nodes count, too."""
+    rows = []
+    for levels, supported in some:
+        level = levels.get(METADATA_VERSION, SILENT_METADATA_VERSION)
+        ends = list(supported)
+        lowest = max((low for low, _ in ends), default=0)
+        highest = min((high for _, high in ends), default=0)
+        known = [levels.get(name, 0) for name in catalogue.tables.features[1:]]
+        stores = any(level for name, level in levels.items() if name != METADATA_VERSION)
+        rows.append((level, lowest, highest, stores, 0, *known))
+    width = 4 + len(catalogue.tables.features)
+    columns = np.array(rows, dtype=np.int32).reshape(-1, width)
+    return Position(
+        level=columns[:, 0],
+        min_version=columns[:, 1],
+        max_version=columns[:, 2],
+        others=columns[:, 4:],
+        stores=columns[:, 3] > 0,
+    )
+
+
+def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
+    """[R] the metadata.version that the other finalized levels need, as software of one release
+    declares it; any level has to be stored (KIP-1022)."""
+    needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
+    metadata = tables.feature_code(METADATA_VERSION)
+    declared = (tables.dependency_release == release) & (tables.dependency_other == metadata)
+    for row in np.flatnonzero(declared).tolist():
+        there = at.others[:, tables.dependency_feature[row]] == tables.dependency_level[row]
+        needed[there] = np.maximum(needed[there], tables.dependency_least[row])
+    return needed
+
+
+def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
+    """[R, W] which metadata.versions below the finalized one some rule refuses.
+
+    A safe downgrade of one request is asked for; several in a row never get further, because what
+    one of them loses the whole way loses (KIP-778, Downgrades; MetadataVersion).
+    """
+    level = np.arange(tables.width, dtype=np.int32)
+    current = np.minimum(at.level, tables.width - 1)[:, None]
+    known = tables.level_known[release, tables.feature_code(METADATA_VERSION)]
+    loses = tables.lossy(np.array(release), current.astype(np.int16), level.astype(np.int16))
+    safe = np.int32(UpgradeType.SAFE_DOWNGRADE)
+    refused = (
+        unknown_metadata_version(known)
+        | lossy_safe_downgrade(level, current, safe, loses)
+        | unsupported_by_node(level, at.min_version[:, None], at.max_version[:, None], np.False_)
+        | below_metadata_floor(level, np.int32(can.metadata_floor))
+        | dependant_broken(level, needed[:, None])
+    )
+    return refused & (level < current)
+
+
+def floors(tables: Tables, release: int, at: Position, can: Capability) -> Levels:
+    """[R] the lowest metadata.version that can be had without losing metadata; the present one if
+    nothing lower can, -1 if software of `release` does not know the present one."""
+    needed = _needed_by_others(tables, release, at)
+    level = np.arange(tables.width, dtype=np.int32)
+    free = ~_held(tables, release, at, needed, can) & (level < at.level[:, None])
+    lowest = np.where(free.any(axis=1), free.argmax(axis=1), at.level)
+    inside = (at.level >= 0) & (at.level < tables.width)
+    code = tables.feature_code(METADATA_VERSION)
+    known = inside & tables.level_known[release, code, np.where(inside, at.level, 0)]
+    return np.where(known, lowest, NOT_HERE).astype(np.int32)
+
+
+def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
+    """[R] the first metadata.version on the way up to `target` from which the present one cannot be
+    had again; -1 if it can from everywhere. Levels that software of `release` does not know are no
+    step of the way (KIP-778, Downgrades)."""
+    levels = np.arange(tables.width, dtype=np.int32)
+    steps = (at.level[:, None] < levels) & (levels <= target[:, None])
+    steps &= tables.level_known[release, tables.feature_code(METADATA_VERSION)]
+    row, step = np.nonzero(steps)
+    there = at.at(row)
+    needed = _needed_by_others(tables, release, there)
+    present = np.minimum(there.level, tables.width - 1)
+    there = Position(
+        level=step.astype(np.int32),
+        min_version=there.min_version,
+        max_version=there.max_version,
+        others=there.others,
+        stores=there.stores,
+    )
+    lost = np.zeros_like(steps)
+    lost[row, step] = _held(tables, release, there, needed, can)[np.arange(len(row)), present]
+    return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaysBack:
+    """By row; -1 = no such level, or nobody can tell.
+
+    `floor`: the lowest level, 0 = not finalized, that can be had again from the present one without
+    losing metadata. `no_return`: the first level on the way to the target from which the present
+    one cannot be had again.
+    """
+
+    floor: Ints
+    no_return: Ints
+
+
+def of_metadata_version(
+    at: Position, target: Ints, judges: Iterable[tuple[str, str, Ints]], tables: Tables
+) -> WaysBack:
+    """The way back of metadata.version by the worst of `judges`: (dialect, release, rows that they
+    may judge). In ZooKeeper mode metadata.version means nothing."""
+    found = WaysBack(
+        floor=np.full(len(at.level), NOT_HERE), no_return=np.full(len(at.level), NOT_HERE)
+    )
+    for dialect, release, rows in judges:
+        if load(dialect).mode == "zk" or len(rows) == 0:
+            continue
+        can, code, mine = load(dialect).can, tables.release_code(release), at.at(rows)
+        parts = (mine.level, mine.min_version, mine.max_version, target[rows], mine.stores)
+        # Clusters that stand alike go the same way: a fleet has few kinds of them.
+        columns = np.minimum(np.column_stack((*parts, mine.others)), tables.width)
+        _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+        alike, back = mine.at(first), inverse.reshape(-1)
+        lowest = floors(tables, code, alike, can)[back]
+        found.floor[rows] = np.maximum(found.floor[rows], lowest)
+        last = no_returns(tables, code, alike, target[rows][first], can)[back]
+        before = found.no_return[rows]
+        earlier = (last >= 0) & ((before < 0) | (last < before))
+        found.no_return[rows] = np.where(earlier, last, before)
+    return found
+
+
+def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
+    """The way back of another feature: nothing takes an irreversible level back, and of what the
+    catalogue does not know nobody can tell."""
+    known = feature in catalogue.features
+    floor = np.full(len(current), 0 if known else NOT_HERE)
+    no_return = np.full(len(current), NOT_HERE)
+    for level in sorted(catalogue.irreversible(feature), reverse=True):
+        floor = np.where((level <= current) & (floor < level), level, floor)
+        no_return = np.where((current < level) & (level <= target), level, no_return)
+    return WaysBack(floor=floor, no_return=no_return)
+
+
+# --- Plans ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What an update does that none of its kind takes back.
+
+    `no_return`: the first level on its way from which the present one cannot be had again without
+    loss, or None. `may_lose_metadata`: it says itself that it may.
+    """
+
+    deletes: bool
+    may_lose_metadata: bool
+    no_return: int | None
+
+
+def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> Loss:
+    """What one update of `plan` loses, or makes it impossible to go back to."""
+    [point] = _points([(plan, update)], catalogue)
+    return Loss(
+        deletes=update.to_level == 0,
+        may_lose_metadata=update.upgrade_type == UpgradeType.UNSAFE_DOWNGRADE.name,
+        no_return=None if point == NOT_HERE else point,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """How far back one feature goes once a plan is applied; -1 = no such level, or nobody can tell.
+
+    `floor`: the lowest level, 0 = not finalized, that can be had then without losing metadata.
+    `no_return`: the first level of the plan's way from which today's cannot be had again.
+    """
+
+    feature: str
+    floor: int
+    no_return: int
+
+
+def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
+    """For each plan: what it moves and metadata.version, by name, as all of it leaves them."""
+    levels = [levels_after(plan.requirements.levels, plan.steps) for plan in plans]
+    lowest = lowest_metadata(list(zip(plans, levels, strict=True)), catalogue)
+    moved = [(plan, update) for plan in plans for step in plan.steps for update in step.updates]
+    points: dict[int, dict[str, int]] = defaultdict(dict)
+    for (plan, update), point in zip(moved, _points(moved, catalogue), strict=True):
+        points[id(plan)][update.feature] = point
+    found = []
+    for plan, after, metadata in zip(plans, levels, lowest, strict=True):
+        of = points[id(plan)]
+        floor = {METADATA_VERSION: metadata}
+        for name in of.keys() - floor.keys():
+            now = np.array([after.get(name, 0)])
+            floor[name] = int(of_other_feature(catalogue, name, now, now).floor[0])
+        names = sorted({*of, *({METADATA_VERSION} & after.keys())})
+        found.append(
+            tuple(
+                Return(feature=name, floor=floor[name], no_return=of.get(name, NOT_HERE))
+                for name in names
+            )
+        )
+    return found
+
+
+def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, int]:
+    """What is finalized once these steps are applied, feature → level."""
+    sent = {update.feature: update.to_level for step in steps for update in step.updates}
+    return {name: level for name, level in {**levels, **sent}.items() if level}
+
+
+def lowest_metadata(
+    plans: Sequence[tuple[Plan, Mapping[str, int]]], catalogue: Catalogue
+) -> list[int]:
+    """The lowest metadata.version that can be had without loss from these levels, by the nodes of
+    each plan: the highest of what its dialects say; -1 where none is finalized."""
+    at = position([(levels, _ends(plan)) for plan, levels in plans], catalogue)
+    there = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
+    judges = _judges([plan for plan, _ in plans], there)
+    lowest: list[int] = of_metadata_version(
+        at, at.level.astype(np.int64), judges, catalogue.tables
+    ).floor.tolist()
+    return lowest
+
+
+def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
+    """For each update of a plan the first level on its way up from which the present one cannot be
+    had again without loss, by the worst of the plan's dialects; -1 = it can from everywhere."""
+    # The levels of other features may move as well, so what they need holds nothing up.
+    present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
+    mine = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
+    target = np.array([update.to_level for _, update in moved], dtype=np.int64)
+    judges, at = _judges([plan for plan, _ in moved], mine), position(present, catalogue)
+    points: list[int] = of_metadata_version(at, target, judges, catalogue.tables).no_return.tolist()
+    for i, (_, update) in enumerate(moved):
+        if update.upgrade_type != UpgradeType.UPGRADE.name:
+            points[i] = NOT_HERE
+        elif update.feature != METADATA_VERSION:
+            ends = np.array([[update.from_level], [update.to_level]])
+            points[i] = int(of_other_feature(catalogue, update.feature, *ends).no_return[0])
+    return points
+
+
+def _ends(plan: Plan) -> list[Range]:
+    """What the nodes of a plan support of metadata.version."""
+    silent = SILENT_METADATA_VERSION, SILENT_METADATA_VERSION
+    return [group.ranges.get(METADATA_VERSION, silent) for group in plan.requirements.nodes]
+
+
+def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
+    """Every dialect that the controllers of some plan may speak. A plan names no release, so the
+    catalogue of all of them answers."""
+    speaking: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        for name in plans[row].own_dialects or (STRICT,):
+            speaking[name].append(row)
+    return [(name, ANY, np.array(mine, dtype=np.int64)) for name, mine in speaking.items()]
+
+
+# --- Software -------------------------------------------------------------------------------------
+
+
+def fitting_after_lowering(
+    levels: Mapping[str, int], at: Position, release: str, can: Capability, catalogue: Catalogue
+) -> Mapping[str, bool]:
+    """Release → whether it may be rolled to once everything is lowered as far as that needs, from
+    one cluster's `levels` (KIP-778, Downgrades: the level first, then the software).
+
+    metadata.version goes to any level that loses nothing; of other features only the irreversible
+    levels stay.
+    """
+    tables, none = catalogue.tables, np.zeros(1, dtype=np.int32)
+    wide = np.arange(tables.width, dtype=np.int32)
+    held = _held(tables, tables.release_code(release), at, none, can)[0]
+    free = wide[~held & (wide <= at.level[0])]
+    ranges = advertised(catalogue, [METADATA_VERSION])
+    somewhere = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)
+    names = sorted(set(levels) - {METADATA_VERSION})
+    fixed = [
+        max((n for n in catalogue.irreversible(name) if n <= levels[name]), default=0)
+        for name in names
+    ]
+    others = advertised(catalogue, names)
+    stays = misfits(np.array([fixed], dtype=np.int32), others)[0].any(axis=1)
+    fits = (somewhere & ~stays).tolist()
+    return dict(zip(ranges.releases, fits, strict=True))
