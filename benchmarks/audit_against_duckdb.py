@@ -23,14 +23,12 @@ from benchmarks.fleet import add_shape, read_shape
 from benchmarks.fleet_rows import write_flat, write_snapshot
 from benchmarks.measure import Memory, Ratio, apart, clock, scratch, show_ratios, take_turns
 from benchmarks.yardstick import ORDERS, Yardstick, order_by_arrival, started
-from featurelib.configuration.fleet import Fleet
-from featurelib.configuration.settings import Settings
-from featurelib.core.evidence import Conditions
-from featurelib.spark.audit import audit
-from featurelib.spark.judging import CORE_COLUMNS, judge_snapshots
+from featurelib.audit.evidence import Conditions
+from featurelib.config.fleet import Fleet
+from featurelib.config.settings import Settings
+from featurelib.spark.audit import CORE_COLUMNS, audit, judge_snapshots
 from featurelib.spark.session import open_session
-from featurelib.spark.shapes import spark_schema
-from featurelib.spark.store import Store
+from featurelib.spark.store import Store, spark_schema
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,

@@ -17,15 +17,15 @@ import pyarrow as pa
 from benchmarks.built_rows import build_rows
 from benchmarks.facts import Shape, draw
 from benchmarks.measure import Ratio, show_ratios
+from featurelib.audit.audit import judge as judge_rows
+from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.answer import decide, judge
-from featurelib.core.audit import judge as judge_rows
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Case
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.evidence import Conditions
+from featurelib.core.judge import decide, judge
 from featurelib.core.single import build
-from featurelib.snapshot.unpacked import unpack
+from featurelib.snapshot.layout import unpack
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn
 from tests.core.controllers.model import answer

@@ -32,8 +32,8 @@ from benchmarks.measure import (
     show_ratios,
     show_table,
 )
-from featurelib.configuration.fleet import Fleet
-from featurelib.configuration.settings import Settings
+from featurelib.config.fleet import Fleet
+from featurelib.config.settings import Settings
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine

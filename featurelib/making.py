@@ -7,15 +7,15 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from featurelib.audit.cluster_view import see
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
+from featurelib.collect import landing_lines
 from featurelib.core.cluster import Cluster, Node
 from featurelib.core.compatibility import advertised
-from featurelib.core.initial import Request, initial_levels
+from featurelib.core.storage_format import Request, initial_levels
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.landing_files import landing_lines
-from featurelib.sight import see
 
 FIRST_CONTROLLER = 100  # its node id; brokers begin at 1
 ANY_AGE = 2**62

@@ -150,7 +150,7 @@ SNAPSHOT = pa.schema(
         ("features_node_line", pa.int64()),
         ("features_node_version", pa.int64()),
         ("zookeeper", pa.bool_()),  # some znode of this cluster was read
-        # What the fold saw and could not put in a column (featurelib.core.oddity).
+        # What the fold saw and could not put in a column (featurelib.audit.oddities).
         ("oddities", pa.list_(pa.string())),
         # Null = written by a release that knew of none. Not packed: a cluster has few.
         ("configs", pa.list_(CONFIG)),

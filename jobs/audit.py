@@ -17,8 +17,8 @@ from featurelib.cli.night import (
     RunNumber,
     choose_places,
     go_on,
+    judge_and_publish,
 )
-from featurelib.cli.publish import judge_and_publish
 
 
 def main(

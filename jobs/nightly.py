@@ -21,8 +21,8 @@ from featurelib.cli.night import (
     choose_places,
     expect_tables,
     go_on,
+    judge_and_publish,
 )
-from featurelib.cli.publish import judge_and_publish
 
 
 def main(

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from featurelib.catalogue import Tables, load
-from featurelib.conformance import Report, replay
+from featurelib.conformance.exchanges import Exchange, read
+from featurelib.conformance.replay import Report, replay
+from featurelib.conformance.rulebook import questions, reached
 from featurelib.core.dialect import GENERATIONS, Capability, Dialect, generation_of
 from featurelib.core.dialect import load as load_dialect
-from featurelib.exchanges import Exchange, read
 from featurelib.feature import TEST_FEATURES
-from featurelib.rulebook import questions, reached
 from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 
 ROOT = Path(__file__).parents[1]

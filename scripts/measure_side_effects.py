@@ -33,7 +33,7 @@ from kafka.errors import KafkaError
 from kafka.protocol import admin
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
-from featurelib.backends.kafka_answers import METADATA_TOPIC
+from featurelib.backends.kafka.responses import METADATA_TOPIC
 from featurelib.catalogue import ReleaseCatalogue, load
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
 from tests.backends.rig.asking import ask

@@ -19,7 +19,7 @@ from dataclasses import astuple, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from featurelib.catalogue.api_keys import BROKER, CONTROLLER, Offer, OfferRow
+from featurelib.catalogue.rows import BROKER, CONTROLLER, Offer, OfferRow
 from scripts.record_exchanges import look
 from tests.backends.rig.jars import LISTED, class_path
 from tests.backends.rig.java import find

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from featurelib.backends.kafka_answers import Api
-from featurelib.backends.kafka_client import Connection
-from featurelib.backends.kafka_wire import Wire
-from featurelib.backends.security import Credentials
-from featurelib.configuration.security import Security
+from featurelib.backends.credentials import Credentials
+from featurelib.backends.kafka.connection import Connection
+from featurelib.backends.kafka.protocol import Wire
+from featurelib.backends.kafka.responses import Api
+from featurelib.config.security import Security
 
 Json = dict[str, Any]
 PLAINTEXT = Credentials(Security())

@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from featurelib import errors
 from featurelib.cli.app import make_app
-from featurelib.cli.usage import Command
+from featurelib.cli.entrance import Command
 from featurelib.errors import FeatureLibError
 from scripts.docs_texts import COMMANDS_INTRO, ENDS, ERRORS_INTRO, EXIT_CODES_INTRO, JOBS_INTRO
 from scripts.markdown import code, page, table

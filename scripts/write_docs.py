@@ -10,9 +10,7 @@ from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 
-from featurelib.core.dialect import Absence, Asks, Dialect, Order, load
-from featurelib.core.rows import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
-from featurelib.rulebook import (
+from featurelib.conformance.rulebook import (
     DIALECTS,
     UNRECORDED,
     Entry,
@@ -21,6 +19,8 @@ from featurelib.rulebook import (
     questions,
     rulebook,
 )
+from featurelib.core.dialect import Absence, Asks, Dialect, Order, load
+from featurelib.core.rules import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
 from scripts.docs_texts import (
     ASKS_NOBODY,
     DIALECTS_INTRO,

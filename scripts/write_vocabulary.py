@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from featurelib.audit.findings import remedies, wordings
+from featurelib.conformance.rulebook import rulebook
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
-from featurelib.core.remedies import remedies
-from featurelib.core.rows import NODE_COLUMNS, UPDATE_COLUMNS
+from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.feature import Phase, Role, Severity, UpgradeType, Verdict, Witness
-from featurelib.rulebook import rulebook
 from featurelib.schema import FINDING
 from scripts.markdown import code, comments_of, page, table
 

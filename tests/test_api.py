@@ -30,12 +30,11 @@ from featurelib import (
     what_if,
     why_not,
 )
-from featurelib.api.clusters import Live
-from featurelib.api.described import epoch_of
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.api.clusters import Live, epoch_of
+from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
 from featurelib.catalogue import load
-from featurelib.controller.sending import Waits
+from featurelib.controller.journal import Journal
+from featurelib.controller.send import Waits
 from featurelib.core.cluster import Cluster
 from featurelib.core.outcome import Fate
 from featurelib.core.reply import Reply
@@ -50,7 +49,6 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
-from featurelib.journal.journal import Journal
 from featurelib.questions.why_not import Answer as Verdict
 from tests.backends.clusters import KRAFT, TABLES, ZK
 from tests.questions.nights import RUN, write_histories, write_night
@@ -280,7 +278,7 @@ def test_a_lost_reply_is_looked_into_before_anything_is_said(
 
     cluster = live(tmp_path)
     monkeypatch.setattr(EmbeddedBackend, "update", lost)
-    monkeypatch.setattr("featurelib.controller.updating.Waits", quick_waits)
+    monkeypatch.setattr("featurelib.controller.update.Waits", quick_waits)
     result = update_features(
         cluster, {GROUP: FeatureUpdate(level=1)}, timeout_ms=50, journal=journal(tmp_path)
     )

@@ -15,20 +15,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from featurelib.audit.cluster_view import see
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
-from featurelib.collect import Collected, Half, collect, collect_one, known_nodes
-from featurelib.configuration.fleet import Cluster, Fleet, Security
+from featurelib.collect import (
+    Collected,
+    Half,
+    collect,
+    collect_one,
+    files_of,
+    known_nodes,
+    name_of,
+    read_lines,
+    write_lines,
+)
+from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.security import Security
 from featurelib.core.cluster import Cluster as Plain
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
-from featurelib.landing_files import files_of, name_of, read_lines, write_lines
 from featurelib.model import Step
-from featurelib.sight import see
 from tests.backends.clusters import KRAFT, TABLES, ZK
 
 NIGHT = datetime(2026, 11, 21, 6, tzinfo=UTC)

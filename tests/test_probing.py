@@ -9,20 +9,18 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
-from featurelib.collect import Collected, collect
-from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.collect import Collected, Probed, collect, probe, read_lines
+from featurelib.config.fleet import Cluster as Entry
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.landing import Landing, Probe, read
-from featurelib.landing_files import read_lines
 from featurelib.model import Step
-from featurelib.probing import Probed, probe
-from featurelib.sight import Sight, see
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.test_collect import embedded, quiet
 

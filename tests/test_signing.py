@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib import signing
-from featurelib.configuration.settings import Settings
+from featurelib.config.settings import Settings
+from featurelib.controller import signing
+from featurelib.controller.signing import NAMESPACE, agent_key, check_approval, sign, verify
 from featurelib.errors import ApprovalError, FeatureLibError
 from featurelib.planning import files
 from featurelib.planning.files import Approval, approve, canonical, write_approval
-from featurelib.signing import NAMESPACE, agent_key, check_approval, sign, verify
 from tests.core.tampering import WAYS
 from tests.core.test_approval import MEANING
 

@@ -12,29 +12,29 @@ A cluster is a text (an id or name of conf/fleet.toml), or what connect, embedde
 
 from __future__ import annotations
 
-from featurelib.api.acting import Carried as Carried
-from featurelib.api.acting import apply as apply
-from featurelib.api.acting import embedded as embedded
-from featurelib.api.acting import update_features as update_features
+from featurelib.api.act import Carried as Carried
+from featurelib.api.act import Plan as Plan
+from featurelib.api.act import apply as apply
+from featurelib.api.act import approve as approve
+from featurelib.api.act import embedded as embedded
+from featurelib.api.act import plan as plan
+from featurelib.api.act import update_features as update_features
+from featurelib.api.clusters import Answer as Answer
+from featurelib.api.clusters import Described as Described
 from featurelib.api.clusters import Embedded as Embedded
 from featurelib.api.clusters import Live as Live
 from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
-from featurelib.api.described import Described as Described
-from featurelib.api.described import describe_features as describe_features
-from featurelib.api.nights import diff as diff
-from featurelib.api.nights import timeline as timeline
-from featurelib.api.planning import Plan as Plan
-from featurelib.api.planning import approve as approve
-from featurelib.api.planning import plan as plan
+from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import roll as roll
 from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
-from featurelib.api.shown import Answer as Answer
 from featurelib.api.tables import Tables as Tables
+from featurelib.api.tables import diff as diff
 from featurelib.api.tables import open_tables as open_tables
-from featurelib.controller.updates import FeatureResult as FeatureResult
-from featurelib.controller.updates import FeatureUpdate as FeatureUpdate
-from featurelib.controller.updates import UpdateResult as UpdateResult
+from featurelib.api.tables import timeline as timeline
+from featurelib.controller.update import FeatureResult as FeatureResult
+from featurelib.controller.update import FeatureUpdate as FeatureUpdate
+from featurelib.controller.update import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType

@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from featurelib.api.clusters import AnyCluster, Chosen, choose
-from featurelib.api.shown import INSTALL, Answer
+from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Chosen, choose
+from featurelib.audit.audit import Judged
 from featurelib.cli.asked import Asked
-from featurelib.cli.roll_text import roll_lines
-from featurelib.cli.what_if import say_changes
-from featurelib.cli.what_if_text import what_if_lines
-from featurelib.cli.why_not import level_asked
-from featurelib.cli.why_not_text import why_not_lines
-from featurelib.core.audit import Judged
+from featurelib.cli.questions import level_asked, say_changes
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.questions.muted import as_json, over_proof
@@ -31,6 +26,9 @@ from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS,
 from featurelib.view.layout import WIDEST
 from featurelib.view.plot import portraits
 from featurelib.view.report import RunInfo, summarize
+from featurelib.view.roll import roll_lines
+from featurelib.view.what_if import what_if_lines
+from featurelib.view.why_not import why_not_lines
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot

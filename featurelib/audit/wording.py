@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
+from featurelib.audit.findings import (
+    EXPIRED,
+    Remedy,
+    Wording,
+    action_for_gone,
+    filled,
+    remedies,
+    software,
+    wordings,
+)
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, load
-from featurelib.core.findings import Wording, wordings
-from featurelib.core.mutes import EXPIRED
-from featurelib.core.remedies import Remedy, action_for_gone, filled, remedies, software
 from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.words import clean, code_text, level_text, range_text, time_text
 

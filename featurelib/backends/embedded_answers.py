@@ -6,15 +6,20 @@ versions a release knows, and what it leaves out of them, is as recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
 
-from featurelib.backends.embedded_state import NOBODY, State
-from featurelib.backends.embedded_znode import reading_of
-from featurelib.core.cluster import Node, Range
-from featurelib.core.configured import BROKER_DEFAULT, KAFKAS_DEFAULT, OWN_FILE
-from featurelib.core.dialect import Dialect
-from featurelib.core.features_node import Reading
-from featurelib.errors import ProtocolError
+import msgspec
+
+from featurelib.audit.configured import BROKER_DEFAULT, KAFKAS_DEFAULT, OWN_FILE
+from featurelib.backends.embedded_state import NOBODY, State, reading_of
+from featurelib.backends.state_file import StateFile
+from featurelib.catalogue.tables import Tables
+from featurelib.core.cluster import Cluster, Node, Range
+from featurelib.core.dialect import Dialect, generation_of, load
+from featurelib.core.features_znode import Reading
+from featurelib.errors import InputError, ProtocolError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing.responses import BROKER
 
@@ -236,3 +241,179 @@ def _since(node: Node, release: tuple[int, int]) -> bool:
     """Whether a node is of a release or a later one; so is one of an unknown release."""
     parts = [int(part) for part in node.release.split(".")[:2] if part.isdigit()]
     return len(parts) < 2 or tuple(parts) >= release
+
+
+# ----------------------------------------
+# An embedded cluster as it is asked: its file, its newest state, and what its nodes answer.
+
+_STATE = msgspec.json.Decoder(State)
+
+
+class EmbeddedView:
+    """What can be asked of one cluster in one file."""
+
+    def __init__(
+        self,
+        path: str,
+        tables: Tables,
+        *,
+        mode: str = "kraft",
+        cluster_id: str = "embedded",
+        dialect: Dialect | None = None,
+    ) -> None:
+        self._tables, self._dialect = tables, dialect
+        self._file = StateFile(path, {"mode": mode, "cluster_id": cluster_id})
+        self.mode: str = self._file.about["mode"]
+        self.cluster_id: str = self._file.about["cluster_id"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was answered is on the disk already."""
+        self._file.close()
+
+    @property
+    def path(self) -> str:
+        """The file it is kept in."""
+        return self._file.path
+
+    @property
+    def cluster(self) -> Cluster:
+        """The newest state. Raises InputError when nothing was put in yet."""
+        return self._newest()[1].cluster
+
+    @property
+    def epoch(self) -> int:
+        """KRaft: the log's end. ZooKeeper mode: the version of the features node."""
+        return self._newest()[1].epoch
+
+    @property
+    def features_node(self) -> str | None:
+        """ZooKeeper mode: the text of the features node; None if it does not exist."""
+        return self._newest()[1].text
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the active controller answers: as its release does, unless one was given."""
+        return self._generation(self.cluster.release)
+
+    def describe(self, node_id: int, version: int = 4, *, role: Role | None = None) -> Answer:
+        """What a node answers to ApiVersions on its broker's listener, or another: what it
+        supports, and what it takes to be finalized; perhaps of before.
+
+        Raises UnreachableError for a node that does not run, ProtocolError below version 3.
+        """
+        node, seen = self._ask(node_id, role)
+        return api_versions(seen, node, version, self._generation(seen.cluster.release))
+
+    def describe_cluster(
+        self, node_id: int, *, include_fenced: bool = False, role: Role | None = None
+    ) -> Answer:
+        """What a node answers to DescribeCluster: brokers, or controllers on a controller's
+        listener. Raises UnreachableError, ProtocolError."""
+        node, seen = self._ask(node_id, role)
+        dialect = self._generation(seen.cluster.release)
+        return describe_cluster(seen, node, self.cluster_id, dialect, include_fenced=include_fenced)
+
+    def describe_quorum(self, node_id: int, *, role: Role | None = None) -> Answer:
+        """What a node answers to DescribeQuorum. Raises UnreachableError, ProtocolError."""
+        node, seen = self._ask(node_id, role)
+        return describe_quorum(seen, node, self._generation(seen.cluster.release))
+
+    def describe_configs(self, node_id: int, *, role: Role | None = None) -> Answer:
+        """What a node says it is configured with. Raises UnreachableError, ProtocolError."""
+        node, seen = self._ask(node_id, role)
+        return describe_configs(seen, node, self._generation(seen.cluster.release))
+
+    def _ask(self, node_id: int, role: Role | None) -> tuple[Node, State]:
+        """A running half of a process, a broker's if none is named, and the state it has read."""
+        _, newest = self._newest()
+        nodes = [n for n in newest.cluster.nodes if role is None or n.role is role]
+        what = "nodes" if role is None else f"{role.text}s"
+        node = self._find(sorted(nodes, key=lambda n: n.role), what, node_id)
+        if not node.running:
+            raise UnreachableError(
+                f"{self._file.path}: node {node_id} does not run. Start it first."
+            )
+        held = self._file.held.get(node_id)
+        return node, newest if held is None else self._at(held.position)
+
+    def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
+        by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts
+        if node_id in by_id:
+            return by_id[node_id]
+        ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
+        raise InputError(
+            f"{self._file.path}: expected one of the {what} {ids}, found {node_id}. "
+            "Register or start it first."
+        )
+
+    def _generation(self, release: str) -> Dialect:
+        """The dialect of controllers of a release, or the one that was given. InputError."""
+        if self._dialect is not None:
+            return self._dialect
+        try:
+            return load(generation_of(release, self.mode))
+        except KeyError as error:
+            raise InputError(
+                f"{self._file.path}: {error.args[0]}. `featurelib rules --dialects` lists them."
+            ) from error
+
+    def _newest(self) -> tuple[int, State]:
+        position, content = self._file.read()
+        return position, _STATE.decode(content)
+
+    def _at(self, position: int) -> State:
+        return _STATE.decode(self._file.read(position)[1])
+
+
+# ----------------------------------------
+# What ZooKeeper holds of an embedded cluster in ZooKeeper mode, as landing lines hold it.
+#
+# A registration goes with its broker; the features node is the text as it was written.
+
+_REGISTRATION = 5  # the first schema with features (KIP-584)
+_FIRST = 1  # czxid of nodes nobody makes again here
+
+
+def znodes(cluster: EmbeddedView) -> Iterator[Answer]:
+    """Every node a collector reads, each with the keys of a `znode` line."""
+    text, state = cluster.features_node, cluster.cluster
+    cluster_id = {"version": "1", "id": cluster.cluster_id}
+    yield _znode("/cluster/id", cluster_id, version=0)
+    feature = _znode("/feature", None, version=None if text is None else cluster.epoch)
+    yield feature | {"data": None if text is None else _readable(text)}
+    yield _znode("/features", None, version=None)
+    leads = None if state.active == NOBODY else {"version": 1, "brokerid": state.active}
+    yield _znode("/controller", leads, version=None if leads is None else 0)
+    for node in sorted(state.nodes, key=lambda n: n.node_id):
+        if node.registered:
+            yield _znode(f"/brokers/ids/{node.node_id}", _registration(node), version=0)
+
+
+def _readable(text: str) -> str:
+    """Bytes that are no UTF-8 as a reader of ZooKeeper shows them."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _registration(node: Node) -> Answer:
+    features = {
+        name: {"min_version": low, "max_version": high}
+        for name, (low, high) in sorted(node.supported.items())
+    }
+    return {"features": features, "version": _REGISTRATION, "endpoints": []}
+
+
+def _znode(path: str, data: object, *, version: int | None) -> Answer:
+    text = None if data is None else msgspec.json.encode(data).decode()
+    czxid = None if version is None else _FIRST
+    return {"path": path, "version": version, "czxid": czxid, "data": text}

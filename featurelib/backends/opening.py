@@ -10,7 +10,7 @@ import msgspec
 
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Cluster
+from featurelib.config.fleet import Cluster
 from featurelib.errors import ConfigError
 from featurelib.words import clean, some
 
@@ -26,11 +26,11 @@ def open_backend(
     Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
     """
     if entry.file:
-        from featurelib.backends.embedded_backend import open_embedded
+        from featurelib.backends.embedded import open_embedded
 
         return open_embedded(entry, catalogue)
     if entry.is_reachable:
-        from featurelib.backends.kafka_backend import open_kafka
+        from featurelib.backends.kafka.backend import open_kafka
 
         return open_kafka(entry, catalogue, timeout=timeout)
     raise ConfigError(

@@ -14,24 +14,23 @@ from typing import Annotated, Any
 import typer
 
 import featurelib
-from featurelib.cli.entrance import guard
-from featurelib.cli.usage import Group
+from featurelib.cli.entrance import Group, guard
 
 # Where each command's function stands.
 COMMANDS = {
     "version-mapping": "featurelib.cli.levels:version_mapping",
     "feature-dependencies": "featurelib.cli.levels:feature_dependencies",
     "initial-levels": "featurelib.cli.levels:initial_levels_command",
-    "rules": "featurelib.cli.rules:rules",
+    "rules": "featurelib.cli.conformance:rules",
     "conformance": "featurelib.cli.conformance:conformance",
     "collect": "featurelib.cli.collect:collect",
-    "describe": "featurelib.cli.describe:describe_command",
-    "why-not": "featurelib.cli.why_not:why_not_command",
-    "what-if": "featurelib.cli.what_if:what_if_command",
-    "roll": "featurelib.cli.roll:roll_command",
-    "timeline": "featurelib.cli.timeline:timeline_command",
-    "diff": "featurelib.cli.diff:diff_command",
-    "show": "featurelib.cli.show:show",
+    "describe": "featurelib.cli.questions:describe_command",
+    "why-not": "featurelib.cli.questions:why_not_command",
+    "what-if": "featurelib.cli.questions:what_if_command",
+    "roll": "featurelib.cli.questions:roll_command",
+    "timeline": "featurelib.cli.nights:timeline_command",
+    "diff": "featurelib.cli.nights:diff_command",
+    "show": "featurelib.cli.approve:show",
     "approve": "featurelib.cli.approve:approve",
     "apply": "featurelib.cli.apply:apply_command",
     "journal": "featurelib.cli.journal:journal",

@@ -15,14 +15,13 @@ from pathlib import Path
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.night import SAMPLE_BUILD, SAMPLES
-from featurelib.cli.plan_source import RUN_TIME, Source, Wanted, find_source
-from featurelib.cli.reach import open_fleet
-from featurelib.cli.settings import open_settings
+from featurelib.cli.options import find_source
+from featurelib.collect import landing_lines
+from featurelib.config.files import open_settings
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
-from featurelib.landing_files import landing_lines
-from featurelib.questions.terms import Terms
-from featurelib.source import NEWEST
+from featurelib.questions.draft import Terms
+from featurelib.source import NEWEST, RUN_TIME, Source, Wanted, open_fleet
 
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 SAMPLE_FLEET = SAMPLES / "fleet.toml"

@@ -1,28 +1,42 @@
 """`featurelib conformance`: recorded exchanges of real controllers against the embedded cluster.
 
-The command reads files and prints; featurelib.conformance replays and compares.
+The command reads files and prints; featurelib.conformance.replay replays and compares.
 """
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import json
 import lzma
+import textwrap
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from featurelib.audit.findings import wordings
 from featurelib.catalogue import Tables
-from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.text import columns
-from featurelib.conformance import KINDS, Report, replay
+from featurelib.cli.options import Json, OverlayFile, open_catalogue
+from featurelib.conformance.exchanges import read
+from featurelib.conformance.replay import KINDS, Report, replay
+from featurelib.conformance.rulebook import (
+    DIALECTS,
+    UNRECORDED,
+    Entry,
+    Question,
+    describe,
+    rulebook,
+)
+from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
-from featurelib.exchanges import read
+from featurelib.view.layout import columns
 from featurelib.words import count
 
 PACK = "conformance_pack.jsonl.gz"
@@ -165,3 +179,207 @@ def _print_differences(reports: dict[str, Report], show_all: bool) -> None:
         print(f"\n{len(found) - len(shown)} more differences: --all shows them")
     if found:
         print()
+
+
+# ----------------------------------------
+# `featurelib rules`: what is asked of an update, by which controllers, in which words.
+#
+# Everything printed is read from the rules and the dialects' tables themselves.
+
+OWN_DIALECT = "refused_by_own_controller"
+RULES_FORM = 1  # of the JSON object
+WIDTH = 96
+TOGETHER = "\u00a0"  # no line ends between a dialect and its number
+
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="One rule.")]
+Dialects = Annotated[
+    bool, typer.Option("--dialects", help="The generations of controllers instead of the rules.")
+]
+
+
+def rules(name: Name = None, dialects: Dialects = False, as_json: Json = False) -> int:
+    """What a controller asks of an update, rule by rule.
+
+    \b
+        featurelib rules
+        featurelib rules unsupported_by_node
+        featurelib rules --dialects
+
+    The code of a finding is the name of its rule. A dialect is how one generation of controllers
+    answers; `strict` decides READY, `kip` is the letter of the KIPs. Exit codes: 0 done, 2 usage.
+    """
+    if dialects and name is not None:
+        raise ConfigError(
+            f"--dialects lists the generations of controllers, {name} is a rule: expected one of "
+            f"the two, found both. `featurelib rules {name}` names the dialects that ask it."
+        )
+    if dialects:
+        found = [_dialect(each) for each in DIALECTS]
+        _show({"dialects": found}, _dialect_lines(found), as_json)
+    elif name is None:
+        every = rulebook().values()
+        _show({"rules": [_brief(entry) for entry in every]}, _list_lines(), as_json)
+    else:
+        entry = _entry(name)
+        _show({"rule": _whole(entry)}, _entry_lines(entry), as_json)
+    return 0
+
+
+def _show(document: dict[str, object], lines: Iterator[str], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"version": RULES_FORM, **document}, indent=2, ensure_ascii=False))
+        return
+    for line in lines:
+        print(line)
+
+
+def _entry(name: str) -> Entry:
+    book = rulebook()
+    if name == OWN_DIALECT:
+        raise ConfigError(
+            f"{name}: expected the name of a rule, found a finding: the cluster's own controllers "
+            "refuse what the policy lets pass. The finding names the rule they refuse by: "
+            "`featurelib rules` and that name says what it asks."
+        )
+    if name not in book and name in wordings(load(STRICT)):
+        raise ConfigError(
+            f"{name}: expected the name of a rule, found a finding about evidence, which no rule "
+            "stands behind. docs/vocabulary.md says what it means; `featurelib rules` lists rules."
+        )
+    if name not in book:
+        near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
+        hint = f"; near it: {', '.join(near)}" if near else ""
+        raise ConfigError(
+            f"{name}: expected the name of a rule, found none such{hint}. "
+            "`featurelib rules` lists them all."
+        )
+    return book[name]
+
+
+def _dialect(name: str) -> dict[str, object]:
+    table = load(name)
+    return {
+        "name": name,
+        "title": table.title,
+        "mode": table.mode,
+        "releases": list(table.releases),
+        "rules": len(table.door) + len(table.rules),
+    }
+
+
+def _dialect_lines(found: list[dict[str, object]]) -> Iterator[str]:
+    rows = [("DIALECT", "RULES", "RELEASES", "")]
+    for table in found:
+        releases = table["releases"]
+        assert isinstance(releases, list)
+        shown = " ".join(releases) or "no release"
+        rows.append((str(table["name"]), str(table["rules"]), shown, str(table["title"])))
+    yield from columns(rows)
+
+
+def _brief(entry: Entry) -> dict[str, object]:
+    rule = entry.rule
+    return {"name": rule.name, "sentence": rule.sentence, "dialects": list(entry.dialects)}
+
+
+def _list_lines() -> Iterator[str]:
+    for entry in rulebook().values():
+        yield entry.rule.name
+        yield f"    {entry.rule.sentence}"
+        yield f"    {_asked_in(entry)}"
+
+
+def _asked_in(entry: Entry) -> str:
+    """By how many of the generations, and which policies."""
+    if not entry.dialects:
+        return "asked of no update: nodes that belong to a cluster are judged by it"
+    return f"asked in {' '.join(entry.dialects)}"
+
+
+def _whole(entry: Entry) -> dict[str, object]:
+    rule, wording = entry.rule, entry.wording
+    return {
+        **_brief(entry),
+        "source": rule.source,
+        "columns": {name: _meaning(entry, name) for name in rule.columns},
+        "severity": wording.severity.value,
+        "message": wording.message,
+        "remedy": wording.remedy,
+        "command": wording.command,
+        "asked": [_question(question) for question in entry.questions],
+    }
+
+
+def _meaning(entry: Entry, column: str) -> str:
+    return (NODE_COLUMNS if entry.rule.about_nodes else UPDATE_COLUMNS)[column]
+
+
+def _question(question: Question) -> dict[str, object]:
+    row = question.row
+    return {
+        "id": question.id,
+        "dialect": question.dialect,
+        "at_door": question.at_door,
+        "position": question.position,
+        "where": [scope.name for scope in row.where],
+        "asks": row.asks and row.asks.value,
+        "absence": row.absence.value if row.asks else None,
+        "order": row.order.value if row.asks else None,
+        "code": row.code_number,
+        "says": row.says,
+        "says_absent": row.says_absent if row.says_absent != row.says else None,
+        "recorded": question.dialect in GENERATIONS and question.id not in UNRECORDED,
+        "why_not_recorded": UNRECORDED.get(question.id),
+    }
+
+
+def _entry_lines(entry: Entry) -> Iterator[str]:
+    rule, wording = entry.rule, entry.wording
+    yield rule.name
+    yield from _told("", rule.sentence)
+    yield from _told("source: ", rule.source)
+    for column in rule.columns:
+        yield from _told(f"reads {column}: ", _meaning(entry, column))
+    yield from _told(f"finding, {wording.severity.value}: ", wording.message)
+    yield from _told("remedy: ", wording.remedy)
+    if wording.command:
+        yield f"    {wording.command}"
+    if not entry.questions:
+        yield from _told("", _asked_in(entry))
+    for group in entry.groups:
+        row = group[0].row
+        yield ""
+        for line in textwrap.wrap(_where_asked(group), WIDTH, subsequent_indent="  "):
+            yield line.replace(TOGETHER, " ")
+        if row.says:
+            yield from _told(f"{row.code_number}: ", row.says)
+        if row.says_absent != row.says:
+            yield from _told(f"{row.code_number}, if it is not listed: ", row.says_absent)
+        for why, names in _unrecorded(group).items():
+            yield from _told(f"read in the source of {', '.join(names)} only: ", why)
+
+
+def _unrecorded(group: tuple[Question, ...]) -> dict[str, list[str]]:
+    """Why no recorded exchange shows some of these rows, and in which dialects."""
+    found: dict[str, list[str]] = {}
+    for question in group:
+        if question.id in UNRECORDED:
+            found.setdefault(UNRECORDED[question.id], []).append(question.dialect)
+    return found
+
+
+def _where_asked(group: tuple[Question, ...]) -> str:
+    """`kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
+    door = " at the door" if group[0].at_door else ""
+    places = ", ".join(
+        f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group
+    )
+    scope = describe(group[0].row)
+    return f"{places}{door}{': ' if scope else ''}{scope}"
+
+
+def _told(label: str, text: str) -> Iterator[str]:
+    yield from textwrap.wrap(
+        f"{label}{text}", WIDTH, initial_indent="  ", subsequent_indent="    ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

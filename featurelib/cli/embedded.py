@@ -10,7 +10,7 @@ import typer
 
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
-from featurelib.cli.catalogue import Json, OverlayFile, choose_software, open_catalogue
+from featurelib.cli.options import Json, OverlayFile, choose_software, open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.making import Formatted, Made, make_embedded

@@ -8,25 +8,185 @@ and where it happened only for those who ask for it (FEATURELIB_TRACE=1).
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
+from typer.core import TyperCommand, TyperGroup
 
-from featurelib.cli.interrupt import say_interrupted
 from featurelib.cli.streams import leave, take_over
-from featurelib.cli.usage import Command, print_json_error
 from featurelib.errors import ConfigError, FeatureLibError
 from featurelib.words import clean
+
+# ----------------------------------------
+# Ctrl-C ends a job at once and in one line: nothing is unwound, the next run makes all of it good.
+#
+# Spark's JVM gets the same Ctrl-C, so that whatever would still be asked of it fails in many
+# lines.
+# Light to import: scripts/driver.py uses it before anything else.
+
+INTERRUPTED = 130
+MESSAGE = "error: interrupted; run again, nothing is counted twice"
+_said = threading.Lock()
+
+
+@contextmanager
+def ending_at_interrupt() -> Iterator[None]:
+    """While the block runs, SIGINT ends the process with one line and INTERRUPTED.
+
+    Spark puts a handler of its own in place when a session starts. A thread is told all the same,
+    by way of a pipe that every signal with a handler is written to. A SIGINT that the caller had
+    ignored (a background job of a script) stays ignored.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    handler = signal.signal(signal.SIGINT, _at_interrupt)
+    outer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=_watch, args=(reader,), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(outer)
+        signal.signal(signal.SIGINT, handler)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)
+
+
+def leave_at_interrupt() -> None:
+    """From now on SIGINT ends the process with one line; where the caller ignores it, it does
+    not."""
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _at_interrupt)
+
+
+def ignore_interrupts() -> None:
+    """For the last moments of a process, whose exit code is known."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def raising_at_interrupt() -> Iterator[None]:
+    """While the block runs, SIGINT is KeyboardInterrupt: for what has to say how far it came."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not _at_interrupt:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _at_interrupt(number: int, frame: object) -> None:
+    _leave()
+
+
+def _watch(reader: int) -> None:
+    while number := os.read(reader, 1):
+        if number[0] == signal.SIGINT:
+            _leave()
+
+
+def say_interrupted() -> int:
+    """MESSAGE on stderr, once in the life of a process; returns the exit code."""
+    if _said.acquire(blocking=False):  # the main thread and the watcher may both come here
+        with suppress(OSError):  # a full disk behind it
+            os.write(2, f"{MESSAGE}\n".encode())
+    return INTERRUPTED
+
+
+def _leave() -> None:
+    os._exit(say_interrupted())
+
+
+# ----------------------------------------
+# How errors are told: one line on standard error, and with --json one object on standard output.
+#
+# A command line that cannot be read is told so too, and then its usage.
+
+# What each exit code of an error is called, for a program.
+WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault"}
+
+
+def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
+    """One object on standard output, for whoever asked for JSON."""
+    document = {
+        "version": 1,
+        "error": WORDS.get(code, "usage"),
+        "message": message,
+        "exit_code": code,
+    }
+    print(json.dumps({**document, **(facts or {})}, indent=2, ensure_ascii=False))
+
+
+def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bool) -> Any:
+    """Runs the `main` of a Typer command, and leaves the process unless it is part of another."""
+    try:
+        code = command(*args, standalone_mode=False, **options)
+    except ClickException as error:
+        _show(error)
+        code = error.exit_code
+        given = options.get("args") or next(iter(args), None) or sys.argv
+        if "--json" in given:  # no option was read
+            print_json_error(_text(error), code)
+    except typer.Abort:
+        print("error: Stopped before anything was done.", file=sys.stderr)
+        code = 2
+    if whole:
+        sys.exit(code)
+    return code
+
+
+def _show(error: ClickException) -> None:
+    """What is wrong, how the command is used, and where its options are explained."""
+    context = error.ctx if isinstance(error, UsageError) else None
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return
+    print(f"error: {_text(error)}", file=sys.stderr)
+    if context is not None:
+        print(context.get_usage(), file=sys.stderr)
+        print(f"Help: {context.command_path} --help", file=sys.stderr)
+
+
+def _text(error: ClickException) -> str:
+    return f"{error.format_message().rstrip('.')}."
+
+
+class Group(TyperGroup):
+    """Commands that end as this house's do."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        return _end(super().main, args, extra, standalone_mode)
+
+
+class Command(TyperCommand):
+    """A command of its own, as a job is."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        return _end(super().main, args, extra, standalone_mode)
+
+
+# ----------------------------------------
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
@@ -75,12 +235,12 @@ def guard(main: Callable[..., int]) -> Callable[..., None]:
 
     @functools.wraps(main)
     def guarded(**options: object) -> None:
-        raise typer.Exit(_end(main, options))
+        raise typer.Exit(_end_line(main, options))
 
     return guarded
 
 
-def _end(main: Callable[..., int], options: dict[str, object]) -> int:
+def _end_line(main: Callable[..., int], options: dict[str, object]) -> int:
     # py4j logs what an interrupt broke in its sockets; the user asked for the interrupt.
     logging.disable(logging.CRITICAL)
     try:
@@ -96,7 +256,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
         traceback.print_exception(error)
     known: Exception | None = error
     if not isinstance(error, FeatureLibError) and "pyspark" in sys.modules:
-        from featurelib.spark.faults import explain
+        from featurelib.spark.session import explain
 
         known = explain(error)
     if not isinstance(known, FeatureLibError):

@@ -16,14 +16,14 @@ from typing import Annotated
 import typer
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.catalogue import Json, OverlayFile, open_catalogue
-from featurelib.cli.reach import FleetFile, open_fleet
-from featurelib.configuration.fleet import Fleet
-from featurelib.controller.ending_words import move_text, operation
+from featurelib.cli.options import FleetFile, Json, OverlayFile, open_catalogue
+from featurelib.config.fleet import Fleet
+from featurelib.controller.journal import Clearance, Entry, Intent, Journal
 from featurelib.core.outcome import UpdateOutcome
 from featurelib.errors import ConfigError
-from featurelib.journal.journal import Clearance, Entry, Intent, Journal
+from featurelib.source import open_fleet
 from featurelib.view.layout import terminal_width, wrap
+from featurelib.view.outcome import move_text, operation
 from featurelib.words import clean, count
 
 JournalFile = Annotated[

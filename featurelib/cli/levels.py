@@ -11,15 +11,15 @@ from typing import Annotated
 import typer
 
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
-from featurelib.cli.catalogue import (
+from featurelib.cli.entrance import say
+from featurelib.cli.options import (
     Json,
     OverlayFile,
     choose_software,
     open_catalogue,
     parse_features,
 )
-from featurelib.cli.entrance import say
-from featurelib.core.initial import Initial, Request, initial_levels, preview_levels
+from featurelib.core.storage_format import Initial, Request, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
 

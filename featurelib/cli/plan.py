@@ -1,20 +1,380 @@
 """`featurelib plan CLUSTER …`: the commands, each of which says what is wanted, and no more.
 
-What they have in common is featurelib.cli.plan_command. Nothing is ever sent.
+What they have in common is featurelib.cli.plan. Nothing is ever sent.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from featurelib.cli.catalogue import trimmed
-from featurelib.cli.plan_command import command
-from featurelib.cli.plan_command import plan_app as plan_app
-from featurelib.core.intents import Command, Intent
-from featurelib.errors import ConfigError
+from featurelib.audit.cluster_view import Sight, see_row
+from featurelib.catalogue import Catalogue
+from featurelib.cli.entrance import guard, say
+from featurelib.cli.options import (
+    EVIDENCE,
+    Json,
+    OverlayFile,
+    find_source,
+    live_source,
+    open_catalogue,
+    options_of,
+    trimmed,
+    with_options,
+)
+from featurelib.config.files import open_settings
+from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
+from featurelib.model import Guards, Plan
+from featurelib.planning.files import ForPeople, digest, file_name, plain, write_plan
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.night import level_names
+from featurelib.planning.outlook import look_ahead
+from featurelib.planning.planner import Planned, make_plan
+from featurelib.planning.probe import Asking, plan_by_asking
+from featurelib.planning.requirements import features_of
+from featurelib.questions.muted import as_json, over_reason
+from featurelib.source import Source, Wanted
+from featurelib.view.layout import wrap
+from featurelib.view.plan import (
+    fact_lines,
+    judged_text,
+    plan_width,
+    reason_lines,
+    return_lines,
+    stay_lines,
+    update_text,
+    warning_lines,
+)
+from featurelib.view.why_not import muted_lines
+from featurelib.words import clean, count
+
+# ----------------------------------------
+# What became of a planning: the file, the text or the JSON object, and the exit code.
+
+FORM = 1  # of the JSON object
+STANDARD_OUTPUT = "-"
+PLANS = "plans"
+MUTED = "Muted in conf/audit.toml, and in the way all the same:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where a plan goes, and how it is told."""
+
+    path: str | None  # None: the usual file
+    as_json: bool
+
+
+def put_out(planned: Planned, source: Source, catalogue: Catalogue, output: Output) -> int:
+    """Write the plan, if there is one, and say what it is; the exit code."""
+    if output.as_json and output.path == STANDARD_OUTPUT:
+        raise ConfigError("--out -: expected it or --json, found both. Leave one of them out.")
+    warnings = all_warnings(planned, source)
+    path, text = None, None
+    if planned.plan is not None:
+        text = write_plan(planned.plan, for_people(planned, source, warnings, catalogue))
+        usual = Path(PLANS) / file_name(source.entry.name or source.sight.cluster_id)
+        path = output.path or str(usual)
+        if path != STANDARD_OUTPUT:
+            _put(Path(path), text)
+    if output.as_json:
+        print(json.dumps(_document(planned, source, warnings, path), indent=2, ensure_ascii=False))
+    else:
+        to = sys.stderr if path == STANDARD_OUTPUT else sys.stdout
+        print("\n".join(plan_lines(planned, source, warnings, path, catalogue)), file=to)
+    if text is not None and path == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    return RefusedError.exit_code if _is_refused(planned) else 0
+
+
+def made_from(planned: Planned, source: Source) -> str:
+    """Where the evidence came from, and the controller's word where the plan rests on it."""
+    if not planned.probed:
+        return source.made_from
+    return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
+
+
+def _is_refused(planned: Planned) -> bool:
+    return planned.plan is None and bool(planned.refusals)
+
+
+def all_warnings(planned: Planned, source: Source) -> list[str]:
+    """The plan's warnings, and the inventory's."""
+    return [*planned.warnings, *_managed(planned, source.guards)]
+
+
+def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
+    """Who else finalizes what would be moved."""
+    steps = () if planned.plan is None else planned.plan.steps
+    moved = features_of(steps) if steps else tuple(sorted(planned.goal.levels))
+    if theirs := [name for name in moved if guards.manages(name)]:
+        yield (
+            f"{guards.managed_by} finalizes {', '.join(map(clean, theirs))} there (managed_by in "
+            "the inventory): `featurelib apply` refuses it, the plan says what to ask for there."
+        )
+
+
+def for_people(
+    planned: Planned, source: Source, warnings: list[str], catalogue: Catalogue
+) -> ForPeople:
+    """What the plan's file says beside its meaning."""
+    assert planned.plan is not None
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return ForPeople(
+        name=source.entry.name,
+        written_at=now,
+        made_from=made_from(planned, source),
+        seen_at=source.seen_at,
+        level_names=level_names(planned.plan, catalogue),
+        left_out=tuple(reason.message for reason in planned.refusals),
+        stays=tuple(stay.text for stay in planned.goal.stays),
+        warnings=tuple(warnings),
+    )
+
+
+def _put(path: Path, text: str) -> None:
+    """Write the file whole or not at all. Raises ConfigError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=".", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise ConfigError(
+            f"--out {path}: expected a place to write to, found: {error.strerror}. "
+            "Name another file with --out FILE."
+        ) from error
+
+
+def plan_lines(
+    planned: Planned, source: Source, warnings: list[str], path: str | None, catalogue: Catalogue
+) -> Iterator[str]:
+    """What came of a planning, without line ends; `path` is where it stands, None = nowhere."""
+    meaning, named = planned.plan, source.entry.name
+    name = f" ({clean(named)})" if named else ""
+    made = f"{clean(made_from(planned, source), 600)}, last seen {source.seen_at}"
+    rows = [
+        ("cluster", clean(source.sight.cluster_id) + name),
+        ("asked", clean(planned.intent.text, 400)),
+        ("from", made),
+    ]
+    if meaning is not None:
+        rows += [("judged by", judged_text(meaning)), ("digest", digest(meaning))]
+    yield from fact_lines(rows)
+    yield ""
+    if _is_refused(planned):
+        yield "REFUSED, nothing is written. Everything that is in the way:"
+        yield from reason_lines(planned.refusals, catalogue)
+    elif meaning is None:
+        yield "Nothing to do."
+    if meaning is not None:
+        yield from _request_lines(meaning, catalogue)
+    if meaning is not None and planned.refusals:
+        yield ""
+        yield f"Left out, {count(len(planned.refusals), 'reason')}:"
+        yield from reason_lines(planned.refusals, catalogue)
+    mutes = (over_reason(source.muted, reason) for reason in planned.refusals)
+    yield from muted_lines(mutes, plan_width(), MUTED)
+    if planned.goal.stays:
+        yield ""
+        yield from stay_lines(planned)
+    if warnings:
+        yield ""
+        yield from warning_lines(warnings)
+    if path is not None:
+        yield ""
+        yield from _next_lines(path, "written to the cluster" if planned.probed else "sent")
+
+
+def _request_lines(meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
+    for number, step in enumerate(look_ahead(meaning, catalogue), start=1):
+        yield f"Request {number} of {len(meaning.steps)}"
+        for change in step.changes:
+            yield from wrap(update_text(change.update, catalogue), plan_width(), "  ", "      ")
+            yield from return_lines(change, catalogue)
+
+
+def _next_lines(path: str, what: str) -> Iterator[str]:
+    if path == STANDARD_OUTPUT:
+        yield f"The plan is on standard output. Nothing was {what}."
+        return
+    yield f"The plan is in {path}. Nothing was {what}."
+    yield f"Next: featurelib show {quote(path)}"
+
+
+def _document(
+    planned: Planned, source: Source, warnings: list[str], path: str | None
+) -> dict[str, object]:
+    meaning = planned.plan
+    outcome = "refused" if _is_refused(planned) else "planned" if meaning else "nothing to do"
+    return {
+        "version": FORM,
+        "cluster": source.sight.cluster_id,
+        "name": source.entry.name,
+        "intent": planned.intent.text,
+        "made_from": made_from(planned, source),
+        "seen_at": source.seen_at,
+        "outcome": outcome,
+        "file": path,
+        "digest": None if meaning is None else digest(meaning),
+        "plan": None if meaning is None else plain(meaning),
+        "refusals": [
+            asdict(reason) | as_json(over_reason(source.muted, reason))
+            for reason in planned.refusals
+        ],
+        "stays": [asdict(stay) for stay in planned.goal.stays],
+        "warnings": warnings,
+    }
+
+
+# ----------------------------------------
+# What every command of `featurelib plan` has: the cluster before it, and its options after it.
+#
+# A command itself only says what is wanted; where the evidence comes from, and what is done with
+# the
+# plan, is here.
+
+PLAN_HELP = """A plan for one cluster, or why there is none.
+
+\b
+    featurelib plan payments-eu upgrade-all
+    featurelib plan payments-eu downgrade --release-version 4.0
+    featurelib plan upgrade --capture FOLDER --as-of newest
+    featurelib plan payments-eu upgrade-all --tables TABLES
+
+CLUSTER is an id or name of the inventory, conf/fleet.toml. Without it, say how it is reached
+(--bootstrap, --zookeeper, --file), or name landing files of one cluster (--capture). Options come
+after the command: `featurelib plan upgrade --help` lists them.
+
+A plan says what would be sent, and what must still hold when it is. Look at it with `featurelib
+show`, approve it with `featurelib approve`, apply it with `featurelib apply`. Nothing is written to
+a cluster here, and nothing sent to one but what --probe asks.
+Exit codes: 0 the plan is written, or nothing is to do; 2 usage; 3 refused, nothing is written;
+5 the cluster could not be looked at."""
+
+
+class _PlanGroup(TyperGroup):
+    """A group whose commands may have the cluster in front of them."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["COMMAND", "[OPTIONS]"]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.info_name = f"{ctx.info_name} [CLUSTER]"
+        commands = self.commands
+        is_cluster = bool(args) and not args[0].startswith("-")
+        if is_cluster and args[0] in commands:  # unless a cluster is called like a command
+            is_cluster = args[1:2] != [] and args[1] in commands
+        if is_cluster:
+            ctx.obj = args[0]
+            args = args[1:] or ["--help"]
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+
+plan_app = typer.Typer(
+    cls=_PlanGroup,
+    help=PLAN_HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Default: plans/CLUSTER.json. `-` is standard output."
+    ),
+]
+Probe = Annotated[
+    bool,
+    typer.Option(
+        "--probe",
+        help="Where nobody lists every registration (before Kafka 4.0), or whom the controller is "
+        "configured to ask: ask the live cluster's controller to validate, and not to write, what "
+        "is planned: UpdateFeatures with ValidateOnly. It needs ALTER on the cluster.",
+    ),
+]
+
+
+def _plan(
+    *,
+    intent: Intent,
+    ctx: typer.Context,
+    wanted: Wanted,
+    probe: Probe = False,
+    overlay: OverlayFile = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """What every command does once it is known what is wanted."""
+    catalogue = open_catalogue(overlay)
+    chosen = replace(wanted, cluster=ctx.obj)
+    if probe:
+        source, planned = _by_asking(chosen, intent, catalogue)
+    else:
+        source = find_source(chosen, catalogue)
+        planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+    return put_out(planned, source, catalogue, Output(path=out, as_json=as_json))
+
+
+def _by_asking(wanted: Wanted, intent: Intent, catalogue: Catalogue) -> tuple[Source, Planned]:
+    """The plan for a live cluster, whose controller is asked where registrations are not seen."""
+    settings = open_settings(wanted.config)
+    with live_source(wanted, catalogue) as (source, backend):
+
+        def as_if_seen() -> Sight:
+            return see_row(
+                source.sight.rows,
+                catalogue=catalogue,
+                as_of=source.as_of,
+                max_age=settings.max_age,
+                fleet=source.fleet,
+                severities=settings.severities,
+                controller_decides=True,
+            )
+
+        asking = Asking(
+            backend=backend,
+            sight=source.sight,
+            as_if_seen=as_if_seen,
+            catalogue=catalogue,
+            say=say,
+            guards=source.guards,
+        )
+        return source, plan_by_asking(asking, intent)
+
+
+def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., Intent]]:
+    """Make a function that says what is wanted a command: with its options and those of all."""
+
+    def register(ask: Callable[..., Intent]) -> Callable[..., Intent]:
+        run = with_options(intent=options_of(ask), wanted=EVIDENCE)(_plan)
+        plan_app.command(str(name), help=ask.__doc__)(guard(run))
+        return ask
+
+    return register
+
+
+# ----------------------------------------
 
 ReleaseVersion = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Cluster, Fleet
+from featurelib.config.fleet import Cluster, Fleet
 from featurelib.errors import RefusedError
 from featurelib.feature import METADATA_VERSION, UpgradeType
 from featurelib.model import Guards, Move, Plan

@@ -8,11 +8,15 @@ were built.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.core.dialect import Asks
+from featurelib.catalogue.releases import ANY
+from featurelib.catalogue.tables import Tables
+from featurelib.core.dialect import Absence, Asks, Capability, RuleRow
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 
 Ints = npt.NDArray[np.int64]
 Levels = npt.NDArray[np.int32]
@@ -101,3 +105,281 @@ class Batch:
     def code(self, name: str) -> int:
         """The position of a feature; -1 when nothing in the batch mentions it."""
         return self.names.index(name) if name in self.names else NOT_HERE
+
+
+# ----------------------------------------
+# UPDATE_COLUMNS of a batch of requests, each worked out when a rule first reads it.
+
+
+class UpdateColumns:
+    """UPDATE_COLUMNS of a batch, but for those that depend on whom a row asks."""
+
+    def __init__(self, batch: Batch, can: Capability, tables: Tables) -> None:
+        self._batch, self._can, self._tables = batch, can, tables
+        updates, state = batch.updates, batch.state
+        self.request, self.feature = updates.request, updates.feature
+        self.level, self.kind = updates.level, updates.kind
+        self.is_metadata_version: Flags = self.feature == batch.code(METADATA_VERSION)
+        self.is_kraft_version: Flags = self.feature == batch.code(KRAFT_VERSION)
+        anything = np.full(len(self.request), tables.release_code(ANY))
+        own = can.catalogue == "own"
+        self._release: Ints = state.release[self.request] if own else anything
+        self._catalogued = batch.catalogued[self.feature]
+        self.metadata_floor = np.int32(can.metadata_floor)
+        self.metadata_needed = np.int32(can.metadata_needed)
+        self.register_from = np.int32(can.controllers_register_from)
+
+    def _of(self, values: Levels) -> Levels:
+        """A table [R, F] as one value an update."""
+        found: Levels = values[self.request, self.feature]
+        return found
+
+    @cached_property
+    def current(self) -> Levels:
+        state = self._batch.state
+        current = self._of(state.cached if self._can.judges == "cached" else state.finalized)
+        if self._can.absent_metadata_version:
+            absent = self.is_metadata_version & (current == 0)
+            current = np.where(absent, np.int32(self._can.absent_metadata_version), current)
+        if self._can.kraft_version == "record":
+            return np.where(self.is_kraft_version, state.kraft_record[self.request], current)
+        if self._can.kraft_version == "ignored_record":
+            return np.where(self.is_kraft_version, np.int32(0), current)
+        return current
+
+    @cached_property
+    def finalized_min(self) -> Levels:
+        return self._of(self._batch.state.cached_min)
+
+    @cached_property
+    def nameless(self) -> Flags:
+        return self.feature == self._batch.code("")
+
+    @cached_property
+    def proposed_state(self) -> Levels:
+        """Everything that is finalized and everything that is asked for, [R, F]."""
+        proposed = self._batch.state.finalized.copy()
+        proposed[self.request, self.feature] = self.level
+        return proposed
+
+    @cached_property
+    def metadata_version(self) -> Levels:
+        """The current metadata.version of each update's cluster."""
+        return self._metadata(self._batch.state.finalized)
+
+    @cached_property
+    def metadata_proposed(self) -> Levels:
+        return self._metadata(self.proposed_state)
+
+    def _metadata(self, state: Levels) -> Levels:
+        code = self._batch.code(METADATA_VERSION)
+        absent = np.int32(self._can.absent_metadata_version)
+        if code == NOT_HERE:
+            return np.full(len(self.request), absent, dtype=np.int32)
+        found = state[self.request, code]
+        return np.where(found == 0, absent, found)
+
+    @cached_property
+    def known_feature(self) -> Flags:
+        known: Flags = (self._catalogued >= 0) & (self._release >= 0)
+        newest = self._tables.newest_unstable[self._release, self._catalogued]
+        return known & (newest >= 0) | self._of_vendor | self._of_tests
+
+    @cached_property
+    def _of_vendor(self) -> Flags:
+        """Features that no catalogue has, and the controller advertises all the same."""
+        if not self._batch.vendors:
+            return np.zeros(len(self.level), dtype=bool)
+        return (self._catalogued < 0) & self.local_lists
+
+    @cached_property
+    def _of_tests(self) -> Flags:
+        """Features of Kafka's own tests, where the controller's catalogue has them (KIP-1022)."""
+        names = self._batch.names if self._can.knows_test_features else ()
+        theirs = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
+        return np.isin(self.feature, theirs)
+
+    @cached_property
+    def known_level(self) -> Flags:
+        level = self.level
+        inside = (level >= 0) & (level < self._tables.width)
+        at = np.where(inside, level, 0)
+        known: Flags = self._tables.level_known[self._release, self._catalogued, at]
+        return self.known_feature & inside & known | self._of_vendor
+
+    @cached_property
+    def newest_known(self) -> Levels:
+        newest = self._tables.newest_unstable[:, self._catalogued].max(axis=0)
+        return np.where(self._catalogued >= 0, newest, -1).astype(np.int32)
+
+    @cached_property
+    def newest_stable(self) -> Levels:
+        newest = self._tables.newest_stable[self._release, self._catalogued]
+        if self._can.stable_by == "nodes":
+            others = self._batch.state.stable_metadata[self.request]
+            newest = np.where(self.is_metadata_version, np.minimum(newest, others), newest)
+        return np.where(self.known_feature & (self._catalogued >= 0), newest, -1).astype(np.int32)
+
+    @cached_property
+    def loses(self) -> Flags:
+        """Whether a level between the two changed metadata, by the controller's own catalogue."""
+        highest = self._tables.width
+        before, after = (
+            np.clip(end, 0, highest).astype(np.int16) for end in (self.current, self.level)
+        )
+        changed: Flags = self._tables.lossy(self._release, before, after)
+        return self.is_metadata_version & changed
+
+    @cached_property
+    def _dependency(self) -> tuple[Levels, Levels]:
+        """What each level needs, and what is proposed of it: where most is missing."""
+        needed = np.zeros(len(self.level), dtype=np.int32)
+        there = np.zeros(len(self.level), dtype=np.int32)
+        self.depends_on: Ints = np.full(len(self.level), NOT_HERE)
+        for release, feature, level, other, least in self._dependencies():
+            mine = (self._catalogued == feature) & (self.level == level)
+            rows = np.flatnonzero(mine & (self._release == release))
+            proposed = self._proposed(rows, other)
+            worse = least - proposed > needed[rows] - there[rows]
+            needed[rows[worse]], there[rows[worse]] = least, proposed[worse]
+            self.depends_on[rows[worse]] = other
+        return needed, there
+
+    def _dependencies(self) -> list[list[int]]:
+        """Release, feature, level, other and least of each dependency that can matter here."""
+        tables = self._tables
+        parts = ("release", "feature", "level", "other", "least")
+        columns = np.stack([getattr(tables, f"dependency_{part}") for part in parts])
+        wanted = np.isin(columns[0], self._release) & np.isin(columns[1], self._catalogued)
+        rows: list[list[int]] = columns[:, wanted].T.tolist()
+        return rows
+
+    def _proposed(self, rows: Ints, other: int) -> Levels:
+        if self._tables.features[other] == METADATA_VERSION:
+            return self.metadata_proposed[rows]
+        code = self._batch.code(self._tables.features[other])
+        if code == NOT_HERE:
+            return np.zeros(len(rows), dtype=np.int32)
+        found: Levels = self.proposed_state[self.request[rows], code]
+        return found
+
+    @property
+    def needed(self) -> Levels:
+        return self._dependency[0]
+
+    @property
+    def proposed(self) -> Levels:
+        return self._dependency[1]
+
+    @cached_property
+    def needed_by_others(self) -> Levels:
+        """What other levels of the proposed state need of each update's feature."""
+        least = np.zeros(len(self.level), dtype=np.int32)
+        tables, batch = self._tables, self._batch
+        for release, feature, level, other, needed in zip(
+            tables.dependency_release.tolist(), tables.dependency_feature.tolist(),
+            tables.dependency_level.tolist(), tables.dependency_other.tolist(),
+            tables.dependency_least.tolist(), strict=True,
+        ):  # fmt: skip
+            dependant = batch.code(tables.features[feature])
+            if dependant == NOT_HERE:
+                continue
+            rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
+            hit = rows[self.proposed_state[self.request[rows], dependant] == level]
+            least[hit] = np.maximum(least[hit], needed)
+        others = np.delete(self.proposed_state, batch.code(METADATA_VERSION), axis=1)
+        some: Flags = np.any(others > 0, axis=1)
+        stored = self.is_metadata_version & some[self.request]
+        return np.maximum(least, np.where(stored, self.metadata_needed, 0))
+
+    @cached_property
+    def raft_ready(self) -> Flags:
+        return self._batch.state.raft_ready[self.request]
+
+    @cached_property
+    def migrating(self) -> Flags:
+        return self._batch.state.migrating[self.request]
+
+    @cached_property
+    def off(self) -> Flags:
+        return self._batch.state.off[self.request]
+
+    @cached_property
+    def _local(self) -> tuple[Ints, Ints, Flags]:
+        """Every (update, profile) of whoever may be the active controller, and who has any."""
+        group = self._batch.groups[Asks.LOCAL_CONTROLLER]
+        size = group.size[self.request]
+        some = np.flatnonzero(size)
+        first = np.cumsum(size) - size
+        update = np.repeat(np.arange(len(size)), size)
+        pair = np.arange(len(update)) + np.repeat(group.start[self.request] - first, size)
+        return self._at(group.profile[pair], update), first[some], size > 0
+
+    def _at(self, profile: Ints, update: Ints) -> Ints:
+        """Positions in a flattened table [P, F]."""
+        width = len(self._batch.names)
+        found: Ints = profile * width + self.feature[update]
+        return found
+
+    def _of_local(self, table: Levels) -> Levels:
+        """The least of those who may be the active controller; 0 where nobody may."""
+        at, starts, some = self._local
+        least = np.zeros(len(some), dtype=table.dtype)
+        if len(at):
+            least[some] = np.minimum.reduceat(table.ravel()[at], starts)
+        return least
+
+    @cached_property
+    def local_lists(self) -> Flags:
+        return self._of_local(self._batch.ranges.lists.astype(np.int32)) > 0
+
+    @cached_property
+    def local_min(self) -> Levels:
+        return self._of_local(self._batch.ranges.min_version)
+
+    @cached_property
+    def local_max(self) -> Levels:
+        return self._of_local(self._batch.ranges.max_version)
+
+
+# ----------------------------------------
+# NODE_COLUMNS of a batch of requests, each worked out when a rule first reads it.
+
+
+class NodeColumns:
+    """NODE_COLUMNS: one row for each (update, profile) of the group a rule row asks."""
+
+    def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
+        assert row.asks is not None
+        self.group: Group = batch.groups[row.asks]
+        size = self.group.size[updates.request]
+        first = np.cumsum(size) - size
+        self.update: Ints = np.repeat(np.arange(len(size)), size)
+        offset = np.repeat(self.group.start[updates.request] - first, size)
+        self.pair: Ints = np.arange(len(self.update)) + offset
+        self._profile = self.group.profile[self.pair]
+        self._feature = updates.feature[self.update]
+        self._updates, self._ranges = updates, batch.ranges
+        self._refuse = row.absence is Absence.REFUSE
+
+    @cached_property
+    def level(self) -> Levels:
+        return self._updates.level[self.update]
+
+    @property
+    def lowest(self) -> Levels:
+        return self._updates.local_min[self.update]
+
+    @cached_property
+    def min_version(self) -> Levels:
+        return self._ranges.min_version[self._profile, self._feature]
+
+    @cached_property
+    def max_version(self) -> Levels:
+        return self._ranges.max_version[self._profile, self._feature]
+
+    @property
+    def silent(self) -> Flags:
+        if not self._refuse:
+            return np.zeros(len(self.update), dtype=bool)
+        return ~self._ranges.lists[self._profile, self._feature]

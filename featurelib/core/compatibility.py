@@ -31,16 +31,14 @@ import numpy as np
 
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
-from featurelib.core.cluster import Cluster, Node, Range
-from featurelib.core.dialect import Dialect, generation_of, load
-from featurelib.core.java import string_hash
+from featurelib.core.cluster import Cluster, Node, Range, string_hash
+from featurelib.core.dialect import Absence, Dialect, Guard, generation_of, is_before, load
 from featurelib.core.reply import range_text
 from featurelib.core.rules import (
     incompatible_with_finalized,
     range_unsupported_by_node,
     unsupported_by_node,
 )
-from featurelib.core.sections import Absence, Guard, is_before
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 FIRST_WITH_DIRECTORIES: Final = "3.7"  # release of brokers that name their log directories

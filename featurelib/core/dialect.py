@@ -15,12 +15,123 @@ from functools import cache
 from importlib import resources
 from typing import TypeVar
 
-from featurelib.core.rows import Mask, Rule
-from featurelib.core.rules import RULES
-from featurelib.core.scopes import SCOPES
-from featurelib.core.sections import Absence as Absence
-from featurelib.core.sections import Election, Guard, Protection, Registration
-from featurelib.core.words import RuleWords, rule_words
+import numpy as np
+import numpy.typing as npt
+
+from featurelib.catalogue.releases import ANY
+from featurelib.catalogue.tables import Tables
+from featurelib.core.rules import RULES, SCOPES, Mask, Rule
+from featurelib.feature import Severity
+
+# ----------------------------------------
+# Sections of a dialect's table beside its rules: who may join, who stops, what an election writes.
+#
+# Only values: compatibility.py and election.py say what follows from them.
+
+
+class Absence(StrEnum):
+    """What it means that a node does not list a feature."""
+
+    ZERO = "zero"  # it supports 0-0
+    REFUSE = "refuse"  # it supports no level, not even 0
+    SKIP = "skip"  # nothing is compared
+
+
+class Guard(StrEnum):
+    """What a node of its own accord compares with its own software."""
+
+    NOTHING = "nothing"
+    LEVEL = "level"  # every finalized level
+    RANGE = "range"  # the finalized minimum as well
+    METADATA_VERSION = "metadata_version"  # only whether it knows that level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """How controllers judge a node that registers (KIP-778; ClusterControlManager)."""
+
+    absence: Absence = Absence.SKIP  # a finalized feature the broker does not list: skip or zero
+    not_finalized: Absence = Absence.SKIP  # a listed feature that is not finalized
+    absent_metadata_version: tuple[int, int] = (0, 0)  # the range of a broker that lists none
+    code: int = 35  # UNSUPPORTED_VERSION
+    says: str = ""
+    says_controller: str = ""  # to a controller that registers too early
+    directories_from: int = 0  # metadata.version from which brokers name log directories; 0: never
+    directories_code: int = 119  # INVALID_REGISTRATION; brokers before 3.7 read it as -1
+    says_directories: str = ""
+    at_start: bool = False  # a broker judges itself when it starts (ZooKeeper mode)
+    says_ignored: str = ""  # of a broker that is left out of the live ones (ZooKeeper mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """What nodes do by themselves about levels they do not support (KIP-584, KIP-778)."""
+
+    brokers: Guard = Guard.NOTHING
+    controllers: Guard = Guard.NOTHING
+    broker_exits: bool = False  # else it logs a fault, and follows the metadata no longer
+    zero_counts: bool = False  # a stored level of 0 or less is a finalized one (ZooKeeper mode)
+    says_broker: str = ""
+    says_broker_absent: str = ""
+    says_broker_prefix: str = ""  # where a node names all its incompatible features
+    says_controller: str = ""
+    race: str = ""  # what this protection leaves open, for a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Election:
+    """What a newly elected controller writes to the features node (KafkaController)."""
+
+    system_from: str = ""  # inter.broker.protocol.version; empty: there is no features node
+    schema_2_from: str = ""  # inter.broker.protocol.version; empty: schema 1 for ever
+    creates_range: bool = False  # without a node its whole range is finalized, not the level alone
+
+
+def is_before(version: str, first: str) -> bool:
+    """Whether a release or inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than a
+    release; one that is not known is not. Source: MetadataVersion.isLessThan, by releases."""
+    number = _release(version)
+    return bool(number and first) and number < _release(first)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("-")[0].split(".")[:2] if part.isdigit())
+
+
+# ----------------------------------------
+# What a rule says to a person, whichever dialect asks it: rules.toml, read once.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWords:
+    """A finding's severity and texts. {placeholders} are columns of the finding."""
+
+    severity: Severity
+    message: str
+    remedy: str
+    command: str
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    text = resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8")
+    table: dict[str, dict[str, str]] = tomllib.loads(text)
+    return table
+
+
+@cache
+def rule_words(name: str) -> RuleWords:
+    """The words of rule `name`. Raises KeyError for a rule without words, ValueError (severity)."""
+    row = _table()[name]
+    return RuleWords(
+        severity=Severity(row["severity"]),
+        message=row["message"],
+        remedy=row["remedy"],
+        command=row.get("command", ""),
+    )
+
+
+# ----------------------------------------
 
 STRICT = "strict"  # the policy that decides READY
 KIP = "kip"
@@ -235,3 +346,50 @@ def _compile(row: dict[str, object], code: int, invalid: str) -> RuleRow:
         says_absent=str(row.get("says_absent", says)).replace("{invalid}", invalid),
         words=rule_words(rule.name),
     )
+
+
+# ----------------------------------------
+# Which releases a node may run, by the ranges it advertises; and so which dialects may answer.
+#
+# A release advertises its stable levels or, with unstable features enabled, all it has. Two
+# releases
+# may look alike (4.1 with unstable features is 4.2 to the eye): then both are meant.
+
+Levels = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+def possible_releases(
+    min_version: Levels, max_version: Levels, partial: Flags, tables: Tables
+) -> Flags:
+    """[P, releases] which of the catalogue's releases may advertise each profile.
+
+    Shapes [P, catalogued features], 0-0 where a profile does not list one; `partial` [P] says that
+    it may leave out features whose minimum is 0 (ApiVersions before version 4). A profile that no
+    release has, as a vendor's, is read by its metadata.version; one without it fits none.
+    """
+    fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
+    for release, name in enumerate(tables.releases):
+        if name == ANY:
+            continue
+        low = tables.oldest[release]
+        for high in (tables.newest_stable[release], tables.newest_unstable[release]):
+            shown = high > 0  # what would be 0-0 is not advertised
+            same = (min_version == np.where(shown, low, 0)) & (
+                max_version == np.where(shown, high, 0)
+            )
+            fits[:, release] |= (same | (partial[:, None] & (low <= 0))).all(axis=1)
+    strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)
+    fits[strange] = _by_metadata_version(max_version[strange, 0], tables)
+    return fits
+
+
+def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:
+    """Releases whose newest metadata.version is nearest from below, stable or not."""
+    own = np.array([name != ANY for name in tables.releases])
+    stable, unstable = tables.newest_stable[:, 0], tables.newest_unstable[:, 0]
+    inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & own
+    reached = own & (stable <= newest[:, None])
+    nearest = np.where(reached, stable, 0).max(axis=1)
+    below = (stable == nearest[:, None]) & own
+    return np.where(inside.any(axis=1)[:, None], inside, below)

@@ -19,9 +19,8 @@ import numpy as np
 
 from featurelib.core.cluster import Features
 from featurelib.core.compatibility import range_refused
-from featurelib.core.dialect import Dialect
-from featurelib.core.features_node import FeaturesNode, Generation, Reading, decode
-from featurelib.core.sections import is_before
+from featurelib.core.dialect import Dialect, is_before
+from featurelib.core.features_znode import FeaturesNode, Generation, Reading, decode
 
 DISABLED, ENABLED = 0, 1  # status of the node
 Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from featurelib.catalogue.tables import Tables
-from featurelib.core.answer import Judged, Outcome, offending_pairs
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Request
 from featurelib.core.dialect import Absence, Dialect, RuleRow
+from featurelib.core.judge import Judged, Outcome, offending_pairs
 from featurelib.feature import METADATA_VERSION, UpgradeType
 
 NO_ERROR = 0

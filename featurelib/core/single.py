@@ -12,9 +12,20 @@ import numpy as np
 
 from featurelib.catalogue.tables import Tables
 from featurelib.core.batch import Batch, Flags, Group, Levels, Ranges, State, Updates
-from featurelib.core.cluster import Case, Cluster, Features, Node, Range, Update, counted, kind_of
+from featurelib.core.cluster import (
+    Case,
+    Cluster,
+    Features,
+    Node,
+    Range,
+    Update,
+    counted,
+    hash_order,
+    kind_of,
+    name_order,
+    table_order,
+)
 from featurelib.core.dialect import Asks, Dialect, Order
-from featurelib.core.java import hash_order, name_order, table_order
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.json import Decoder
 
-from featurelib.catalogue.api_keys import ApiKeys
+from featurelib.catalogue.rows import ApiKeys
 from featurelib.feature import Role
-from featurelib.landing.envelope import (
+from featurelib.landing.fields import (
     NAME_LENGTH,
     ApiVersionsVersion,
     Epoch,

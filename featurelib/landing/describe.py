@@ -14,9 +14,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta
 
-from featurelib.core.configured import BROKER_DEFAULT
+from featurelib.audit.configured import BROKER_DEFAULT
 from featurelib.feature import Role
-from featurelib.landing.envelope import (
+from featurelib.landing.fields import (
     ConfigsVersion,
     DescribeVersion,
     EndpointType,

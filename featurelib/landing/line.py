@@ -23,7 +23,7 @@ from featurelib.landing.describe import (
     QuorumDescription,
     RequestLine,
 )
-from featurelib.landing.envelope import (
+from featurelib.landing.fields import (
     ClusterId,
     LineNumber,
     Text,

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from featurelib.landing.api_versions import Ranges, ordered
-from featurelib.landing.envelope import FilledText, Int16, Level, NodeId, Truth
+from featurelib.landing.fields import FilledText, Int16, Level, NodeId, Truth
 from featurelib.landing.strict import FaultError, misfit, show
 
 

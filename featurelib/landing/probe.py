@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from featurelib.core.outcome import Heard
-from featurelib.landing.envelope import FilledText, Level, Timed
+from featurelib.landing.fields import FilledText, Level, Timed
 from featurelib.landing.responses import UpdateFeatures
 from featurelib.landing.strict import FaultError
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from featurelib.core.reply import Reply, Result
-from featurelib.landing.envelope import (
+from featurelib.landing.fields import (
     Epoch,
     FilledText,
     Int8,

@@ -20,7 +20,7 @@ import msgspec
 
 from featurelib.errors import LandingError
 from featurelib.landing import features_describe
-from featurelib.landing.envelope import write_line
+from featurelib.landing.fields import write_line
 from featurelib.landing.line import KINDS, Rejected, read
 from featurelib.landing.metadata_log import (
     Batch,

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from featurelib.landing.api_versions import Ranges, ordered
-from featurelib.landing.envelope import INT32_MAX, Count, Level, NodeId, Text, Timed
+from featurelib.landing.fields import INT32_MAX, Count, Level, NodeId, Text, Timed
 from featurelib.landing.strict import FaultError, misfit, remembered, show
 
 PATHS = frozenset(

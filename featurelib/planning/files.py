@@ -22,7 +22,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from featurelib.core.ages import SKEW_MINUTES
+from featurelib.audit.columns import SKEW_MINUTES
 from featurelib.errors import ApprovalError, PlanError
 from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from featurelib.audit.audit import Judged
 from featurelib.catalogue import Catalogue
-from featurelib.core.audit import Judged
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.downgrade import returns_of
 from featurelib.feature import METADATA_VERSION

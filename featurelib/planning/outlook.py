@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from featurelib.audit.side_effects import effects_of
 from featurelib.catalogue import Catalogue
 from featurelib.core.compatibility import may_join
 from featurelib.core.downgrade import levels_after, loss_of, lowest_metadata
-from featurelib.core.effects import effects_of
-from featurelib.core.moves import losses
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Plan, SideEffect
+from featurelib.planning.goal import losses
 
 NONE = -1  # no such level
 Levels = Mapping[str, int]

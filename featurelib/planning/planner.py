@@ -6,29 +6,182 @@ planned over missing evidence, upwards or downwards. An upgrade-all plan is the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow.compute as pc
+
 from featurelib import model
+from featurelib.audit.checks import raised_by
+from featurelib.audit.cluster_view import Sight
+from featurelib.audit.plan import TIMEOUT_MS
+from featurelib.audit.side_effects import side_effects
 from featurelib.catalogue import Catalogue
-from featurelib.core.again import dialect_of, judge_again, who_may_lead
-from featurelib.core.cluster import Request
+from featurelib.core.cluster import Cluster, Features, Node, Request
 from featurelib.core.cluster import Update as Wanted
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.effects import side_effects
-from featurelib.core.intents import Command, Intent, goal_of
-from featurelib.core.moves import Goal, Move
-from featurelib.core.plan import TIMEOUT_MS
-from featurelib.core.steps import Task, plan, plans
-from featurelib.core.tried import Refusal, refusals_by
-from featurelib.feature import UpgradeType, Verdict
-from featurelib.model import Guards, Plan
-from featurelib.planning.cautions import warnings_of, warnings_of_steps
-from featurelib.planning.known import known_cluster
+from featurelib.core.dry_run import (
+    Refusal,
+    dialect_of,
+    judge_again,
+    refusals_by,
+    request_of,
+    who_may_lead,
+)
+from featurelib.feature import METADATA_VERSION, Role, UpgradeType, Verdict
+from featurelib.model import Guards, Plan, Step
+from featurelib.planning.goal import Command, Goal, Intent, Move, goal_of
 from featurelib.planning.reasons import Reason, Reasons
 from featurelib.planning.requirements import features_of, require
-from featurelib.sight import Sight
+from featurelib.planning.steps import Task, plan, plans
+from featurelib.planning.unlock import ladder, refusing
 from featurelib.words import metadata_first
+
+# ----------------------------------------
+# What a person has to know of a plan that is good: losses, ambiguities, clients to check first.
+
+
+def warnings_of(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
+    """What is lost for good, what was meant by a level, and nodes that do not fit already."""
+    for move in goal.moves:
+        there = catalogue.level_name(move.feature, move.level)
+        if move.irreversible:
+            yield f"{move.feature} {there} is irreversible: nothing takes it back."
+        for loss in move.losses:
+            yield (
+                f"{move.feature} {there} may lose what {loss.name} brought: "
+                f"{loss.purpose.removesuffix('.')}."
+            )
+    several = [release for release in sight.releases if catalogue.release_named(release)]
+    if intent.command in (Command.UPGRADE, Command.DOWNGRADE) and len(several) > 1:
+        levels = [
+            goal_of(intent, replace(sight.cluster, release=release), catalogue).levels
+            for release in several
+        ]
+        others = [r for r, mapped in zip(several, levels, strict=True) if mapped != levels[0]]
+        if others:
+            yield (
+                f"The controllers may run {', '.join(several)}. Levels are as {several[0]} maps "
+                f"them; {', '.join(others)} would map them otherwise. Name the release in "
+                "conf/fleet.toml."
+            )
+    if pc.any(pc.equal(sight.judged.findings["code"], "incompatible_with_finalized")).as_py():
+        yield "Some node does not fit what is finalized already: `featurelib describe` names it."
+
+
+def warnings_of_steps(
+    sight: Sight, mode: str, steps: Sequence[Step], catalogue: Catalogue
+) -> tuple[str, ...]:
+    """What a person must have checked, because a controller of 2.7 to 3.2 would store its own
+    minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""
+    said = dict[str, None]()
+    for release in sight.releases:
+        own = dialect_of(release, mode, catalogue)
+        requests = [request_of(step, own) for step in steps]
+        for led in who_may_lead(replace(sight.cluster, release=release), mode):
+            for needed in raised_by(led, requests, own, catalogue.tables):
+                there = f"{needed.feature}: its finalized minimum would become"
+                said[f"{there} {needed.last_lost + 1}. {needed.text}"] = None
+    return tuple(said)
+
+
+# ----------------------------------------
+# One cluster with the benefit of the doubt, so that only what is known proves anything.
+#
+# A plain cluster holds nodes whose range nobody knows as if they supported nothing. Here they
+# support
+# what is asked; that nobody knows it is said on its own.
+
+Half = tuple[Role, int]
+Levels = Mapping[str, int]
+
+
+def widened(node: Node, levels: Levels) -> Node:
+    """The node as if it supported `levels` besides all that it does support."""
+    more: Features = {}
+    for name, level in levels.items():
+        low, high = node.range_of(name)
+        more[name] = (min(low, level), max(high, level))
+    return replace(node, supported=node.supported | more)
+
+
+def doubtful(sight: Sight) -> dict[Half, frozenset[str] | None]:
+    """The nodes nobody knows enough about: every feature of theirs (None), or only those that a
+    partial answer may have left out."""
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    who, asked = evidence.subjects, evidence.questions
+    halves = [(Role(r), n) for r, n in zip(who.role.tolist(), who.node_id.tolist(), strict=True)]
+    found: dict[Half, frozenset[str] | None] = {}
+    unclear: dict[int, set[str]] = {}
+    for question, profile, hidden in zip(
+        asked.pair_question.tolist(),
+        asked.pair_profile.tolist(),
+        asked.pair_unclear.tolist(),
+        strict=True,
+    ):
+        if hidden:
+            name = asked.names[int(asked.feature[question])]
+            unclear.setdefault(profile, set()).add(name)
+    for half, profile in zip(halves, evidence.answering.of_subject.tolist(), strict=True):
+        if profile < 0:
+            found[half] = None
+        elif profile in unclear:
+            found[half] = frozenset(unclear[profile])
+    return found
+
+
+def known_cluster(sight: Sight, levels: Levels) -> Cluster:
+    """The cluster in which every doubtful node supports `levels`, and one whose release nobody
+    knows runs what the active controller does: a raft layer asks its voters' releases too."""
+    doubts = doubtful(sight)
+    nodes = []
+    for node in sight.cluster.nodes:
+        half = (node.role, node.node_id)
+        if half in doubts:
+            names = doubts[half]
+            levels_of = {n: v for n, v in levels.items() if names is None or n in names}
+            release = node.release or sight.cluster.release
+            nodes.append(replace(widened(node, levels_of), release=release))
+        else:
+            nodes.append(node)
+    return replace(sight.cluster, nodes=tuple(nodes))
+
+
+def lowest_supported(sight: Sight, least: int, catalogue: Catalogue) -> int:
+    """The lowest metadata.version from `least` on that no known node refuses, else `least`."""
+    rungs = ladder(sight.cluster, METADATA_VERSION, catalogue)
+    for level in (least, *(rung for rung in rungs if rung > least)):
+        asked = (METADATA_VERSION, level)
+        if not refusing(known_cluster(sight, dict([asked])).nodes, [asked])[asked]:
+            return level
+    return least
+
+
+def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> Cluster:
+    """The cluster in which everybody supports `levels`, and what the active controller's own range
+    holds of these features besides, but the nodes `narrow`, who support what they do.
+
+    Controllers of ZooKeeper mode before 3.3 ask for a range from their own minimum on.
+    """
+    own: dict[str, list[int]] = {name: [level] for name, level in levels.items()}
+    for node in cluster.nodes:
+        if node.node_id == cluster.active:
+            for name in levels.keys() & node.supported.keys():
+                own[name] += node.supported[name]
+    nodes: Iterable[Node] = (
+        node
+        if (node.role, node.node_id) in narrow
+        else widened(
+            widened(node, {name: min(ends) for name, ends in own.items()}),
+            {name: max(ends) for name, ends in own.items()},
+        )
+        for node in cluster.nodes
+    )
+    return replace(cluster, nodes=tuple(nodes))
+
+
+# ----------------------------------------
 
 _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
 

@@ -12,20 +12,19 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from featurelib.audit.cluster_view import Sight
+from featurelib.audit.findings import remedies, wordings
+from featurelib.audit.probe import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
-from featurelib.core.moves import Fault, level_of, software_of
-from featurelib.core.probes import PROBE_REFUSED
-from featurelib.core.remedies import remedies
+from featurelib.core.dry_run import Refusal
 from featurelib.core.single import leftovers
-from featurelib.core.steps import GOAL
-from featurelib.core.tried import Refusal
-from featurelib.core.unlock import action_for, first_release, refusing
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
-from featurelib.sight import Sight
+from featurelib.planning.goal import Fault, level_of, software_of
+from featurelib.planning.steps import GOAL
+from featurelib.planning.unlock import action_for, first_release, refusing
 from featurelib.words import level_text
 
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about

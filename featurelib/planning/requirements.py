@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.configuration.settings import Settings
+from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.settings import Settings
 from featurelib.core.dialect import GENERATIONS, STRICT, load
-from featurelib.core.evidence import Evidence
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Witness
 from featurelib.model import Guards, Move, NodeGroup, Plan, Requirements, Step
 

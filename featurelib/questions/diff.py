@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
 from featurelib.tables import FEATURE_READINESS, FINDINGS, UPGRADE_PLANS

@@ -7,18 +7,22 @@ is judged afterwards, by the same core.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from featurelib.core.configured import VOTERS
+from featurelib.audit.cluster_view import NO_FLEET, Sight, see_row
+from featurelib.audit.configured import VOTERS
+from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import Fleet
 from featurelib.core.election import ENABLED, Content
-from featurelib.core.features_node import Generation, Reading, decode
+from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.errors import ConfigError
-from featurelib.feature import Role, Witness
+from featurelib.feature import Role, Severity, Witness
 from featurelib.schema import SNAPSHOT
+from featurelib.snapshot.layout import unpack
 from featurelib.snapshot.packed import pack
-from featurelib.snapshot.unpacked import unpack
 
 Ranges = Mapping[str, tuple[int, int]]
 NOTHING = -1  # no profile, no map
@@ -224,3 +228,29 @@ class Draft:
         lines = ("full_line", "partial_line", "levels_line", "failed_line")
         said = {"node_id": node_id, "role": int(role), "error": None}
         return said | nothing | dict.fromkeys((*times, *lines), 0)
+
+
+# ----------------------------------------
+# What a look is judged by beside its evidence, so that a changed look is judged by the same.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """`as_of` and `max_age` in microseconds; `as_of` None = the newest line of the cluster."""
+
+    catalogue: Catalogue
+    as_of: int | None
+    max_age: int
+    fleet: Fleet = NO_FLEET
+    severities: dict[str, Severity] | None = None
+
+    def see(self, row: pa.RecordBatch) -> Sight:
+        """A snapshot row as these terms judge it."""
+        return see_row(
+            row,
+            catalogue=self.catalogue,
+            as_of=self.as_of,
+            max_age=self.max_age,
+            fleet=self.fleet,
+            severities=self.severities,
+        )

@@ -13,9 +13,11 @@ from enum import StrEnum
 import msgspec
 import numpy as np
 
-from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.audit.cluster_view import Sight
+from featurelib.audit.evidence import Evidence, Expected
+from featurelib.config.fleet import Cluster as Entry
 from featurelib.core.cluster import Features
-from featurelib.core.dialect import GENERATIONS, generation_of, load
+from featurelib.core.dialect import GENERATIONS, generation_of, is_before, load
 from featurelib.core.election import (
     ENABLED,
     STEPS,
@@ -28,15 +30,11 @@ from featurelib.core.election import (
     knows,
     unfit_for,
 )
-from featurelib.core.evidence import Evidence, Expected
-from featurelib.core.features_node import Generation, decode
-from featurelib.core.sections import is_before
+from featurelib.core.features_znode import Generation, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
 from featurelib.planning.planner import mode_of
-from featurelib.questions.draft import Draft
-from featurelib.questions.terms import Terms
-from featurelib.sight import Sight
+from featurelib.questions.draft import Draft, Terms
 
 OPTION = "--ibp"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from featurelib.audit.findings import InForce, SetAside
 from featurelib.core.dialect import GENERATIONS
-from featurelib.core.mutes import InForce, SetAside
-from featurelib.core.steps import GOAL
 from featurelib.planning.reasons import Reason
-from featurelib.questions.proofs import Proof
+from featurelib.planning.steps import GOAL
+from featurelib.questions.why_not import Proof
 
 REFUSED = "refused_by_own_controller"  # the finding of what a controller would answer
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from featurelib.audit.cluster_view import Sight
 from featurelib.catalogue import Catalogue
-from featurelib.core.again import dialect_of
 from featurelib.core.cluster import Node
 from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import (
@@ -21,10 +21,11 @@ from featurelib.core.downgrade import (
     of_metadata_version,
     position,
 )
-from featurelib.core.intents import Command, Intent
+from featurelib.core.dry_run import dialect_of
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import Planned, make_plan, mode_of
-from featurelib.questions.terms import Terms
+from featurelib.questions.draft import Terms
 from featurelib.questions.what_if import (
     Changes,
     Refused,
@@ -34,7 +35,6 @@ from featurelib.questions.what_if import (
     software_of_release,
     what_if,
 )
-from featurelib.sight import Sight
 
 Levels = Mapping[str, int]
 

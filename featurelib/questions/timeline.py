@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import TypedDict
 
 from featurelib.feature import Role, Witness
-from featurelib.level_history import LOG, LevelChange, level_changes
-from featurelib.level_history import Row as LevelRow
+from featurelib.snapshot.history import LOG, LevelChange, level_changes
+from featurelib.snapshot.history import Row as LevelRow
 
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 REGISTRATION = "registration"  # what a broker of ZooKeeper mode stored of itself

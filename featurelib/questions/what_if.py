@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from featurelib.audit.cluster_view import Sight
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.again import dialect_of
+from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import (
     Effect,
@@ -27,18 +27,17 @@ from featurelib.core.compatibility import (
     stopped,
 )
 from featurelib.core.dialect import GENERATIONS, Dialect, load
+from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.planning.planner import mode_of
-from featurelib.questions.draft import Draft
+from featurelib.questions.draft import Draft, Terms
 from featurelib.questions.election import (
     Foreseen,
     expect_protocol_version,
     hold_election,
     told_release,
 )
-from featurelib.questions.terms import Terms
-from featurelib.sight import Sight
 
 Row = dict[str, Any]
 KEY = ("code", "role", "node_id", "feature")  # of a finding, within a cluster

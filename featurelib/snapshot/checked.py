@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from featurelib.core.columns import Bool, Int
+from featurelib.audit.columns import Bool, Int
 from featurelib.schema import PACKED
 from featurelib.snapshot.packed import LAYOUT
 

@@ -1,7 +1,7 @@
 """The lists of a snapshot row as fixed-width records: what the core is handed.
 
 Spark hands lists of structs to Python value by value, and bytes at once. Nothing is lost:
-featurelib.snapshot.unpacked gives back the rows. Numbers are little-endian, without padding.
+featurelib.snapshot.layout gives back the rows. Numbers are little-endian, without padding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from featurelib.core.columns import Flat, Int
+from featurelib.audit.columns import Flat, Int
 from featurelib.schema import (
     LISTENER,
     PACKED,

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.errors import LandingError, NoEvidenceError, TableError
-from featurelib.spark.faults import explain
 from featurelib.spark.lines import SCHEMA, parse_files
+from featurelib.spark.session import explain
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import CLUSTER_SNAPSHOT, INGEST_RUN, LANDING_LINE
 

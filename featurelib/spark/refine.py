@@ -16,15 +16,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from featurelib.audit.columns import end_of_second, latest
+from featurelib.audit.oddities import FUTURE
 from featurelib.catalogue import load
-from featurelib.core.ages import end_of_second, latest
-from featurelib.core.oddity import FUTURE
 from featurelib.errors import NoEvidenceError
+from featurelib.feature import Witness
+from featurelib.landing import Landing, Rejected, read
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
-from featurelib.spark.histories import history_of_changes, history_of_lines, read_valid
-from featurelib.spark.shapes import arrow_type
-from featurelib.spark.store import Store
+from featurelib.snapshot.history import History
+from featurelib.spark.store import Store, arrow_type
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,
@@ -32,6 +33,61 @@ from featurelib.tables import (
     NODE_ADVERTISEMENT,
     Table,
 )
+
+# ----------------------------------------
+# Rows of the two histories, from single lines and from what a whole metadata log taught.
+
+HISTORY_KINDS = ("api_versions", "znode", "features_describe")
+
+
+def read_valid(raw: bytes) -> Landing:
+    """A line that bronze holds as valid; a parser that changed its mind is a fault of ours."""
+    line = read(raw)
+    if isinstance(line, Rejected):
+        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
+    return line
+
+
+def history_of_lines(lines: DataFrame, finalized: bool) -> DataFrame:
+    """Rows of a history from single lines: answers, znodes, the tool's output."""
+    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
+
+    def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        history = History(finalized, load())
+        for batch in batches:
+            names = ("run", "line_id", "raw")
+            for run, line_id, raw in zip(
+                *(batch.column(n).to_pylist() for n in names), strict=True
+            ):
+                history.add(run, read_valid(raw), line_id)
+            if len(history):
+                yield history.take()
+
+    kinds = lines.filter(F.col("kind").isin(*HISTORY_KINDS))
+    said = kinds.select("run", "line_id", "raw").mapInArrow(unfold, arrow_type(table.schema))
+    return said.select(*table.schema.names)
+
+
+def history_of_changes(changes: DataFrame, since: int, finalized: bool) -> DataFrame:
+    """Rows of a history from what the metadata log newly taught, by offset."""
+    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
+    low, high = table.schema.names[-2:]
+    wanted = (F.col("is_level") == F.lit(finalized)) & (F.col("run") > F.lit(since))
+    return changes.filter(wanted).select(
+        "run",
+        "cluster",
+        F.col("at").alias("observed_at"),
+        F.col("line").alias("line_id"),
+        F.lit(Witness.METADATA_LOG.name.lower()).alias("witness"),
+        "node_id",
+        F.col("offset").alias("epoch"),
+        "feature",
+        F.col("low").alias(low),
+        F.col("high").alias(high),
+    )
+
+
+# ----------------------------------------
 
 BATCH_CLUSTERS = 500
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last

@@ -14,7 +14,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
-from featurelib.core.mutes import SetAside
+from featurelib.audit.findings import SetAside
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.view.model import (
     SEVERITY_RANK,

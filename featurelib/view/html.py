@@ -21,8 +21,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from featurelib.feature import Verdict
-from featurelib.level_history import LevelChange
 from featurelib.planning.files import file_names
+from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
     FindingGroup,
     ahead_lines,

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featurelib.core.evidence import Evidence
+from featurelib.audit.evidence import Evidence
 from featurelib.feature import Role, Verdict
-from featurelib.level_history import LevelChange
 from featurelib.model import NodeGroup
+from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import BY_NODE
 from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedReturn
 from featurelib.words import brokers_and_controllers, count

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurelib.audit.audit import Judged
+from featurelib.audit.findings import Mute, covered
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet as Inventory
-from featurelib.core.audit import Judged
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet as Inventory
 from featurelib.core.dialect import Dialect
-from featurelib.core.mutes import Mute, covered
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.digest import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.state_file import IN_MEMORY
 from featurelib.catalogue import load
 from featurelib.core.cluster import Cluster, Node, Range, Request, Update
 from featurelib.core.election import Content

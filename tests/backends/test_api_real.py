@@ -18,9 +18,9 @@ from featurelib import (
     update_features,
     why_not,
 )
+from featurelib.controller.journal import Journal
 from featurelib.core.outcome import Fate
 from featurelib.errors import RejectedError
-from featurelib.journal.journal import Journal
 from tests.backends.rig.cluster import RunningCluster
 
 METADATA, GROUP, SHARE = "metadata.version", "group.version", "share.version"

@@ -13,26 +13,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Backend
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.embedded_backend import EmbeddedBackend, open_embedded
-from featurelib.backends.kafka_backend import open_kafka
+from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster, open_embedded
+from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster as FleetEntry
-from featurelib.configuration.fleet import Fleet
-from featurelib.controller.applying import Order, apply
-from featurelib.controller.looking import Watcher
-from featurelib.controller.sending import Waits
-from featurelib.core import ending as endings
+from featurelib.config.fleet import Cluster as FleetEntry
+from featurelib.config.fleet import Fleet
+from featurelib.controller.apply import Order, apply
+from featurelib.controller.journal import Clearance, Journal
+from featurelib.controller.look import Watcher
+from featurelib.controller.send import Waits
+from featurelib.core import outcome as endings
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.intents import Command, Intent
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
-from featurelib.journal.journal import Clearance, Journal
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Move, Plan, Step
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.sight import Sight, see
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node, start_kraft

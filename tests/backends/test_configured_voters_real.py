@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from featurelib.backends.kafka_backend import open_kafka
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster as Entry
+from featurelib.config.fleet import Cluster as Entry
 from featurelib.core.reply import Reply
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Step
-from featurelib.sight import Sight, see
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.walk.wire import Line

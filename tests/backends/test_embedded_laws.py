@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
-from featurelib.core.answer import judge
+from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.state_file import IN_MEMORY
+from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster, Features, Node, Request, Update
 from featurelib.core.compatibility import Effect, Entry, Moment, Newcomer, join, stopped
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
+from featurelib.core.judge import judge
 from featurelib.core.single import build
 from featurelib.errors import InputError
-from featurelib.exchanges import Exchange
 from featurelib.feature import KRAFT_VERSION, Role
 from tests.backends.clusters import TABLES, content
 from tests.core import recordings

@@ -18,11 +18,12 @@ import pytest
 from kafka.protocol.admin import DescribeClusterResponse, DescribeQuorumResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from featurelib.backends import kafka_limits, kafka_map
-from featurelib.backends.kafka_answers import Api
-from featurelib.backends.kafka_backend import open_kafka
+from featurelib.backends.kafka import connection as kafka_limits
+from featurelib.backends.kafka import discover as kafka_map
+from featurelib.backends.kafka.backend import open_kafka
+from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster
+from featurelib.config.fleet import Cluster
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role
 from tests.backends.speaking import Answering, Listener, speaking
@@ -118,7 +119,7 @@ def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_time(
 def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (kafka_map, sys.modules["featurelib.backends.kafka_look"]):
+    for module in (kafka_map, sys.modules["featurelib.backends.kafka.look"]):
         monkeypatch.setattr(module, "MOST_NODES", 30)
     known: list[int] = []
     with hostile(describe_cluster=lambda mine: naming_one_more(mine, known)) as listener:

@@ -11,7 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib.backends.kafka_answers import (
+from featurelib.backends.kafka.backend import candidates
+from featurelib.backends.kafka.discover import Map
+from featurelib.backends.kafka.look import lines_of, voters_not_asked
+from featurelib.backends.kafka.protocol import NOT_OFFERED, WITNESSES, Asked, Share, Silence, Target
+from featurelib.backends.kafka.responses import (
     Answer,
     Api,
     address,
@@ -20,19 +24,7 @@ from featurelib.backends.kafka_answers import (
     quorum,
     reply,
 )
-from featurelib.backends.kafka_asking import (
-    NOT_OFFERED,
-    WITNESSES,
-    Asked,
-    Share,
-    Silence,
-    Target,
-)
-from featurelib.backends.kafka_backend import candidates
-from featurelib.backends.kafka_lines import lines_of
-from featurelib.backends.kafka_look import voters_not_asked
-from featurelib.backends.kafka_map import Map
-from featurelib.backends.znodes import Read, Znodes
+from featurelib.backends.zookeeper import Read, Znodes
 from featurelib.core.reply import Result
 from featurelib.errors import ConfigError, ProtocolError
 from featurelib.feature import Role
@@ -373,7 +365,7 @@ def test_without_its_client_a_backend_says_what_to_install(
 
 
 def test_the_clients_are_imported_without_a_warning() -> None:
-    program = "import featurelib.backends.kafka_backend, featurelib.backends.znodes"
+    program = "import featurelib.backends.kafka.backend, featurelib.backends.zookeeper"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
     )

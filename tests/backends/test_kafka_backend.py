@@ -19,16 +19,17 @@ from kafka.admin import (
     ResourceType,
 )
 
-from featurelib.backends import kafka_wire
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Backend
-from featurelib.backends.kafka_answers import Api
-from featurelib.backends.kafka_backend import KafkaBackend, open_kafka
-from featurelib.backends.kafka_wire import Talk, Wire
-from featurelib.backends.security import Credentials
+from featurelib.backends.credentials import Credentials
+from featurelib.backends.kafka import protocol as kafka_wire
+from featurelib.backends.kafka.backend import KafkaBackend, open_kafka
+from featurelib.backends.kafka.protocol import Talk, Wire
+from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster
-from featurelib.configuration.security import Security
-from featurelib.core.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
+from featurelib.config.fleet import Cluster
+from featurelib.config.security import Security
 from featurelib.core.outcome import NotPassed, Passed
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
@@ -42,7 +43,6 @@ from featurelib.landing import read
 from featurelib.landing.describe import KEYS
 from featurelib.landing.line import Landing
 from featurelib.model import Move, Step
-from featurelib.sight import Sight, see
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node

@@ -11,13 +11,13 @@ from kafka.protocol.admin import UpdateFeaturesResponse
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from featurelib.backends.kafka_answers import Api
-from featurelib.backends.kafka_backend import open_kafka
-from featurelib.backends.kafka_wire import Wire
-from featurelib.backends.security import HIDDEN, Credentials
+from featurelib.backends.credentials import HIDDEN, Credentials
+from featurelib.backends.kafka.backend import open_kafka
+from featurelib.backends.kafka.protocol import Wire
+from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster
-from featurelib.configuration.security import Security
+from featurelib.config.fleet import Cluster
+from featurelib.config.security import Security
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.landing import ApiVersionsAnswer, read

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends import security as settings
-from featurelib.backends.security import Credentials
-from featurelib.configuration.security import Security
+from featurelib.backends import credentials as settings
+from featurelib.backends.credentials import Credentials
+from featurelib.config.security import Security
 from featurelib.errors import ConfigError
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import load
 from featurelib.landing import Landing, Probe, read
-from featurelib.sight import Sight, see
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import password

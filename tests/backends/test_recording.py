@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.conformance import replay
-from featurelib.exchanges import Exchange, read
+from featurelib.conformance.exchanges import Exchange, read
+from featurelib.conformance.replay import replay
 from scripts.record_exchanges import Recorder, every_request
 from scripts.record_offenders import record
 from tests.backends.rig.cluster import RunningCluster

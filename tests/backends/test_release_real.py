@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from featurelib.catalogue.api_keys import releases_offering
+from featurelib.catalogue.rows import releases_offering
 from featurelib.feature import Role
 from scripts.record_exchanges import look
 from tests.backends.rig.cluster import RunningCluster

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.findings import wordings
 from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import load
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.findings import wordings
-from featurelib.sight import Sight, see
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import class_path
 from tests.backends.rig.kraft import Node

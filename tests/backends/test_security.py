@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
-from featurelib.backends import security as module
-from featurelib.backends.kafka_client import Connection
-from featurelib.backends.kafka_words import words
-from featurelib.backends.security import HIDDEN, Credentials
-from featurelib.configuration.security import Security
+from featurelib.backends import credentials as module
+from featurelib.backends.credentials import HIDDEN, Credentials
+from featurelib.backends.kafka.connection import Connection, words
+from featurelib.config.security import Security
 from featurelib.errors import ConfigError, UnreachableError
 
 SECRET = "s3cret-of-alice"

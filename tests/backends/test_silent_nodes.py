@@ -14,11 +14,11 @@ import pytest
 from kafka.protocol.admin import DescribeClusterResponse
 
 from featurelib.backends.base import Backend, Say
-from featurelib.backends.kafka_answers import Api
-from featurelib.backends.kafka_backend import open_kafka
-from featurelib.backends.kafka_search import PAUSE_SECONDS
+from featurelib.backends.kafka.backend import open_kafka
+from featurelib.backends.kafka.discover import PAUSE_SECONDS
+from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster
+from featurelib.config.fleet import Cluster
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.speaking import Answering, Listener, speaking
 from tests.backends.test_kafka_old_and_odd import api_versions

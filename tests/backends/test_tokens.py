@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.kafka_wire import Wire
-from featurelib.backends.security import HIDDEN, Credentials
-from featurelib.backends.tokens import FAILED_SECONDS, TokenEndpoint
-from featurelib.configuration.security import Security
+from featurelib.backends.credentials import FAILED_SECONDS, HIDDEN, Credentials, TokenEndpoint
+from featurelib.backends.kafka.protocol import Wire
+from featurelib.config.security import Security
 from featurelib.errors import ConfigError, UnreachableError
 from tests.backends.rig.bearer import Provider, provider
 from tests.backends.rig.jars import UnavailableError

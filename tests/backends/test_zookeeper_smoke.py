@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from featurelib.backends.znodes import read_znodes
+from featurelib.backends.zookeeper import read_znodes
 from featurelib.landing import read
 from featurelib.landing.line import Landing
 from tests.backends.rig.cluster import RunningCluster

@@ -17,10 +17,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 from kazoo.security import make_acl
 
-from featurelib.backends import security as settings
-from featurelib.backends.security import Credentials
-from featurelib.backends.znodes import Read, read_znodes
-from featurelib.configuration.security import ZOOKEEPER, Security
+from featurelib.backends import credentials as settings
+from featurelib.backends.credentials import Credentials
+from featurelib.backends.zookeeper import Read, read_znodes
+from featurelib.config.security import ZOOKEEPER, Security
 from featurelib.errors import ConfigError, UnreachableError
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster
@@ -195,7 +195,7 @@ def test_a_host_that_lets_us_wait_is_not_called_unknown(monkeypatch: pytest.Monk
         time.sleep(1.5)
         raise TimeoutError
 
-    monkeypatch.setattr("featurelib.backends.znodes_door.socket.create_connection", wait)
+    monkeypatch.setattr("featurelib.backends.zookeeper.socket.create_connection", wait)
     with pytest.raises(UnreachableError, match=r"within 0\.5 s, found: none\. Nothing was read\."):
         read_znodes("127.0.0.1:1", 0.5)
 
@@ -207,7 +207,7 @@ def test_a_connection_that_is_lost_later_is_no_matter_of_the_password(
     def lose(*_: object) -> Iterator[Read]:
         raise ConnectionLoss
 
-    monkeypatch.setattr("featurelib.backends.znodes._round", lose)
+    monkeypatch.setattr("featurelib.backends.zookeeper._round", lose)
     with pytest.raises(UnreachableError, match=r"found: ConnectionLoss\. Nothing"):
         read_znodes(strict.address, 10.0, security(strict))
 

@@ -15,21 +15,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from featurelib.backends import embedded_backend
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.audit.cluster_view import see
+from featurelib.backends import embedded as embedded_backend
+from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
+from featurelib.controller.journal import Journal, Outcome
 from featurelib.core.cluster import Request, Update
-from featurelib.core.intents import Command, Intent
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.core.reply import Reply
 from featurelib.errors import JournalError
-from featurelib.journal.journal import Journal, Outcome
 from featurelib.model import Step
 from featurelib.planning import files
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.sight import see
 from tests.controller.clusters import AGE, say_nothing, zookeeper
 
 CATALOGUE = load()

@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
-from featurelib.configuration.settings import Settings
+from featurelib.config.settings import Settings
+from featurelib.controller.signing import check_approval
 from featurelib.core.downgrade import Loss, loss_of
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 from featurelib.planning import files
-from featurelib.signing import check_approval
 
 CATALOGUE = load()
 KEYGEN = pytest.mark.skipif(

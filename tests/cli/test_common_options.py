@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from featurelib.cli.app import COMMANDS, load
-from featurelib.cli.common import EVIDENCE, options_of, with_options
+from featurelib.cli.options import EVIDENCE, options_of, with_options
 from featurelib.cli.plan import plan_app
 from featurelib.source import Wanted
 from tests.cli.commands import run

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import see
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
-from featurelib.cli.describe_text import describe_lines, letter
-from featurelib.configuration.fleet import Cluster
-from featurelib.describing import describe
-from featurelib.description import Description, LevelShown, NodeShown
-from featurelib.sight import see
+from featurelib.config.fleet import Cluster
+from featurelib.questions.describe import Description, LevelShown, NodeShown, describe
+from featurelib.view.describe import describe_lines, letter
 from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.cli.commands import run

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from featurelib import settings_file
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.cli.night import choose_places
+from featurelib.config import files as settings_file
+from featurelib.config.files import NO_FILE, find_settings
 from featurelib.errors import ConfigError
 from featurelib.model import Guards
 from featurelib.planning import files
 from featurelib.planning.files import approve, write_approval
-from featurelib.reaching import open_fleet
-from featurelib.settings_file import NO_FILE, find_settings
+from featurelib.source import open_fleet
 
 STRIMZI = '[[cluster]]\nid = "{id}"\nname = "pay"\nmanaged_by = "strimzi"\n'
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from featurelib import connect, what_if, why_not
+from featurelib.api.act import plan
 from featurelib.api.clusters import Stored
-from featurelib.api.planning import plan
 from featurelib.catalogue import load
 from featurelib.source import Wanted
 from tests.cli.commands import run

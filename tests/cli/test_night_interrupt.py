@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.cli.interrupt import INTERRUPTED, MESSAGE
+from featurelib.cli.entrance import INTERRUPTED, MESSAGE
 from featurelib.cli.streams import OUTPUT_LOST
 
 ROOT = Path(__file__).resolve().parents[2]

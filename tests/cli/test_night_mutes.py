@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.cli.night import Places, choose_places
-from featurelib.cli.publish import is_reached
+from featurelib.cli.night import Places, choose_places, is_reached
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 from tests.report.tables import finding, judged, plan

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends import embedded_backend
+from featurelib.backends import embedded as embedded_backend
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.core.cluster import Cluster

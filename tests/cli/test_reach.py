@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.cli.reach import open_fleet, reach
 from featurelib.errors import ConfigError
+from featurelib.source import open_fleet, reach
 from tests.test_collect import embedded, quiet
 
 FLEET = """

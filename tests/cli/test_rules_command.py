@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from featurelib.cli.app import make_app
-from featurelib.rulebook import DIALECTS, UNRECORDED, rulebook
+from featurelib.conformance.rulebook import DIALECTS, UNRECORDED, rulebook
 
 
 @pytest.fixture(autouse=True)

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from featurelib.audit.cluster_view import see
 from featurelib.cli.app import make_app
-from featurelib.core.intents import Command, Intent
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning.files import ForPeople, digest, write_plan
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import level_names
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.planning.planner import make_plan
-from featurelib.sight import see
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES
 

@@ -10,10 +10,10 @@ import pytest
 import featurelib
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load as load_catalogue
-from featurelib.cli.election_text import CHANGES, DOUBTS, REASONS
 from featurelib.core.election import Change, Reason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
+from featurelib.view.election import CHANGES, DOUBTS, REASONS
 from tests.cli.commands import run
 from tests.report.samples import SAMPLES
 

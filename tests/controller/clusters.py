@@ -11,25 +11,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
 from featurelib.catalogue import Catalogue, load
-from featurelib.configuration.fleet import Fleet
-from featurelib.controller.applying import Mode, Order, apply
-from featurelib.controller.looking import Watcher
-from featurelib.controller.sending import Waits
+from featurelib.config.fleet import Fleet
+from featurelib.controller.apply import Mode, Order, apply
+from featurelib.controller.journal import Clearance, Journal
+from featurelib.controller.look import Watcher
+from featurelib.controller.send import Waits
 from featurelib.core.cluster import Cluster, Node, Range
-from featurelib.core.ending import Ending
-from featurelib.core.intents import Command, Intent
-from featurelib.core.outcome import NotPassed, Passed, Recipient
+from featurelib.core.outcome import Ending, NotPassed, Passed, Recipient
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
-from featurelib.journal.journal import Clearance, Journal
 from featurelib.model import Move, Plan, Requirements, Step
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import features_of, require
-from featurelib.sight import Sight, see
 
 CATALOGUE = load()
 AGE = 72 * 3_600_000_000
@@ -76,7 +74,7 @@ def zookeeper(release: str = "3.9.2", **finalized: int) -> Cluster:
 
 def vouched(cluster_id: str, release: str, **more: Any) -> Fleet:
     """An inventory whose owner vouches for what clusters of before 4.0 do not show."""
-    from featurelib.configuration.fleet import Cluster as FleetEntry
+    from featurelib.config.fleet import Cluster as FleetEntry
 
     entry = FleetEntry(id=cluster_id, release=release, registrations_complete=True, **more)
     return Fleet(cluster=(entry,))

@@ -10,13 +10,12 @@ import signal
 from pathlib import Path
 
 from featurelib.backends.base import Say
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.embedded_backend import EmbeddedBackend
-from featurelib.configuration.fleet import Fleet
-from featurelib.controller.applying import Order, apply
-from featurelib.controller.looking import Watcher
+from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
+from featurelib.config.fleet import Fleet
+from featurelib.controller.apply import Order, apply
+from featurelib.controller.journal import Intent, Journal, Lock, Outcome
+from featurelib.controller.look import Watcher
 from featurelib.core.reply import Reply
-from featurelib.journal.journal import Intent, Journal, Lock, Outcome
 from featurelib.model import Plan, Step
 from tests.controller.clusters import AGE, CATALOGUE, WAITS, approved, say_nothing
 

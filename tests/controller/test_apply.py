@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Say
-from featurelib.backends.kafka_answers import Api, missing_right
-from featurelib.configuration.fleet import Cluster as FleetEntry
-from featurelib.configuration.fleet import Fleet
-from featurelib.controller import sending
-from featurelib.controller.ending_words import sentence, update_line
-from featurelib.controller.resuming import resume
-from featurelib.core import ending as endings
+from featurelib.backends.kafka.responses import Api, missing_right
+from featurelib.config.fleet import Cluster as FleetEntry
+from featurelib.config.fleet import Fleet
+from featurelib.controller import send as sending
+from featurelib.controller.journal import Clearance, Intent, Journal, Lock
+from featurelib.controller.resume import resume
+from featurelib.core import outcome as endings
 from featurelib.core.cluster import Node, Request, Update
-from featurelib.core.ending import Ending
-from featurelib.core.outcome import Fate, Recipient
+from featurelib.core.outcome import Ending, Fate, Recipient
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
     ApprovalError,
@@ -30,8 +29,8 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role, UpgradeType
-from featurelib.journal.journal import Clearance, Intent, Journal, Lock
 from featurelib.model import Guards, Step
+from featurelib.view.outcome import sentence, update_line
 from tests.controller.clusters import (
     CATALOGUE,
     OLD,

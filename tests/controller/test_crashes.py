@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.controller.resuming import resume
-from featurelib.core import ending as endings
+from featurelib.controller.journal import Journal
+from featurelib.controller.resume import resume
+from featurelib.core import outcome as endings
 from featurelib.core.outcome import Fate
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, JournalError
-from featurelib.journal.journal import Journal
 from featurelib.model import Plan
 from tests.controller.clusters import CATALOGUE, WAITS, Bench, bench, kraft, zookeeper
 from tests.controller.crashing import BOUNDARIES, carry_out

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.configuration.fleet import Fleet
-from featurelib.controller.applying import Mode
-from featurelib.controller.validating import is_honoured, may_prove
-from featurelib.core import ending as endings
+from featurelib.config.fleet import Fleet
+from featurelib.controller.apply import Mode
+from featurelib.controller.validate import is_honoured, may_prove
+from featurelib.core import outcome as endings
 from featurelib.core.cluster import Node
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, StalePlanError, UnreachableError

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.controller import journal as holders
+from featurelib.controller import journal as journals
+from featurelib.controller.journal import Holder, Intent, Journal, Outcome, myself
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.errors import BusyError, InputError, JournalError
-from featurelib.journal import holder as holders
-from featurelib.journal import journal as journals
-from featurelib.journal.holder import Holder, myself
-from featurelib.journal.journal import Intent, Journal, Outcome
 from featurelib.model import Move, Step
 
 UPDATE = Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
@@ -148,7 +147,7 @@ def test_a_lock_holds_while_a_request_may_take(
 def test_the_lock_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     code = (
-        "import sys, os, pathlib; from featurelib.journal.journal import Journal;"
+        "import sys, os, pathlib; from featurelib.controller.journal import Journal;"
         f"lock = Journal(pathlib.Path({str(path)!r})).lock('c', 'killed', seconds=3600);"
         "lock.__enter__();"
         "print('held', flush=True); sys.stdin.read()"

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from featurelib.core.intents import Command, Intent
+from featurelib.audit.cluster_view import see_row
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.planning import files
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import with_texts
 from featurelib.planning.planner import make_plan
 from featurelib.schema import SNAPSHOT
-from featurelib.sight import see_row
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,

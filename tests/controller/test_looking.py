@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from featurelib.backends.base import Say
-from featurelib.backends.embedded_backend import EmbeddedBackend
-from featurelib.controller.looking import late_nodes
-from featurelib.core import ending as endings
+from featurelib.backends.embedded import EmbeddedBackend
+from featurelib.controller.look import late_nodes
+from featurelib.core import outcome as endings
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
 from tests.controller.clusters import bench, kraft, replace, zookeeper

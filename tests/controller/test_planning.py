@@ -12,17 +12,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.again import judge_again
-from featurelib.core.intents import Command, Intent
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
+from featurelib.core.dry_run import judge_again
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning import files
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import with_texts
 from featurelib.planning.planner import Planned, make_plan, mode_of
 from featurelib.planning.requirements import features_of, require
-from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper

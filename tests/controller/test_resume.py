@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.controller.ending_words import settled_sentence, unexplained_sentence
-from featurelib.controller.resuming import Settled, find_unexplained, resume
-from featurelib.core import ending as endings
+from featurelib.controller.journal import Journal, Outcome
+from featurelib.controller.resume import Settled, find_unexplained, resume
+from featurelib.core import outcome as endings
 from featurelib.core.outcome import Fate, Passed, StepOutcome, UpdateOutcome
 from featurelib.errors import BusyError, OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
-from featurelib.journal.journal import Journal, Outcome
+from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from tests.controller.clusters import (
     CATALOGUE,
     TIMEOUT_MS,

@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import Catalogue, with_overlay
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions, Expected
 from featurelib.landing import Landing, read
 from featurelib.snapshot import Rows, fold_lines
 from tests.core.oracle import CONTROLLER, Cluster, Node, visible

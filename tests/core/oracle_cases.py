@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.answer import Judged, Outcome, decide, judge
 from featurelib.core.batch import Batch
 from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.dialect import Dialect, load
+from featurelib.core.judge import Judged, Outcome, decide, judge
 from featurelib.core.reply import Reply, Speaker
 from featurelib.core.single import build
 from featurelib.feature import Role

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from featurelib.core.initial import Request
+from featurelib.core.storage_format import Request
 
 DATA = Path(__file__).parent / "data" / "catalogue"
 ORDER = ("metadata.version", "kraft.version", "transaction.version", "group.version")

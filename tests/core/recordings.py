@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from featurelib.exchanges import Exchange, read
+from featurelib.conformance.exchanges import Exchange, read
 
 FOLDER = Path(__file__).parents[1] / "data" / "transcripts"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.catalogue import with_overlay
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions, Expected
 from tests.core.lines import (
     AS_OF,
     MAX_AGE,

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from featurelib.audit import evidence as facts
+from featurelib.audit.agreement import Agreed, agree
+from featurelib.audit.controllers import OwnDialects
+from featurelib.audit.evidence import Conditions
+from featurelib.audit.findings import Findings, wordings
+from featurelib.audit.target import Judge, bounds
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core import evidence as facts
-from featurelib.core.agreement import Agreed, agree
-from featurelib.core.bounds import bounds
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
-from featurelib.core.findings import Findings, wordings
-from featurelib.core.own_dialect import OwnDialects
-from featurelib.core.target import Judge
 from tests.core.lines import AS_OF, MAX_AGE, line_of, lines_of, microseconds, snapshot
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 from tests.core.random_clusters import GROUP, RELEASES, TRANSACTION

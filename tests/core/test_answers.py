@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.core.ask import answer as ask
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import GENERATIONS, KIP, load
+from featurelib.core.dry_run import answer as ask
 from featurelib.core.reply import Reply
 from featurelib.errors import ProtocolError
 from tests.core.controllers import words

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.catalogue import load, with_overlay
-from featurelib.catalogue.checks import contradictions
+from featurelib.catalogue.overlay import contradictions
 from featurelib.catalogue.rows import read_rows
 from featurelib.errors import ConfigError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib.catalogue import Dependency, ReleaseCatalogue, load
-from featurelib.core.initial import Request, initial_levels
+from featurelib.core.storage_format import Request, initial_levels
 from tests.core.recorded import mappings, table
 
 MV = "metadata.version"

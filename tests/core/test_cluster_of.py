@@ -12,17 +12,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from featurelib.audit.audit import judge
+from featurelib.audit.cluster_of import PlainClusters
+from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.ask import answer
-from featurelib.core.audit import judge
 from featurelib.core.cluster import Cluster, Node, Request, Update
-from featurelib.core.cluster_of import PlainClusters
 from featurelib.core.dialect import STRICT, generation_of, load
-from featurelib.core.evidence import Conditions, Evidence, read
-from featurelib.core.goals import upgrade_all
-from featurelib.core.steps import Task, plan
-from featurelib.core.tried import refused_by
+from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.planning.goal import upgrade_all
+from featurelib.planning.steps import Task, plan
 from tests.core import lines as landing
 from tests.core import oracle, scale
 from tests.core.random_clusters import clusters, with_changes

@@ -9,9 +9,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import judge
-from featurelib.core.configured import (
+from featurelib.audit.audit import judge
+from featurelib.audit.configured import (
     ALL_BROKERS,
     KAFKAS_DEFAULT,
     NOT_LISTED,
@@ -20,14 +19,15 @@ from featurelib.core.configured import (
     Configurations,
     ConfiguredValue,
 )
+from featurelib.audit.evidence import Conditions
+from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
 from featurelib.feature import Role
 from featurelib.landing.describe import KEYS
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines
+from featurelib.snapshot.layout import UNPACKED, unpack
 from featurelib.snapshot.state import State, freeze, thaw
-from featurelib.snapshot.unpacked import UNPACKED, unpack
 from tests.core.lines import MAX_AGE, configs_line, judge_rows, landings, lines_of, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.test_malformed_rows import samples

@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE, VOTERS, voter_ids
+from featurelib.audit.findings import Action
 from featurelib.catalogue import load as load_catalogue
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.ask import answer
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Node, Request, Update
-from featurelib.core.configured import KAFKAS_DEFAULT, OWN_FILE, VOTERS, voter_ids
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.intents import Command, Intent
-from featurelib.core.remedies import Action
-from featurelib.core.tried import refused_by
-from featurelib.core.unlock import Fix, unlock
+from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.sight import Sight, see
+from featurelib.planning.unlock import Fix, unlock
 from tests.core.lines import configs_line, judge_rows, lines_of, snapshot
 from tests.core.oracle import Cluster as Described
 from tests.core.oracle import Node as Half

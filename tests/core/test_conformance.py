@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.conformance import Difference, replay
-from featurelib.core.ask import answer
+from featurelib.conformance.exchanges import Exchange, read
+from featurelib.conformance.replay import Difference, replay
+from featurelib.conformance.rulebook import UNRECORDED, questions, reached
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
+from featurelib.core.dry_run import answer
 from featurelib.errors import InputError
-from featurelib.exchanges import Exchange, read
 from featurelib.feature import Role
-from featurelib.rulebook import UNRECORDED, questions, reached
 from scripts.choose_pack import choose
 from scripts.pack_claims import SHOWN
 from tests.core import recordings, scale

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.conformance import replay
-from featurelib.core.ask import answer
+from featurelib.conformance.exchanges import Exchange, read
+from featurelib.conformance.replay import replay
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
+from featurelib.core.dry_run import answer
 from featurelib.core.reply import Reply
 from featurelib.errors import InputError
-from featurelib.exchanges import Exchange, read
 from featurelib.feature import TEST_FEATURES
 from tests.core import recordings
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from featurelib.core.decide import Decision, Found, NothingToDo, Refuse, Send, after, decide, runs
+from featurelib.controller.decide import (
+    Decision,
+    Found,
+    NothingToDo,
+    Refuse,
+    Send,
+    after,
+    decide,
+    runs,
+)
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.core.audit import judge
-from featurelib.core.dependencies import CODE
+from featurelib.audit.audit import judge
+from featurelib.audit.checks import DEPENDENCY_CODE as CODE
+from featurelib.audit.evidence import Expected
+from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.evidence import Expected
-from featurelib.core.findings import wordings
 from featurelib.feature import METADATA_VERSION, Severity
 from tests.core.lines import conditions, judge_rows, lines_of, snapshot
 from tests.core.made_up import CATALOGUE

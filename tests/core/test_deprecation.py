@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from featurelib.core.answer import decide, judge
+from featurelib.audit.checks import Minimums, minimums_by_update, requirements
 from featurelib.core.cluster import Cluster, Node, Range, Request, Update
-from featurelib.core.deprecation import (
-    Minimums,
-    minimums_by_update,
-    requirements,
-)
 from featurelib.core.dialect import load
+from featurelib.core.judge import decide, judge
 from featurelib.core.single import build
 from featurelib.feature import Role
 from tests.core.controllers import transcripts

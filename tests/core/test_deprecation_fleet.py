@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.answer import decide, judge
-from featurelib.core.audit import Judged
+from featurelib.audit.audit import Judged
+from featurelib.audit.checks import MINIMUM_CODE as CODE
+from featurelib.audit.checks import keeps_minimums, minimums_of_fleet, raised_by
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Request, Update
-from featurelib.core.deprecation import CODE, keeps_minimums, minimums_of_fleet, raised_by
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.intents import Command, Intent
+from featurelib.core.judge import decide, judge
 from featurelib.core.single import build
-from featurelib.describing import describe
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.sight import Sight, see
+from featurelib.questions.describe import describe
 from tests.core.lines import AS_OF, MAX_AGE, judge_rows, lines_of, microseconds, snapshot
 from tests.core.oracle import BROKER, Cluster, Node
 from tests.core.oracle_cases import TABLES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from featurelib.catalogue import load
+from featurelib.conformance.rulebook import DIALECTS, UNRECORDED, questions, reached, rulebook
 from featurelib.core.dialect import GENERATIONS
-from featurelib.rulebook import DIALECTS, UNRECORDED, questions, reached, rulebook
 from tests.core import recordings
 
 

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 import featurelib.catalogue as catalogue_package
+from featurelib.audit.configured import ALL_BROKERS, KAFKAS_DEFAULT, ONE_BROKER, OWN_FILE
+from featurelib.audit.side_effects import (
+    effects_of,
+    first_command,
+    say_briefly,
+    say_effect,
+    side_effects,
+)
 from featurelib.catalogue import load
-from featurelib.core.configured import ALL_BROKERS, KAFKAS_DEFAULT, ONE_BROKER, OWN_FILE
-from featurelib.core.decide import Refuse, Send, decide
-from featurelib.core.effects import effects_of, first_command, say_briefly, say_effect, side_effects
+from featurelib.controller.decide import Refuse, Send, decide
 from featurelib.errors import PlanError
 from featurelib.model import Move, SideEffect, Step, ValueChange
 from featurelib.planning.files import digest, read_plan, write_plan

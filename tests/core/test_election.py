@@ -21,7 +21,7 @@ from featurelib.core.election import (
     is_protocol_version,
     knows,
 )
-from featurelib.core.features_node import Generation, decode
+from featurelib.core.features_znode import Generation, decode
 from tests.core.controllers.draw_clusters import span
 from tests.core.controllers.election import elect as elect_by_oracle
 

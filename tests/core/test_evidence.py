@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from featurelib.core import evidence as facts
-from featurelib.core.evidence import Conditions, Evidence, Expected, Waiting
-from featurelib.core.features_node import Generation
+from featurelib.audit import evidence as facts
+from featurelib.audit.evidence import Conditions, Evidence, Expected, Waiting
+from featurelib.core.features_znode import Generation
 from featurelib.feature import Role, Witness
 from tests.core.lines import (
     AS_OF,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from featurelib.core import evidence as facts
-from featurelib.core.evidence import Conditions, Evidence, Expected
+from featurelib.audit import evidence as facts
+from featurelib.audit.evidence import Conditions, Evidence, Expected
 from featurelib.feature import Witness
 from tests.core.lines import AS_OF, MAX_AGE, line_of, lines_of, microseconds, snapshot
 from tests.core.test_evidence import TWO

@@ -7,11 +7,11 @@ import json
 import pyarrow as pa
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions, Expected
-from featurelib.core.features_node import Generation
+from featurelib.core.features_znode import Generation
 from featurelib.snapshot.history import History
 from tests.core.lines import AS_OF, MAX_AGE, landings, line_of, lines_of, microseconds, snapshot
 from tests.core.oracle import METADATA, Cluster, Node

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import featurelib.core.features_node as module
-from featurelib.core.features_node import (
+import featurelib.core.features_znode as module
+from featurelib.core.features_znode import (
     BEHAVIOURS,
     FeaturesNode,
     Generation,

@@ -17,10 +17,10 @@ from benchmarks.facts import Facts, Shape, draw
 from benchmarks.fleet import main, write_night
 from benchmarks.fleet_lines import write_lines
 from benchmarks.fleet_rows import fold_rows, write_flat
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
 from featurelib.feature import METADATA_VERSION
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
 

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from featurelib.catalogue import Catalogue, load, with_overlay
-from featurelib.configuration.addresses import split_id
-from featurelib.configuration.fleet import Cluster, Fleet, known_releases, parse_fleet
+from featurelib.config.fleet import Cluster, Fleet, known_releases, parse_fleet, split_id
 from featurelib.errors import ConfigError
 
 HEAD = "[[cluster]]\nid='a'\nname='payments'\n"

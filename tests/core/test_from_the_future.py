@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.core.ages import SKEW
-from featurelib.core.intents import Command, Intent
+from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.columns import SKEW
+from featurelib.config.fleet import Cluster, Fleet
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, read
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.sight import Sight, see, see_row
 from featurelib.snapshot import Rows, fold_lines
 from featurelib.snapshot.state import freeze
 from tests.report.samples import CATALOGUE, SAMPLES

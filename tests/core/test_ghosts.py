@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Expected
+from featurelib.audit.findings import Action, action_for_gone
 from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import load as catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.evidence import Conditions, Expected
-from featurelib.core.remedies import Action, action_for_gone
 from featurelib.feature import Role
 from tests.core.lines import (
     AS_OF,

@@ -6,9 +6,16 @@ import pytest
 
 from featurelib.catalogue import with_overlay
 from featurelib.core.cluster import Cluster
-from featurelib.core.goals import downgrade_all, explicit, release_version, upgrade_all
-from featurelib.core.moves import Direction, Goal, losses
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
+from featurelib.planning.goal import (
+    Direction,
+    Goal,
+    downgrade_all,
+    explicit,
+    losses,
+    release_version,
+    upgrade_all,
+)
 from tests.core.made_up import CATALOGUE, kraft, node, software, zookeeper
 
 ELR, GROUP, SHARE = "eligible.leader.replicas.version", "group.version", "share.version"

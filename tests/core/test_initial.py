@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
-from featurelib.core.initial import Initial, Request, initial_levels, preview_levels
-from featurelib.core.initial_words import load_words
+from featurelib.core.storage_format import (
+    Initial,
+    Request,
+    initial_levels,
+    load_words,
+    preview_levels,
+)
 from tests.core.recorded import Formatted, formats
 
 RECORDED = formats()

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from featurelib.core.intents import Command, Intent, goal_of, read_level
-from featurelib.core.moves import Direction
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.planning.goal import Command, Direction, Intent, goal_of, read_level
 from tests.core.made_up import CATALOGUE, kraft, zookeeper
 
 GROUP, SHARE = "group.version", "share.version"

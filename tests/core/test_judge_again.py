@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.core.again import judge_again, request_of, who_may_lead
 from featurelib.core.dialect import STRICT, load
+from featurelib.core.dry_run import judge_again, request_of, who_may_lead
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.model import Move, Step
 from tests.core.made_up import CATALOGUE, kraft, node

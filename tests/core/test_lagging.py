@@ -8,7 +8,7 @@ from featurelib.catalogue import load
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing
 from featurelib.snapshot import fold_lines
-from featurelib.snapshot.row import Rows
+from featurelib.snapshot.layout import Rows
 
 MINUTE = 60_000_000
 START = 1_795_000_000_000_000

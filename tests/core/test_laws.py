@@ -12,11 +12,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from featurelib.audit.audit import Judged
+from featurelib.audit.findings import wordings
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.findings import wordings
-from featurelib.core.rows import NodeRows, UpdateRows
+from featurelib.core.rules import NodeRows, UpdateRows
 from featurelib.snapshot import Rows, begin
 from featurelib.snapshot.state import freeze
 from tests.core import scale

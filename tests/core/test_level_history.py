@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from featurelib.level_history import Row, level_changes
+from featurelib.snapshot.history import Row, level_changes
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 Told = tuple[int | None, tuple[tuple[str, int, int], ...]]

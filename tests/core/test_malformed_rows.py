@@ -11,16 +11,16 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Expected
+from featurelib.audit.malformed import CODE
+from featurelib.audit.malformed import set_aside as look
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions, Expected
-from featurelib.core.malformed import CODE
-from featurelib.core.malformed import set_aside as look
 from featurelib.planning.night import with_texts
 from featurelib.schema import PACKED, SNAPSHOT
+from featurelib.snapshot.layout import UNPACKED, unpack
 from featurelib.snapshot.packed import LAYOUT, pack
-from featurelib.snapshot.unpacked import UNPACKED, unpack
 from tests.core.test_samples import HOUR, read_samples
 
 PARTS = ("findings", "incompatible", "readiness", "plans")

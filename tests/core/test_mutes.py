@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from featurelib.core.audit import Judged, judge
-from featurelib.core.evidence import Conditions
-from featurelib.core.mutes import EXPIRED, InForce, Mute
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions
+from featurelib.audit.findings import EXPIRED, InForce, Mute
 from featurelib.feature import Severity
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, judge_samples, read_samples
 

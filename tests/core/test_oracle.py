@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from featurelib.core.audit import Judged
+from featurelib.audit.audit import Judged
 from tests.core.lines import DEPENDING, judge_clusters
 from tests.core.oracle import Answer, Cluster, Judgement, judge
 from tests.core.random_clusters import clusters

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.core import ending as endings
-from featurelib.core.ending import conclude
+from featurelib.core import outcome as endings
 from featurelib.core.outcome import (
     FOR_GOOD,
     NO_EPOCH,
@@ -16,6 +15,7 @@ from featurelib.core.outcome import (
     Recipient,
     Seen,
     StepOutcome,
+    conclude,
     settle,
 )
 from featurelib.core.reply import Reply, Result

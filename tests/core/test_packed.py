@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.built_rows import build_rows
 from benchmarks.facts import Shape, draw
 from featurelib.schema import PACKED, SNAPSHOT
+from featurelib.snapshot.layout import UNPACKED, unpack
 from featurelib.snapshot.packed import LAYOUT, pack
-from featurelib.snapshot.unpacked import UNPACKED, unpack
 from tests.core import scale
 from tests.core.test_samples import read_samples
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.core.again import dialect_of
-from featurelib.core.decide import NothingToDo, Refuse, decide
+from featurelib.controller.decide import NothingToDo, Refuse, decide
 from featurelib.core.dialect import GENERATIONS
+from featurelib.core.dry_run import dialect_of
 from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
 from featurelib.model import Move
 from tests.core.test_decide import FOUND, PLAN

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.columns import SKEW
+from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.ages import SKEW
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, Probe, ProbeAnswer, Rejected, read
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import State, freeze, thaw

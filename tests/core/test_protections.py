@@ -13,7 +13,7 @@ import pytest
 from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.compatibility import Effect, Moment, stopped
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.features_node import Generation, Reading, decode
+from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import draw

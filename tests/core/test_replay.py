@@ -8,7 +8,7 @@ import pytest
 
 from featurelib.catalogue import load as load_catalogue
 from featurelib.snapshot import State, begin, fold_lines
-from featurelib.snapshot.replay import UNSEEN, Change, level_map
+from featurelib.snapshot.log import UNSEEN, Change, level_map
 from featurelib.snapshot.state import freeze
 from tests.core.lines import control_record, landings, line_of, record
 

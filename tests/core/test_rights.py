@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from featurelib.audit.audit import Judged
+from featurelib.audit.oddities import Oddity
+from featurelib.audit.oddities import read_oddity as read_oddity
+from featurelib.audit.oddities import write_oddity as write_oddity
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged
-from featurelib.core.oddity import Oddity
-from featurelib.core.oddity import read as read_oddity
-from featurelib.core.oddity import write as write_oddity
 from featurelib.snapshot import begin, fold_lines
 from featurelib.snapshot.state import State, freeze, thaw
 from tests.core.lines import judge_rows, landings, lines_of, refusal_line, snapshot

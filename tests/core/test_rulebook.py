@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from featurelib.audit.findings import wordings
+from featurelib.conformance.rulebook import DIALECTS, describe, questions, rulebook
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
 from featurelib.core.rules import RULES
-from featurelib.rulebook import DIALECTS, describe, questions, rulebook
 
 
 def test_a_row_says_on_which_updates_it_is_asked_of_whom_and_in_which_order() -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import featurelib.core.scopes  # noqa: F401  (enters the scopes)
-from featurelib.core.rows import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS, of_updates
-from featurelib.core.rules import RULES
+import featurelib.core.rules  # noqa: F401  (enters the scopes)
+from featurelib.core.rules import NODE_COLUMNS, RULES, SCOPES, UPDATE_COLUMNS, of_updates
 
 NODE: dict[str, Any] = {
     "lowest": 3, "level": 3, "min_version": 1, "max_version": 5, "silent": False

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, read
 from featurelib.snapshot import Rows, fold_lines
 

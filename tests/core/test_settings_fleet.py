@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Fleet, parse_fleet, zookeeper_generation
-from featurelib.configuration.muting import mutes_of
-from featurelib.configuration.settings import parse_settings
-from featurelib.core.features_node import Generation
+from featurelib.config.fleet import Fleet, parse_fleet, zookeeper_generation
+from featurelib.config.settings import mutes_of, parse_settings
+from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 from featurelib.model import Guards

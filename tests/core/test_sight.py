@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.evidence import Conditions
+from featurelib.audit.findings import Action
 from featurelib.catalogue import load as load_catalogue
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.audit import Judged, judge
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
-from featurelib.core.unlock import Action
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.schema import SNAPSHOT
-from featurelib.sight import Sight, see, see_row
 from tests.core.test_samples import HOUR, NAMES, SAMPLES, read_samples
 
 CATALOGUE = load_catalogue()
@@ -169,7 +169,7 @@ def test_the_smallest_set_of_nodes_that_unlocks_a_level_is_at_hand() -> None:
 
 def test_seeing_needs_neither_spark_nor_a_terminal() -> None:
     code = (
-        "import sys, featurelib.sight\n"
+        "import sys, featurelib.audit.cluster_view\n"
         "heavy = {'pyspark', 'py4j', 'delta', 'deltalake', 'rich', 'typer', 'jinja2'}\n"
         "print(sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
     )

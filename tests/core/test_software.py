@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit.cluster_of import PlainClusters
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import load
-from featurelib.catalogue.api_keys import ApiKeys, read_rows, releases_offering
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.cluster_of import PlainClusters
+from featurelib.catalogue.rows import ApiKeys, releases_offering
+from featurelib.catalogue.rows import read_release_apis as read_rows
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.questions.why_not import Answer, why_not
-from featurelib.sight import Sight, see
 from tests.core.lines import MAX_AGE
 
 CATALOGUE = load()

@@ -12,10 +12,18 @@ import pytest
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import load
-from featurelib.core.goals import downgrade_all, explicit, release_version, upgrade_all
-from featurelib.core.moves import Direction, Goal, Move, level_of
-from featurelib.core.steps import Plan, Task, plan
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
+from featurelib.planning.goal import (
+    Direction,
+    Goal,
+    Move,
+    downgrade_all,
+    explicit,
+    level_of,
+    release_version,
+    upgrade_all,
+)
+from featurelib.planning.steps import Plan, Task, plan
 from tests.core import scale
 from tests.core.made_up import (
     CATALOGUE,

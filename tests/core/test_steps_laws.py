@@ -7,12 +7,11 @@ from random import Random
 
 import pytest
 
-from featurelib.core.ask import answer as ask
 from featurelib.core.dialect import Dialect, generation_of, load
-from featurelib.core.goals import explicit, upgrade_all
-from featurelib.core.moves import Direction
-from featurelib.core.steps import Plan, Task, plan, plans
+from featurelib.core.dry_run import answer as ask
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
+from featurelib.planning.goal import Direction, explicit, upgrade_all
+from featurelib.planning.steps import Plan, Task, plan, plans
 from tests.core import scale
 from tests.core.controllers import model, words
 from tests.core.controllers.draw import Drawn, draw

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from featurelib.audit import evidence as facts
+from featurelib.audit.target import Judge, bounds, search
 from featurelib.catalogue import Catalogue, Dependency
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core import evidence as facts
-from featurelib.core.bounds import bounds
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.target import Judge, search
 from tests.core.lines import conditions, lines_of, snapshot
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node, Range
 

@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
+from featurelib.audit.findings import Action
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Node
-from featurelib.core.unlock import Action, Fix, Unlock, ladder, refusing, unlock, unlocks
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.planning.unlock import Fix, Unlock, ladder, refusing, unlock, unlocks
 from tests.core import scale
 from tests.core.made_up import (
     CATALOGUE,

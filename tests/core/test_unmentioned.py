@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from featurelib.audit import evidence as facts
+from featurelib.audit.evidence import Evidence
+from featurelib.audit.fleet_batch import FleetEdge
+from featurelib.audit.target import Judge, bounds
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core import evidence as facts
-from featurelib.core.bounds import bounds
+from featurelib.core.batch import UpdateColumns
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Evidence
-from featurelib.core.fleet_batch import FleetEdge
-from featurelib.core.target import Judge
-from featurelib.core.update_columns import UpdateColumns
 from tests.core.lines import conditions, lines_of, snapshot
 from tests.core.oracle import Cluster, Node
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from featurelib.core import oddity
-from featurelib.core.validations import PROBED, Asked, read, write
+from featurelib.audit import oddities as oddity
+from featurelib.audit.oddities import PROBED, Asked
+from featurelib.audit.oddities import read_probe as read
+from featurelib.audit.oddities import write_probe as write
 
 AGREED = Asked(feature="f", from_level=1, to_level=3, code=0, message="")
 REFUSED = Asked(feature='g"\n', from_level=0, to_level=1, code=95, message="no: [it] is, not")
@@ -13,7 +15,7 @@ REFUSED = Asked(feature='g"\n', from_level=0, to_level=1, code=95, message="no: 
 
 @pytest.mark.parametrize("asked", [(), (AGREED,), (AGREED, REFUSED)])
 def test_what_was_validated_reads_back(asked: tuple[Asked, ...]) -> None:
-    entry = oddity.read(write(asked, at=7, line=-9))
+    entry = oddity.read_oddity(write(asked, at=7, line=-9))
     assert (entry.code, entry.at, entry.line) == (PROBED, 7, -9)
     assert read(entry) == asked
     assert [one.is_agreed for one in asked] == [one.code == 0 for one in asked]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load
-from featurelib.core.evidence import Conditions, Expected
 from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds, snapshot
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from featurelib.core.audit import Judged, judge
-from featurelib.core.evidence import Conditions, Waiting
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.feature import METADATA_VERSION
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
 from tests.core.made_up import CATALOGUE

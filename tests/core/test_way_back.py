@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 
+from featurelib.audit.audit import Judged
+from featurelib.audit.cluster_of import PlainClusters
+from featurelib.audit.columns import Bool
+from featurelib.audit.evidence import Evidence, read
+from featurelib.audit.plan import ways_back, who_may_join
 from featurelib.catalogue import with_overlay
-from featurelib.core.audit import Judged
-from featurelib.core.cluster_of import PlainClusters
-from featurelib.core.columns import Bool
 from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.downgrade import floors, no_returns, position
-from featurelib.core.evidence import Evidence, read
-from featurelib.core.plan import ways_back, who_may_join
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from tests.core import scale
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from featurelib import comparing, conformance, recording_form
+from featurelib.audit.findings import wordings
 from featurelib.catalogue import load as catalogue
-from featurelib.conformance import KINDS, replay
+from featurelib.conformance import exchanges as recording_form
+from featurelib.conformance import replay as comparing
+from featurelib.conformance import replay as conformance
+from featurelib.conformance.exchanges import read
+from featurelib.conformance.replay import KINDS, replay
+from featurelib.conformance.rulebook import DIALECTS, questions, rulebook
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
-from featurelib.exchanges import read
-from featurelib.rulebook import DIALECTS, questions, rulebook
 from scripts.write_docs import DOCS, PAGES
 from scripts.write_vocabulary import ENUMS, MEMBERS
 

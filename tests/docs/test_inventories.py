@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import parse_fleet
+from featurelib.config.fleet import parse_fleet
 from tests.docs.examples import PAGES, name_of
 
 # From [[cluster]] to the end of its block: lines that are indented as it is, and empty ones.

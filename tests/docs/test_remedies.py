@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.audit.findings import Action, remedies, wordings
+from featurelib.conformance.rulebook import DIALECTS
 from featurelib.controller.owners import COMMANDS
-from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
-from featurelib.core.remedies import Action, remedies
-from featurelib.core.words import rule_words
-from featurelib.rulebook import DIALECTS
+from featurelib.core.dialect import STRICT, load, rule_words
 
 TESTS = Path(__file__).parents[1]
 REAL = "backends/test_remedies_real.py"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
+from featurelib.audit.findings import wordings
 from featurelib.cli.app import COMMANDS, GROUPS
+from featurelib.conformance.rulebook import DIALECTS, rulebook
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
-from featurelib.rulebook import DIALECTS, rulebook
 from featurelib.tables import ALL
 from scripts.docs_texts import ENDS
 from scripts.write_commands import JOBS, commands, error_classes, jobs

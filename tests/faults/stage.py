@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from featurelib import api
-from featurelib.core.intents import Command, Intent
+from featurelib.controller.journal import Entry, Journal
 from featurelib.core.outcome import Passed
 from featurelib.errors import FeatureLibError
-from featurelib.journal.journal import Entry, Journal
 from featurelib.planning import files
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from tests.backends.rig.cluster import RunningCluster
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.level_history import LevelChange
+from featurelib.snapshot.history import LevelChange
 from featurelib.view import html
 from featurelib.view.as_json import render_json
 from featurelib.view.html import render_html, render_pages

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from featurelib.backends.embedded_backend import EmbeddedBackend
+from featurelib.backends.embedded import EmbeddedBackend
 from tests.cli.commands import run
 
 REWRITES = os.environ.get("FEATURELIB_REWRITE") == "1"

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.audit import Judged, judge
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, read
-from featurelib.questions.terms import Terms
-from featurelib.sight import Sight, see
+from featurelib.questions.draft import Terms
 from featurelib.snapshot import begin
 from featurelib.snapshot.history import History
 from featurelib.tables import (

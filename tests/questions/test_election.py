@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.core.election import Change, Reason
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
+from featurelib.questions.draft import Terms
 from featurelib.questions.election import Doubt, Foreseen
-from featurelib.questions.terms import Terms
 from featurelib.questions.what_if import Changes, WhatIf, what_if
-from featurelib.sight import Sight, see
-from featurelib.snapshot.unpacked import unpack
+from featurelib.snapshot.layout import unpack
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster
 from tests.core.oracle import Cluster, Node

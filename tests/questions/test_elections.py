@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.core.election import Change, Entries
 from featurelib.questions.election import Doubt, Foreseen, foresee_election
-from featurelib.sight import Sight, see
 from tests.core.controllers.election import elect as elect_by_oracle
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import BROKER, Cluster, Node

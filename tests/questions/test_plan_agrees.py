@@ -13,16 +13,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.findings import wordings
-from featurelib.core.intents import Command, Intent
-from featurelib.core.steps import GOAL
-from featurelib.core.unlock import ladder
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import EVIDENCE, Reason
+from featurelib.planning.steps import GOAL
+from featurelib.planning.unlock import ladder
 from featurelib.questions.why_not import why_not
-from featurelib.sight import Sight, see, see_row
 from featurelib.snapshot import Rows, fold_lines
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from featurelib.core.intents import Command, Intent
+from featurelib.audit.cluster_view import Sight
 from featurelib.core.reply import Reply, Result
 from featurelib.feature import METADATA_VERSION
 from featurelib.landing import Landing, read
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.reasons import PROBE
 from featurelib.questions.why_not import Answer, why_not
-from featurelib.sight import Sight
 from tests.questions.nights import CATALOGUE
 from tests.test_probing import OK, WITH_UPGRADE, Scripted, asked, judged, probes
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from featurelib.cli.timeline import read_timeline
+from featurelib.cli.nights import read_timeline
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake

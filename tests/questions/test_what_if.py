@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.what_if import Changes, WhatIf, what_if
-from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.core.intents import Command, Intent
-from featurelib.core.unlock import Action, Fix, ladder
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.findings import Action
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
+from featurelib.planning.unlock import Fix, ladder
 from featurelib.questions.why_not import Answer, WhyNot, why_not
-from featurelib.sight import Sight, see
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.made_up import catalogue_of
 from tests.core.oracle import Cluster, Node

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.audit import Judged, judge
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions
 from featurelib.landing import Landing, read
 from featurelib.planning.night import with_texts
 from featurelib.snapshot import Rows, fold_lines

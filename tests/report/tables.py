@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelib.configuration.fleet import Cluster as Entry
-from featurelib.configuration.fleet import Fleet
-from featurelib.core.audit import Judged
-from featurelib.core.mutes import Mute
+from featurelib.audit.audit import Judged
+from featurelib.audit.findings import Mute
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.model import Report
 from featurelib.view.report import RunInfo, summarize

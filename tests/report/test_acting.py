@@ -8,9 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.core.audit import judge
-from featurelib.core.evidence import Conditions, Expected
+from featurelib.audit.audit import judge
+from featurelib.audit.evidence import Conditions, Expected
+from featurelib.config.fleet import Cluster, Fleet
 from featurelib.snapshot import Rows, fold_lines
 from featurelib.view.as_json import render_json
 from featurelib.view.model import Report

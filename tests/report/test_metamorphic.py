@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from featurelib.core.findings import wordings
-from featurelib.core.mutes import Mute
+from featurelib.audit.findings import Mute, wordings
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.as_json import render_json
 from featurelib.view.html import render_html

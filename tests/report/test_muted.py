@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.core.mutes import Mute
+from featurelib.audit.findings import Mute
 from featurelib.feature import Severity
 from featurelib.view.html import render_html
 from featurelib.view.model import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from featurelib.core.audit import Judged
+from featurelib.audit.audit import Judged
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import group_findings
 from featurelib.words import nodes, some

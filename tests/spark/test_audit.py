@@ -13,29 +13,31 @@ import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions, Waiting
+from featurelib.audit.findings import Mute
 from featurelib.catalogue import load as load_catalogue
-from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.core.audit import Judged, judge
+from featurelib.config.fleet import Cluster, Fleet
 from featurelib.core.dialect import load as load_dialect
-from featurelib.core.evidence import Conditions, Waiting
-from featurelib.core.mutes import Mute
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.night import with_texts
-from featurelib.snapshot.unpacked import unpack
-from featurelib.spark.audit import Audited, audit, locate_lines
-from featurelib.spark.judging import (
+from featurelib.snapshot.layout import unpack
+from featurelib.spark.audit import (
     CORE_COLUMNS,
     PARTS,
+    Audited,
+    audit,
     files_of,
     judge_snapshots,
+    locate_lines,
     newest_line,
     with_expected,
 )
-from featurelib.spark.judging import rows_of as rows_in
-from featurelib.spark.parquet import pack
+from featurelib.spark.audit import rows_of as rows_in
+from featurelib.spark.log import pack
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -129,8 +131,8 @@ def test_no_cluster_gives_four_empty_tables(session: SparkSession, samples: pa.T
 def test_what_outgrows_one_file_is_handed_over_in_several(
     session: SparkSession, samples: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("featurelib.spark.judging.MOST_BYTES", 0)
-    monkeypatch.setattr("featurelib.spark.judging.BATCH_CLUSTERS", 5)
+    monkeypatch.setattr("featurelib.spark.audit.MOST_BYTES", 0)
+    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE)
     frame = session.createDataFrame(samples).select(*CORE_COLUMNS).coalesce(1)
     files = judge_snapshots(frame, conditions, {}, RUN).toArrow()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.collect import collect_one
-from featurelib.landing_files import PART, name_of, write_lines
+from featurelib.collect import PART, collect_one, name_of, write_lines
 from featurelib.spark.ingest import ingest
 from featurelib.spark.store import Store
 from featurelib.tables import LANDING_LINE

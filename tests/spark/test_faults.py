@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib.errors import BusyError, ConfigError, TableError
-from featurelib.spark.faults import explain
+from featurelib.spark.session import explain
 
 TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)" * 300
 

@@ -17,17 +17,18 @@ from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from featurelib.core.ages import latest
+from featurelib.audit.columns import latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.spark import refine as module
-from featurelib.spark.histories import history_of_changes, history_of_lines
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import (
     dump_times,
     fold_batches,
     fold_clusters,
+    history_of_changes,
+    history_of_lines,
     refine,
     valid_lines,
     with_whole_dumps,

@@ -22,10 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
-from featurelib.spark.log import Log
-from featurelib.spark.parquet import pack
-from featurelib.spark.shapes import fit, spark_schema
-from featurelib.spark.store import Store, resolve_uri
+from featurelib.spark.log import Log, pack
+from featurelib.spark.store import Store, fit, resolve_uri, spark_schema
 from featurelib.tables import ALL, CLUSTER_SNAPSHOT, FINDINGS, Table
 
 RUN = 20261121000000

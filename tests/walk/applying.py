@@ -11,8 +11,7 @@ from pathlib import Path
 from random import Random
 
 from featurelib import api
-from featurelib.core.ending import Applied, NothingToDo, Rejected
-from featurelib.core.outcome import Fate
+from featurelib.core.outcome import Applied, Fate, NothingToDo, Rejected
 from featurelib.errors import FeatureLibError, OutcomeUnknownError
 from featurelib.feature import KRAFT_VERSION
 from tests.backends.rig.java import Java

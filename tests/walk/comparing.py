@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from featurelib.audit.cluster_view import Sight
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.feature import KRAFT_VERSION, Severity, UpgradeType
 from featurelib.planning.reasons import PROBE
 from featurelib.questions.why_not import Answer, WhyNot, why_not
-from featurelib.sight import Sight
 from tests.walk.wire import Said
 
 Question = tuple[tuple[str, int, int], ...]  # (feature, level, wire code of the upgrade type)

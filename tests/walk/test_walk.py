@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
+from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
-from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.sight import see
+from featurelib.config.fleet import Cluster, Fleet
 from tests.backends.rig.jars import UnavailableError
 from tests.walk.cases import Case, read_case, write_case
 from tests.walk.comparing import (

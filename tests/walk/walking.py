@@ -16,13 +16,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Backend
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import Catalogue, load
-from featurelib.collect import Collected, collect_one
-from featurelib.configuration.fleet import Cluster, Fleet
-from featurelib.probing import probe
-from featurelib.sight import Sight, see
+from featurelib.collect import Collected, collect_one, probe
+from featurelib.config.fleet import Cluster, Fleet
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.process import NotReadyError
 from tests.walk.cases import Case, write_case

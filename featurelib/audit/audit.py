@@ -1,0 +1,227 @@
+"""Judges a batch of clusters: every finding, every incompatible node, a verdict for every feature.
+
+A verdict never depends on the other clusters of the batch. READY needs every rule and all the
+evidence; what is missing makes UNKNOWN, unless a known node already says no.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, partial
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.audit import evidence as facts
+from featurelib.audit import missing
+from featurelib.audit.agreement import agree
+from featurelib.audit.checks import find_deprecations, find_incompatible, listed, report_unmet
+from featurelib.audit.columns import Bool, Int
+from featurelib.audit.controllers import OwnDialects, Software
+from featurelib.audit.evidence import Conditions, Evidence, Expected
+from featurelib.audit.findings import NO_NUMBER, Findings, set_aside, wordings
+from featurelib.audit.plan import plans, ways_back
+from featurelib.audit.probe import report_probes
+from featurelib.audit.quorum import least_software, report_ghosts, report_settings, report_unread
+from featurelib.audit.side_effects import say_briefly, side_effects
+from featurelib.audit.target import Bounds, Judge, bounds
+from featurelib.audit.verdict import beyond_ceiling, find_forgotten, readiness, remember, verdicts
+from featurelib.catalogue import Catalogue
+from featurelib.core.dialect import Dialect
+from featurelib.core.rules import RULES
+from featurelib.feature import Role, Severity, UpgradeType, Verdict
+from featurelib.model import Move, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the audit says of a batch: four tables, by the schemas in featurelib.schema."""
+
+    findings: pa.Table
+    incompatible: pa.Table
+    readiness: pa.Table
+    plans: pa.Table
+    evidence: Evidence | None = None  # what they were judged from, where it is still at hand
+    # By subject: what its controller agreed to in its place, feature → (level from, level to).
+    probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+
+
+def judge(
+    batch: pa.RecordBatch,
+    conditions: Conditions,
+    catalogue: Catalogue,
+    dialect: Dialect,
+    severities: dict[str, Severity] | None = None,
+) -> Judged:
+    """Judge snapshot rows (featurelib.schema.SNAPSHOT) under `conditions`.
+
+    `severities` by finding code go before the wordings' own; no verdict depends on them.
+    """
+    evidence = facts.read(batch, conditions, dialect.can.absent_metadata_version)
+    told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
+    evidence = Software(evidence, told, catalogue).with_stable_ends()
+    limits = bounds(evidence, catalogue)
+    asking = Judge(evidence, limits, dialect, catalogue)
+    usual = {code: words.severity for code, words in wordings(dialect).items()}
+    said = Findings(evidence.clusters, usual | (severities or {}))
+
+    unknown = missing.report(evidence, said)
+    unfit = find_incompatible(asking, said)
+    own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
+    agreed = agree(asking, own, limits.ceiling, said)
+    probed = report_probes(asking, agreed, own, conditions, said)
+    covered = missing.covered_by_probe(evidence, probed.proven, probed.controllers)
+    unknown = missing.report_nodes(evidence, said, unknown, probed.proven, covered)
+    report_ghosts(asking, limits.ceiling, covered, said)
+    report_settings(evidence, said)
+    target = probed.target
+    blockers = agreed.refusals + probed.refusals + _blockers(asking, limits.ceiling, target, said)
+    unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
+    unsure = unknown_feature | ~asking.asked.known
+    hangs = asking.rests_on(target, unsure) | agreed.unanswered
+    unknown_feature |= hangs & (target > asking.asked.current)
+    unread = report_unread(asking, target, probed.proven, said)
+    unknown_feature |= unread
+    _unstable(asking, said)
+    _side_effects(asking, limits, said)
+    report_unmet(evidence, own, catalogue.tables, said)
+    find_deprecations(evidence, said)
+    verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
+    counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
+    counts += agreed.unanswered + unread.astype(np.int64)
+    ready = verdict == list(Verdict).index(Verdict.READY)
+    back = ways_back(evidence, ready, target, own().spoken if ready.any() else {}, catalogue)
+    rows = readiness(evidence, limits, asking, verdict, target, blockers, counts, back)
+    rows = remember(rows, evidence, conditions, unknown.clusters)
+    find_forgotten(rows, evidence, conditions, said)
+    return Judged(
+        findings=set_aside(said, evidence.clusters, conditions.mutes, conditions.as_of),
+        incompatible=unfit,
+        readiness=rows,
+        plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects, catalogue),
+        evidence=evidence,
+        probed={
+            row: probed.agreed[int(evidence.subjects.cluster[row])]
+            for row in np.flatnonzero(covered).tolist()
+        },
+    )
+
+
+def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
+    """Everything that stands between the finalized levels and the ceilings; counts by question."""
+    evidence, asked, who = asking.evidence, asking.asked, asking.evidence.subjects
+    wanted = ceiling > asked.current
+    count = np.zeros(len(wanted), dtype=np.int64)
+    for code, hit in asking.violations(ceiling, target):
+        questions = np.flatnonzero(hit & wanted)
+        detail, node_id = None, None
+        if code == "dependency_unmet":
+            detail = [asking.dependency(int(q), int(ceiling[q])) for q in questions]
+        elif code == "voter_not_registered":
+            questions, voters = asking.missing_voters(questions)
+            node_id = who.node_id[voters]
+            detail = least_software(evidence, asking.catalogue, ceiling, asked.cluster[questions])
+        elif code == "configured_voter_not_registered":
+            questions, node_id = asking.leftovers_of(questions)
+            detail = [str(evidence.controller[c]) for c in asked.cluster[questions]]
+        said.add(
+            code,
+            asked.cluster[questions],
+            role=None if node_id is None else np.full(len(node_id), int(Role.CONTROLLER)),
+            node_id=node_id,
+            feature=evidence.features(questions),
+            finalized_level=_current(asking, questions),
+            level=ceiling[questions],
+            at=evidence.levels.at[asked.cluster[questions]],
+            line=evidence.levels.line[asked.cluster[questions]],
+            detail=detail,
+        )
+        np.add.at(count, questions, 1)
+    pair, subject = evidence.expand(asking.offending_pairs(ceiling, wanted))
+    question = asked.pair_question[pair]
+    said.add(
+        "unsupported_by_node",
+        asked.cluster[question],
+        role=who.role[subject],
+        node_id=who.node_id[subject],
+        feature=evidence.features(question),
+        finalized_level=_current(asking, question),
+        level=ceiling[question],
+        min_version=listed(asked.pair_min, asked, pair),
+        max_version=listed(asked.pair_max, asked, pair),
+        at=who.at[subject],
+        line=who.line[subject],
+    )
+    np.add.at(count, question, 1)
+    return count
+
+
+def _current(asking: Judge, questions: Int) -> Int:
+    asked = asking.asked
+    return np.where(asked.known, asked.current, NO_NUMBER)[questions]
+
+
+def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
+    """Features with levels the catalogue does not know, where nothing lower can be finalized."""
+    asked, seen = asking.asked, asking.bounds.seen
+    highest = np.maximum(seen, asked.current)
+    rule = RULES["level_newer_than_catalogue"]
+    hit = rule.ask(asking.update_rows(highest, highest))
+    questions = np.flatnonzero(hit)
+    said.add(
+        "level_newer_than_catalogue",
+        asked.cluster[questions],
+        feature=asking.evidence.features(questions),
+        finalized_level=_current(asking, questions),
+        level=highest[questions],
+        at=asking.evidence.levels.at[asked.cluster[questions]],
+        line=asking.evidence.levels.line[asked.cluster[questions]],
+    )
+    return hit & (target <= asked.current)
+
+
+def _side_effects(asking: Judge, limits: Bounds, said: Findings) -> None:
+    """Levels that every node supports, and that move only by name because they change more."""
+    evidence, asked, catalogue = asking.evidence, asking.asked, asking.catalogue
+    changing = {row.feature for row in catalogue.rows.side_effect}
+    codes = [code for code, name in enumerate(asked.names) if name in changing]
+    more = beyond_ceiling(asking, limits) & asked.known & np.isin(asked.feature, codes)
+    found = {}
+    for question in np.flatnonzero(more).tolist():
+        update = Move(
+            feature=asked.names[asked.feature[question]],
+            from_level=int(asked.current[question]),
+            to_level=int(limits.common[question]),
+            upgrade_type=UpgradeType.UPGRADE.name,
+        )
+        step = Step(updates=(update,), timeout_ms=1)
+        effects = side_effects(catalogue, [step], evidence, int(asked.cluster[question]))
+        if effects:
+            found[question] = " ".join(map(say_briefly, effects))
+    questions = np.array(list(found), dtype=np.int64)
+    said.add(
+        "side_effect_by_name",
+        asked.cluster[questions],
+        feature=evidence.features(questions),
+        finalized_level=_current(asking, questions),
+        level=limits.common[questions],
+        at=evidence.levels.at[asked.cluster[questions]],
+        line=evidence.levels.line[asked.cluster[questions]],
+        detail=list(found.values()),
+    )
+
+
+def _unstable(asking: Judge, said: Findings) -> None:
+    """Nodes that support more of metadata.version than is stable in their software."""
+    asked, limits = asking.asked, asking.bounds
+    above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
+    questions = np.flatnonzero(above & (limits.seen <= limits.newest_known))
+    said.add(
+        "unstable_features_enabled",
+        asked.cluster[questions],
+        feature=asking.evidence.features(questions),
+        finalized_level=_current(asking, questions),
+        level=limits.seen[questions],
+        at=asking.evidence.levels.at[asked.cluster[questions]],
+        line=asking.evidence.levels.line[asked.cluster[questions]],
+    )

@@ -1,0 +1,159 @@
+"""What nodes are configured with, as they said last: a value by cluster, role, node and key.
+
+A node says what it was started with and what was set since; it may be started with something else
+tomorrow. Who was not asked, or answered an error, is not in here: that is not known, and no default
+stands in for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelib.audit.columns import Bool, Flat, Int, node_key
+from featurelib.feature import Role
+
+VOTERS: Final = "controller.quorum.voters"
+BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
+NOT_LISTED: Final = -1  # as a source: the key was not in the answer
+# Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
+ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
+_VOTER: Final = re.compile(r"(\d{1,10})@.+", re.ASCII)
+_LARGEST_ID: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredValue:
+    """One value; None = not set, or the node knows no such key. `at` in microseconds, `line` as in
+    bronze."""
+
+    value: str | None
+    source: int
+    at: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticVoters:
+    """The ids in one controller's own `controller.quorum.voters`; none = it is empty."""
+
+    cluster: int  # position in the batch
+    node_id: int
+    ids: tuple[int, ...]
+    at: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredVoters:
+    """Whom the active controllers are configured to ask (QuorumFeatures.quorumNodeIds): by position
+    of the cluster, where that was read lately. `keys` are the same as node keys, ascending."""
+
+    of: dict[int, StaticVoters]
+    keys: Int
+
+    def known(self, clusters: int) -> Bool:
+        """By cluster whether it was read."""
+        found = np.zeros(clusters, dtype=bool)
+        found[list(self.of)] = True
+        return found
+
+
+class Configurations:
+    """The configurations of a batch of clusters, by position; taken apart when one is asked for."""
+
+    def __init__(self, column: pa.Array) -> None:
+        """`column` is `configs` of featurelib.schema.SNAPSHOT."""
+        self.flat = Flat(column)
+
+    def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
+        """What a node said of itself; None = it was not asked, or gave no answer."""
+        return self._values.get((cluster, int(role), node_id, str(node_id), key))
+
+    def default(self, cluster: int, key: str) -> ConfiguredValue | None:
+        """The default of all brokers that is set on the cluster itself, as the newest answer has
+        it; None = nobody was asked. A value of None = none is set, so that each node's file or
+        Kafka's own default holds."""
+        return self._defaults.get((cluster, key))
+
+    @cached_property
+    def static_voters(self) -> tuple[StaticVoters, ...]:
+        """What every controller that was asked has in `controller.quorum.voters`, by cluster and
+        node; one whose value cannot be read is left out."""
+        flat = self.flat
+        own = pc.and_(
+            pc.equal(flat.child("key"), VOTERS),
+            pc.equal(flat.child("role"), pa.scalar(int(Role.CONTROLLER), pa.int8())),
+        )
+        rows = np.flatnonzero(own.to_numpy(zero_copy_only=False))
+        values = flat.child("value").take(pa.array(rows)).to_pylist()
+        resources = flat.child("resource").take(pa.array(rows)).to_pylist()
+        return tuple(
+            StaticVoters(
+                cluster=int(flat.row[row]),
+                node_id=int(flat.field("node_id")[row]),
+                ids=ids,
+                at=int(flat.field("at")[row]),
+                line=int(flat.field("line")[row]),
+            )
+            for row, value, resource in zip(rows, values, resources, strict=True)
+            if resource != BROKER_DEFAULT and (ids := voter_ids(value)) is not None
+        )
+
+    def voters(self, active: Int, *, as_of: int, max_age: int) -> ConfiguredVoters:
+        """Whom the controller that is active (-1 = not known) in each cluster is to ask."""
+        mine = {
+            one.cluster: one
+            for one in self.static_voters
+            if one.node_id == active[one.cluster] and abs(as_of - one.at) <= max_age
+        }
+        pairs = [(one.cluster, node_id) for one in mine.values() for node_id in one.ids]
+        cluster, node = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        role = np.full(len(cluster), int(Role.CONTROLLER), dtype=np.int64)
+        return ConfiguredVoters(of=mine, keys=np.sort(node_key(cluster, role, node)))
+
+    @cached_property
+    def _defaults(self) -> dict[tuple[int, str], ConfiguredValue]:
+        found: dict[tuple[int, str], ConfiguredValue] = {}
+        for (cluster, _, _, resource, key), value in self._values.items():
+            if resource == BROKER_DEFAULT:
+                older = found.get((cluster, key), value)
+                found[cluster, key] = max(older, value, key=lambda one: (one.at, one.line))
+        return found
+
+    @cached_property
+    def _values(self) -> dict[tuple[int, int, int, str, str], ConfiguredValue]:
+        flat = self.flat
+        columns = (
+            flat.row.tolist(),
+            *(flat.field(name).tolist() for name in ("role", "node_id")),
+            *(flat.child(name).to_pylist() for name in ("resource", "key", "value")),
+            *(flat.field(name).tolist() for name in ("source", "at", "line")),
+        )
+        return {
+            (row, role, node_id, resource, key): ConfiguredValue(
+                value=value, source=source, at=at, line=line
+            )
+            for row, role, node_id, resource, key, value, source, at, line in zip(
+                *columns, strict=True
+            )
+        }
+
+
+@cache
+def voter_ids(value: str | None) -> tuple[int, ...] | None:
+    """The ids in `ID@HOST:PORT,…`, in that order, each once; None = that is not what it says."""
+    if value is None:
+        return None
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    found = [_VOTER.match(entry) for entry in entries]
+    ids = [int(one[1]) for one in found if one is not None]
+    if len(ids) < len(entries) or any(one > _LARGEST_ID for one in ids):
+        return None
+    return tuple(dict.fromkeys(ids))

@@ -1,0 +1,215 @@
+"""Turns snapshot rows into everything the rules look at, each part by the module named after it.
+
+What cannot be known is said in flags beside the columns, so that a missing value never decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.audit.columns import Bool, Flat, Int, find, integers, node_key, pick
+from featurelib.audit.configured import Configurations, ConfiguredVoters
+from featurelib.audit.features import Answering, Questions, answer, ask
+from featurelib.audit.finalized import Levels, read_levels
+from featurelib.audit.findings import Mute
+from featurelib.audit.malformed import set_aside
+from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes
+from featurelib.core.features_znode import Generation
+from featurelib.feature import KRAFT_VERSION, Witness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the inventory says of one cluster."""
+
+    brokers: tuple[int, ...] = ()
+    controllers: tuple[int, ...] = ()
+    vouched: bool = False  # the owner stands for the registrations being complete
+    controllers_vouched: bool = False  # … for controllers nobody can ask
+    # Its controller, who knows whom it asks, validates what is to be sent before that is.
+    controller_decides: bool = False
+    generation: Generation | None = None  # of a ZooKeeper-mode cluster
+    release: str = ""  # of the software that runs there, as 3.9; "" = not told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A feature that was READY, or was so before nobody could tell: since when, microseconds.
+
+    `level`: what was finalized then; None = no trustworthy witness.
+    """
+
+    since: int
+    level: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What judging depends on beside the evidence. Microseconds.
+
+    `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
+    """
+
+    as_of: int
+    max_age: int
+    inventory: dict[str, Expected] = field(default_factory=dict)
+    mutes: tuple[Mute, ...] = ()
+    waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the night before
+    forgotten: int = 0  # READY for as long is forgotten; 0 = never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A batch of clusters, ready to be judged."""
+
+    clusters: list[str]
+    as_of: int  # microseconds
+    landed: Bool
+    oddities: list[list[str]]
+    subjects: Subjects
+    membership: Membership
+    controller: Int  # node id of the active one by cluster, -1 = not known
+    levels: Levels
+    answering: Answering
+    questions: Questions
+    observers: Flat
+    listeners: Flat
+    configurations: Configurations
+    software: Flat  # the releases of listeners, by the requests they offer
+    configured: ConfiguredVoters
+    controllers_vouched: Bool  # the owner stands for those nobody can ask
+    controller_decides: Bool  # as in Expected
+    malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
+
+    def errors(self, listener: int) -> str:
+        """Why a listener did not answer, in the collector's words."""
+        return self.listeners.child("error")[listener].as_py() or "no reason given"
+
+    def features(self, questions: Int) -> pa.Array:
+        """The feature names of these questions."""
+        names = pa.array(self.questions.names, pa.string())
+        return names.take(pa.array(self.questions.feature[questions]))
+
+    def dynamic(self) -> tuple[Bool, Bool]:
+        """By cluster, whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and whether
+        it may be one for all that is known. A record that the raft layer disputes makes none."""
+        asked, clusters = self.questions, len(self.clusters)
+        mine = np.zeros(len(asked.cluster), dtype=bool)
+        if KRAFT_VERSION in asked.names:
+            mine = asked.feature == asked.names.index(KRAFT_VERSION)
+        is_dynamic = np.zeros(clusters, dtype=bool)
+        is_dynamic[asked.cluster[mine & (asked.current > 0)]] = True
+        is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
+        may_be = is_dynamic.copy()
+        may_be[asked.cluster[mine & ~asked.known]] = True
+        return is_dynamic, may_be
+
+    def configured_unregistered(self) -> tuple[Int, Int]:
+        """Whom active controllers are configured to ask and no witness of registrations knows, as
+        (cluster, node id); a controller never asks itself. Nobody where nothing lists controllers.
+        """
+        who, keys = self.subjects, self.configured.keys
+        at = find(node_key(who.cluster, who.role, who.node_id), keys)
+        cluster, node = keys >> 32, keys & 0x7FFFFFFF
+        missing = pick(who.registered.astype(np.int64), at, 0) == 0
+        missing &= (node != self.controller[cluster]) & self.membership.controllers_known[cluster]
+        return cluster[missing], node[missing]
+
+    def leftovers(self) -> tuple[Int, Int]:
+        """Of those the ones that do not vote either, as (cluster, node id)."""
+        who = self.subjects
+        cluster, node = self.configured_unregistered()
+        votes = find((who.cluster << 32 | who.node_id)[who.voter], cluster << 32 | node) >= 0
+        return cluster[~votes], node[~votes]
+
+    def expand(self, pairs: Int) -> tuple[Int, Int]:
+        """Every subject behind the given pairs: (pair, subject), one row each."""
+        answering = self.answering
+        profile = self.questions.pair_profile[pairs]
+        count = answering.subject_first[profile + 1] - answering.subject_first[profile]
+        pair = np.repeat(pairs, count)
+        begin = np.repeat(answering.subject_first[profile] - (np.cumsum(count) - count), count)
+        return pair, answering.subject_order[begin + np.arange(len(pair))]
+
+
+def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) -> Evidence:
+    """Evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
+    batch, malformed = set_aside(batch)
+    names: list[str] = batch.column("cluster").to_pylist()
+    inventory = conditions.inventory
+    known = {
+        i: inventory[name]
+        for i, name in enumerate(names)
+        if name in inventory and i not in malformed
+    }
+    profiles = Profiles(batch.column("profiles"))
+    decides = _those(names, [i for i, entry in known.items() if entry.controller_decides])
+    vouched = _those(names, [i for i, entry in known.items() if entry.vouched]) | decides
+    controllers = _those(names, [i for i, entry in known.items() if entry.controllers_vouched])
+    levels = read_levels(
+        batch,
+        as_of=conditions.as_of,
+        max_age=conditions.max_age,
+        generations={i: e.generation for i, e in known.items() if e.generation is not None},
+    )
+    subjects, membership = read_nodes(
+        batch,
+        profiles,
+        as_of=conditions.as_of,
+        max_age=conditions.max_age,
+        expected=_expected_keys(known),
+        vouched=vouched,
+        system_off=levels.system_off,
+    )
+    # Who vouches for controllers says that there are some.
+    run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
+    membership = replace(membership, kraft=run_by_quorum)
+    oddities: list[list[str]] = batch.column("oddities").to_pylist()
+    for i, entries in enumerate(oddities):
+        if entries:
+            believed = Witness(int(levels.kind[i])).name.lower() if levels.kind[i] >= 0 else ""
+            odd = f"epoch_went_back:{believed} "
+            levels.went_back[i] = any(entry.startswith(odd) for entry in entries)
+    answering, profile = answer(subjects, profiles)
+    questions = ask(profiles, levels, membership, answering, profile, subjects, absent_metadata)
+    controller = integers(batch.column("controller"))
+    configurations = Configurations(batch.column("configs"))
+    configured = configurations.voters(
+        controller, as_of=conditions.as_of, max_age=conditions.max_age
+    )
+    landed = batch.column("observed_at").is_valid().to_numpy(zero_copy_only=False)
+    return Evidence(
+        clusters=names,
+        as_of=conditions.as_of,
+        landed=landed,
+        oddities=oddities,
+        subjects=subjects,
+        membership=membership,
+        controller=controller,
+        levels=levels,
+        answering=answering,
+        questions=questions,
+        observers=Flat(batch.column("observers")),
+        listeners=Flat(batch.column("listeners")),
+        software=Flat(batch.column("software")),
+        configurations=configurations,
+        configured=configured,
+        controllers_vouched=controllers,
+        controller_decides=decides,
+        malformed=malformed,
+    )
+
+
+def _those(names: list[str], positions: list[int]) -> Bool:
+    these = np.zeros(len(names), dtype=bool)
+    these[positions] = True
+    return these
+
+
+def _expected_keys(known: dict[int, Expected]) -> Int:
+    keys = [(i << 32) | node for i, entry in known.items() for node in entry.brokers]
+    keys += [(i << 32) | 1 << 31 | node for i, entry in known.items() for node in entry.controllers]
+    return np.array(sorted(keys), dtype=np.int64)

@@ -1,0 +1,168 @@
+"""The questions the rules are asked: every feature of every cluster, and whose ranges answer.
+
+A feature a profile does not list reads 0-0, `metadata.version` on KRaft what the dialect says;
+this is the one place where absence gets its value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.audit.columns import Bool, Int, pick, positions
+from featurelib.audit.finalized import Levels
+from featurelib.audit.registrations import Membership, Profiles, Subjects
+from featurelib.feature import METADATA_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """One row for each (cluster, feature) anybody supports or finalized, sorted by both.
+
+    `current` 0 = not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that must
+    answer); those of one question lie together from `pair_first`.
+    """
+
+    cluster: Int
+    feature: Int  # position in names
+    names: list[str]
+    current: Int
+    finalized_min: Int
+    known: Bool  # whether a trustworthy witness says what is finalized
+    pair_first: Int
+    pair_count: Int
+    pair_question: Int
+    pair_profile: Int  # row of Answering
+    pair_min: Int
+    pair_max: Int
+    pair_listed: Bool
+    pair_unclear: Bool  # not listed, in an answer that may leave features out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """The distinct (cluster, profile) that must answer, and which subjects stand behind each."""
+
+    cluster: Int
+    first: Int  # of each cluster
+    count: Int
+    of_subject: Int  # -1 = the subject's range is not known, or too old to count
+    subject_order: Int  # subjects by answering profile
+    subject_first: Int
+
+
+def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
+    """Distinct (cluster, profile, partial) of the subjects that count, and their profiles."""
+    counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
+    # Each cluster has a place for each of its profiles, and behind them one for the empty one.
+    clusters = len(profiles.first)
+    begin = profiles.first + np.arange(clusters)
+    owner, profile = subjects.cluster[counts], subjects.profile[counts]
+    local = profile - profiles.first[owner]
+    local = np.where(profile == profiles.empty, profiles.count[owner], local)
+    places, inverse = positions(
+        (begin[owner] + local) << 1 | subjects.partial[counts], (profiles.empty + clusters) << 1
+    )
+    of_subject = np.full(len(subjects.cluster), -1, dtype=np.int64)
+    of_subject[counts] = inverse
+    place = places >> 1
+    cluster = np.searchsorted(begin, place, side="right") - 1
+    local = place - begin[cluster]
+    profile = np.where(
+        local == profiles.count[cluster], profiles.empty, profiles.first[cluster] + local
+    )
+    order = np.flatnonzero(counts)[np.argsort(inverse, kind="stable")]
+    per_profile = np.bincount(inverse, minlength=len(places))
+    per_cluster = np.bincount(cluster, minlength=clusters)
+    answering = Answering(
+        cluster=cluster,
+        first=np.cumsum(per_cluster) - per_cluster,
+        count=per_cluster,
+        of_subject=of_subject,
+        subject_order=order,
+        subject_first=np.concatenate(([0], np.cumsum(per_profile))),
+    )
+    return answering, profile
+
+
+def ask(
+    profiles: Profiles,
+    levels: Levels,
+    membership: Membership,
+    answering: Answering,
+    profile: Int,
+    subjects: Subjects,
+    absent_metadata: int,
+) -> Questions:
+    # Every (answering profile, entry of its map).
+    entries = np.bincount(profiles.entry_profile, minlength=profiles.empty + 1)
+    first_entry = np.cumsum(entries) - entries
+    lengths = entries[profile]
+    owner = np.repeat(np.arange(len(profile)), lengths)
+    begin = np.repeat(first_entry[profile] - (np.cumsum(lengths) - lengths), lengths)
+    entry = begin + np.arange(len(owner))
+
+    code, names = _feature_codes(profiles.names, levels.names)
+    of_entry, of_level = code[: len(profiles.names)][entry], code[len(profiles.names) :]
+    width = max(len(names), 1)
+    asked = answering.cluster[owner] * width + of_entry
+    finalized = levels.entry_cluster * width + of_level
+    keys, at = positions(np.concatenate((asked, finalized)), len(answering.first) * width)
+    at_asked, at_finalized = at[: len(asked)], at[len(asked) :]
+    cluster, feature = keys // width, keys % width
+
+    pair_count = answering.count[cluster]
+    pair_first = np.cumsum(pair_count) - pair_count
+    pair_question = np.repeat(np.arange(len(keys)), pair_count)
+    within = np.arange(len(pair_question)) - np.repeat(pair_first, pair_count)
+    pair_profile = answering.first[cluster][pair_question] + within
+
+    metadata = names.index(METADATA_VERSION) if METADATA_VERSION in names else -1
+    on_kraft = membership.kraft | ~membership.zookeeper
+    absent = np.where((feature == metadata) & on_kraft[cluster], absent_metadata, 0)
+    pair_min = absent[pair_question].copy()
+    pair_max = pair_min.copy()
+    listed = np.zeros(len(pair_question), dtype=bool)
+    pair = pair_first[at_asked] + owner - answering.first[answering.cluster[owner]]
+    pair_min[pair], pair_max[pair] = profiles.entry_min[entry], profiles.entry_max[entry]
+    listed[pair] = True
+
+    current = np.zeros(len(keys), dtype=np.int64)
+    minimum = np.zeros(len(keys), dtype=np.int64)
+    current[at_finalized], minimum[at_finalized] = levels.entry_level, levels.entry_min
+    known = levels.trusted[cluster] & ~levels.too_old[cluster] & (current >= 0)
+    known &= ~levels.went_back[cluster]
+    disputed = [c * width + names.index(name) for c, name, _ in levels.disputed if name in names]
+    known[np.isin(keys, disputed)] = False
+    partial = np.zeros(len(profile), dtype=bool)
+    counts = answering.of_subject >= 0
+    partial[answering.of_subject[counts]] = subjects.partial[counts]
+    return Questions(
+        cluster=cluster,
+        feature=feature,
+        names=names,
+        current=np.maximum(current, 0),
+        finalized_min=np.maximum(minimum, 0),
+        known=known,
+        pair_first=pair_first,
+        pair_count=pair_count,
+        pair_question=pair_question,
+        pair_profile=pair_profile,
+        pair_min=pair_min,
+        pair_max=pair_max,
+        pair_listed=listed,
+        pair_unclear=~listed & pick(partial.astype(np.int64), pair_profile, 0).astype(bool),
+    )
+
+
+def _feature_codes(*columns: pa.Array) -> tuple[Int, list[str]]:
+    """The rank of each name among all distinct names, and these in order."""
+    joined = pa.concat_arrays(list(columns)).dictionary_encode()
+    names: list[str] = joined.dictionary.to_pylist()
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order] = np.arange(len(names))
+    codes = joined.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return (rank[codes] if len(codes) else codes), [names[i] for i in order]

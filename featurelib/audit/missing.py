@@ -1,0 +1,399 @@
+"""What is not known: the reasons a verdict is UNKNOWN, and oddities a person should see.
+
+A reason holds for a whole cluster (somebody was not asked) or for one feature (witnesses disagree
+about it). Each reason is a finding; nothing is unknown without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from featurelib.audit import oddities as oddity
+from featurelib.audit.columns import Bool, Int, distinct, find, integers, latest
+from featurelib.audit.evidence import Evidence
+from featurelib.audit.finalized import UNSEEN
+from featurelib.audit.findings import Findings
+from featurelib.audit.malformed import CODE as MALFORMED
+from featurelib.audit.oddities import (
+    CONFIGS,
+    MEMBERS,
+    NOT_AUTHORIZED,
+    PROBE,
+    PROBED,
+    QUORUM,
+    REFUSED,
+    Oddity,
+    Refusal,
+    needed,
+)
+from featurelib.audit.oddities import read_oddity as read_oddity
+from featurelib.audit.oddities import read_refusal as read
+from featurelib.audit.quorum import vouched_for, without_range
+from featurelib.feature import Role, Witness
+
+# ----------------------------------------
+# What is not known of one feature: its level, or whether a node supports it.
+#
+# A reason here keeps one feature of a cluster from a verdict, and what rests on it; each is a
+# finding.
+
+
+def report_features(evidence: Evidence, said: Findings) -> Int:
+    """Add the findings that hold for one feature to `said`; how many each question has."""
+    asked, levels, who = evidence.questions, evidence.levels, evidence.subjects
+    count = np.zeros(len(asked.cluster), dtype=np.int64)
+    disputed = sorted(set(levels.disputed))
+    where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
+    said.add(
+        "witnesses_disagree",
+        where,
+        feature=pa.array([name for _, name, _ in disputed], pa.string()),
+        epoch=levels.epoch[where],
+        at=levels.at[where],
+        line=levels.line[where],
+        detail=[detail for _, _, detail in disputed],
+    )
+    codes = {name: code for code, name in enumerate(asked.names)}
+    known = [(cluster, codes[name]) for cluster, name, _ in disputed if name in codes]
+    width = max(len(codes), 1)
+    wanted = np.array([cluster * width + code for cluster, code in known], dtype=np.int64)
+    at = find(asked.cluster * width + asked.feature, wanted)
+    np.add.at(count, at[at >= 0], 1)  # nobody may ask about it in that cluster
+    _say_level_unknown(evidence, said, count)
+    pairs = np.flatnonzero(asked.pair_unclear)
+    pair, subject = evidence.expand(pairs)
+    question = asked.pair_question[pair]
+    names = pa.array(asked.names, pa.string())
+    said.add(
+        "partial_answer",
+        asked.cluster[question],
+        role=who.role[subject],
+        node_id=who.node_id[subject],
+        feature=names.take(pa.array(asked.feature[question])),
+        at=who.at[subject],
+        line=who.line[subject],
+    )
+    np.add.at(count, question, 1)
+    return count
+
+
+def _say_level_unknown(evidence: Evidence, said: Findings, count: Int) -> None:
+    """Features whose level the witness that is believed cannot see."""
+    asked, levels = evidence.questions, evidence.levels
+    entries = np.flatnonzero(levels.entry_level == UNSEEN)
+    where = levels.entry_cluster[entries]
+    names = levels.names.take(pa.array(entries))
+    said.add(
+        "level_unknown",
+        where,
+        feature=names,
+        epoch=levels.epoch[where],
+        at=levels.at[where],
+        line=levels.line[where],
+        detail=[
+            f"the {Witness(kind).name.lower().replace('_', ' ')} does not show it"
+            for kind in levels.kind[where].tolist()
+        ],
+    )
+    codes = {name: code for code, name in enumerate(asked.names)}
+    code = np.array([codes[name] for name in names.to_pylist()], dtype=np.int64)
+    width = max(len(codes), 1)
+    np.add.at(count, find(asked.cluster * width + asked.feature, where * width + code), 1)
+
+
+# ----------------------------------------
+# Rights that were missing when the cluster was last looked at: each is a finding that names it.
+#
+# A right without which nobody says who votes keeps the whole cluster from a verdict. One that only
+# adds to what is known keeps nothing, and is said all the same.
+
+_TITLES = {
+    QUORUM: "DescribeQuorum",
+    MEMBERS: "DescribeCluster",
+    PROBE: "UpdateFeatures",
+    CONFIGS: "DescribeConfigs",
+}
+_SHOWS = {
+    QUORUM: "who votes and where controllers listen",
+    MEMBERS: "which controllers are registered and do not vote",
+    CONFIGS: "whom controllers are configured to ask, and which settings a level overwrites",
+    PROBE: "by a request to validate whether a registration that was not seen blocks",
+}
+
+
+def report_rights(evidence: Evidence, said: Findings, count: Callable[[Int], Int]) -> Bool:
+    """Add the findings; by cluster, whether what the quorum would say is hidden by a right.
+
+    `count` notes clusters that are kept from a verdict, one finding each.
+    """
+    hidden = np.zeros(len(evidence.clusters), dtype=bool)
+    missing: list[tuple[int, list[Refusal]]] = []
+    withheld: list[tuple[int, list[Refusal]]] = []
+    for cluster, request, refusals in _by_request(evidence):
+        settled = any(one.elsewhere for one in refusals) or evidence.controllers_vouched[cluster]
+        if request == QUORUM and not settled:
+            missing.append((cluster, refusals))
+            hidden[cluster] = True
+        else:
+            withheld.append((cluster, refusals))
+    for code, found in (("right_missing", missing), ("right_withheld", withheld)):
+        where = np.array([cluster for cluster, _ in found], dtype=np.int64)
+        newest = [max(refusals, key=lambda one: (one.at, one.line)) for _, refusals in found]
+        said.add(
+            code,
+            count(where) if code == "right_missing" else where,
+            at=np.array([one.at for one in newest], dtype=np.int64),
+            line=np.array([one.line for one in newest], dtype=np.int64),
+            detail=[_detail(refusals) for _, refusals in found],
+        )
+    return hidden
+
+
+def _by_request(evidence: Evidence) -> list[tuple[int, str, list[Refusal]]]:
+    """(cluster, request, its refusals) in the order of clusters."""
+    found: dict[tuple[int, str], list[Refusal]] = {}
+    for cluster, entries in enumerate(evidence.oddities):
+        for entry in entries or ():
+            if entry.startswith(REFUSED):
+                refusal = read(oddity.read_oddity(entry))
+                found.setdefault((cluster, refusal.request), []).append(refusal)
+    return [(cluster, request, some) for (cluster, request), some in sorted(found.items())]
+
+
+def _detail(refusals: list[Refusal]) -> str:
+    """Which right, who was refused by whom, and what it would show."""
+    first = refusals[0]
+    by_principal: dict[str, list[str]] = {}
+    for one in refusals:
+        who = f"{one.role.text} {one.node_id}" if one.node_id >= 0 else "the active controller"
+        by_principal.setdefault(one.principal, []).append(who)
+    refused = " and ".join(
+        f"to {principal or 'whoever collects'} by {' and '.join(some)}"
+        for principal, some in by_principal.items()
+    )
+    return (
+        f"{needed(first.request, first.role)} on CLUSTER; {_TITLES[first.request]} was refused "
+        f"{refused} (error {NOT_AUTHORIZED}), which shows {_SHOWS[first.request]}"
+    )
+
+
+# ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Which clusters and questions cannot be judged, and by how many findings each."""
+
+    clusters: Bool
+    features: Bool
+    per_cluster: Int
+    per_question: Int
+
+
+class _Count:
+    def __init__(self, clusters: int) -> None:
+        self.by_cluster: Int = np.zeros(clusters, dtype=np.int64)
+
+    def add(self, cluster: Int) -> Int:
+        np.add.at(self.by_cluster, cluster, 1)
+        return cluster
+
+
+def report(evidence: Evidence, said: Findings) -> Unknown:
+    """Add every finding about missing evidence to `said`, and say whom it keeps from a verdict.
+
+    What is not known of nodes and registrations is said by `report_nodes`, once it is known what
+    controllers answered to probes.
+    """
+    count = _Count(len(evidence.clusters))
+    hidden = report_rights(evidence, said, count.add)
+    _clusters(evidence, said, count, hidden)
+    _levels(evidence, said, count)
+    _oddities(evidence, said)
+    _membership_oddities(evidence, said)
+    questions = report_features(evidence, said)
+    return Unknown(
+        clusters=count.by_cluster > 0,
+        features=questions > 0,
+        per_cluster=count.by_cluster,
+        per_question=questions,
+    )
+
+
+def report_nodes(
+    evidence: Evidence, said: Findings, unknown: Unknown, proven: Bool, covered: Bool
+) -> Unknown:
+    """`unknown`, with what is not known of nodes, and the clusters whose registrations may be more
+    than were seen. By cluster `proven` says whether its controller showed that none of them blocks;
+    `covered` are the subjects whose registrations it answered for."""
+    count = _Count(len(evidence.clusters))
+    _nodes(evidence, said, count, covered)
+    unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
+    said.add("registrations_unproven", count.add(np.flatnonzero(unproven)))
+    return replace(
+        unknown,
+        clusters=unknown.clusters | (count.by_cluster > 0),
+        per_cluster=unknown.per_cluster + count.by_cluster,
+    )
+
+
+def covered_by_probe(evidence: Evidence, proven: Bool, controllers: Bool) -> Bool:
+    """The subjects whose own word is missing or too old, and whose registration their controller
+    asked when it agreed; `controllers`: by cluster, whether it asks those of controllers."""
+    who = evidence.subjects
+    asked = proven[who.cluster] & who.registered
+    asked &= (who.role == int(Role.BROKER)) | controllers[who.cluster]
+    return asked & (who.not_asked | who.not_answering | who.too_old | without_range(evidence))
+
+
+def _clusters(evidence: Evidence, said: Findings, count: _Count, hidden: Bool) -> None:
+    """`hidden`: a missing right is the reason why nothing shows a quorum, and is said already."""
+    landed, member = evidence.landed, evidence.membership
+    malformed = np.array(list(evidence.malformed), dtype=np.int64)
+    said.add(MALFORMED, count.add(malformed), detail=list(evidence.malformed.values()))
+    silent = np.setdiff1d(np.flatnonzero(~landed), malformed)
+    said.add("cluster_not_landed", count.add(silent))
+    no_mode = landed & ~member.kraft & ~member.zookeeper & ~hidden
+    said.add("mode_unknown", count.add(np.flatnonzero(no_mode)))
+    nobody = np.bincount(evidence.subjects.cluster, minlength=len(landed)) == 0
+    said.add("no_node_to_ask", count.add(np.flatnonzero(landed & nobody)))
+    no_voters, vouched = member.kraft & ~member.quorum_known, evidence.controllers_vouched
+    said.add("voters_unknown", count.add(np.flatnonzero(no_voters & ~vouched & ~hidden)))
+    said.add("voters_vouched", np.flatnonzero(no_voters & vouched & landed))
+
+
+def _nodes(evidence: Evidence, said: Findings, count: _Count, covered: Bool) -> None:
+    who = evidence.subjects
+    vouched = vouched_for(evidence)
+    missing = who.expected_only & ~vouched
+    counted = ~who.expected_only & ~vouched & ~covered
+    no_range = without_range(evidence) & ~covered
+
+    def add(
+        code: str, hit: Bool, at: Int, line: Int, say: Callable[[Int], list[str]] | None = None
+    ) -> None:
+        rows = np.flatnonzero(hit)
+        said.add(
+            code,
+            count.add(who.cluster[rows]),
+            role=who.role[rows],
+            node_id=who.node_id[rows],
+            at=at[rows],
+            line=line[rows],
+            detail=None if say is None else say(rows),
+        )
+
+    def reasons(rows: Int) -> list[str]:
+        live = ["; Kafka calls it live" if row else "" for row in who.live[rows]]
+        errors = [evidence.errors(int(who.listener[row])) for row in rows]
+        return [f"{error}{more}" for error, more in zip(errors, live, strict=True)]
+
+    add("expected_node_missing", missing, who.at, who.line)
+    add("node_not_asked", counted & who.not_asked, who.at, who.line)
+    add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, reasons)
+    count.add(who.cluster[no_range])  # featurelib.audit.quorum says them
+    is_late = who.at > latest(evidence.as_of)
+    add("evidence_too_old", counted & who.too_old & ~is_late, who.at, who.line)
+    add("evidence_too_new", counted & who.too_old & is_late, who.at, who.line)
+    _say_stand_in(evidence, "controller_vouched", np.flatnonzero(vouched & ~covered), said)
+    _say_stand_in(evidence, "node_probed", np.flatnonzero(covered), said)
+
+
+def _say_stand_in(evidence: Evidence, code: str, rows: Int, said: Findings) -> None:
+    """Nodes nobody could ask, for which somebody else's word stands in place of an answer."""
+    who = evidence.subjects
+    said.add(
+        code,
+        who.cluster[rows],
+        role=who.role[rows],
+        node_id=who.node_id[rows],
+        at=np.maximum(who.at, who.failed_at)[rows],
+        line=np.where(who.failed_at > who.at, who.failed_line, who.line)[rows],
+    )
+
+
+def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
+    levels, landed = evidence.levels, evidence.landed
+    damaged = {cluster for cluster, _ in [*levels.damaged, *levels.ambiguous]}
+    rows = [int(c) for c in np.flatnonzero(landed & ~levels.trusted) if int(c) not in damaged]
+    details = [
+        "; the tool's output names no witness" if levels.kind[c] == int(Witness.TOOL) else ""
+        for c in rows
+    ]
+    where = count.add(np.array(rows, dtype=np.int64))
+    said.add("no_trustworthy_witness", where, detail=details)
+    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(evidence.as_of)
+    for code, hit in (
+        ("levels_too_old", not_now & ~is_late),
+        ("levels_too_new", not_now & is_late),
+    ):
+        where = np.flatnonzero(hit)
+        said.add(
+            code,
+            count.add(where),
+            epoch=levels.epoch[where],
+            at=levels.at[where],
+            line=levels.line[where],
+        )
+    for code, entries in (
+        ("features_node_damaged", levels.damaged),
+        ("features_node_ambiguous", levels.ambiguous),
+        ("features_node_absent", [(cluster, "") for cluster in levels.absent]),
+    ):
+        where = np.array([cluster for cluster, _ in entries], dtype=np.int64)
+        said.add(
+            code,
+            where if code == "features_node_absent" else count.add(where),
+            epoch=levels.epoch[where],
+            at=levels.at[where],
+            line=levels.line[where],
+            detail=[detail for _, detail in entries],
+        )
+
+
+def _oddities(evidence: Evidence, said: Findings) -> None:
+    by_code: dict[str, list[tuple[int, Oddity]]] = {}
+    for cluster, entries in enumerate(evidence.oddities):
+        for entry in map(read_oddity, entries or ()):
+            by_code.setdefault(entry.code, []).append((cluster, entry))
+    for code in (REFUSED, PROBED):  # featurelib.audit.missing and probes say these
+        by_code.pop(code, None)
+    for code, found in sorted(by_code.items()):
+        where = np.array([cluster for cluster, _ in found], dtype=np.int64)
+        said.add(
+            code,
+            where,
+            at=np.array([one.at or evidence.levels.at[i] for i, one in found]),
+            line=np.array([one.line if one.at else evidence.levels.line[i] for i, one in found]),
+            detail=[entry.detail for _, entry in found],
+        )
+
+
+def _membership_oddities(evidence: Evidence, said: Findings) -> None:
+    who = evidence.subjects
+    without = np.flatnonzero(who.listed_nothing & ~evidence.levels.system_off[who.cluster])
+    said.add(
+        "registration_without_features",
+        who.cluster[without],
+        role=who.role[without],
+        node_id=who.node_id[without],
+        at=who.at[without],
+        line=who.line[without],
+    )
+    known = distinct((who.cluster << 32) | who.node_id)
+    seen = (evidence.observers.row << 32) | integers(evidence.observers.values)
+    strangers = seen[find(known, seen) < 0]
+    proven = evidence.membership.registrations_proven[strangers >> 32]
+    for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
+        where = strangers[hit] >> 32
+        said.add(
+            code,
+            where,
+            node_id=strangers[hit] & 0xFFFFFFFF,
+            at=evidence.membership.quorum_at[where],
+            line=evidence.membership.quorum_line[where],
+        )

@@ -1,0 +1,151 @@
+"""What else a level changes, beyond itself: by the catalogue, and with a cluster's own values.
+
+A value is known only where a node said it; what is not known stays None, and is said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
+from featurelib.audit.evidence import Evidence
+from featurelib.catalogue import Catalogue
+from featurelib.feature import Role
+from featurelib.model import Plan, SideEffect, Step, ValueChange
+
+_SET_DEFAULT = (
+    "kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default "
+    "--alter --add-config {}={}"
+)
+
+
+def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
+    """`it changes min.insync.replicas too, and going back does not restore that`, for everything up
+    to `level`."""
+    rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
+    keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
+    kept = "" if all(row.restored for row in rows) else ", and going back does not restore that"
+    return f"it changes {keys} too{kept}"
+
+
+def side_effects(
+    catalogue: Catalogue, steps: Iterable[Step], evidence: Evidence | None = None, cluster: int = 0
+) -> tuple[SideEffect, ...]:
+    """What else these steps change, with the values of the batch's cluster at that position; nobody
+    asked, where there is no evidence."""
+    return tuple(
+        SideEffect(
+            feature=row.feature,
+            level=row.level,
+            key=row.key,
+            what=row.what,
+            afterwards=row.afterwards,
+            restored=row.restored,
+            values=() if evidence is None or not row.from_controller
+            else _values(evidence, cluster, row.key),
+        )
+        for step in steps
+        for update in step.updates
+        for row in catalogue.side_effects(update.feature)
+        if update.from_level < row.level <= update.to_level
+    )  # fmt: skip
+
+
+def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
+    """What a plan says that it changes; of one by a release that did not say it, what the catalogue
+    does. Such a plan is not applied: a look at the cluster shows more than it says."""
+    return meaning.side_effects or side_effects(catalogue, meaning.steps)
+
+
+def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
+    """Brokers with one value together, in their order; what each has, and what all will have."""
+    who, after = evidence.subjects, _after(evidence, cluster, key)
+    mine = (who.cluster == cluster) & (who.role == int(Role.BROKER))
+    brokers: dict[str | None, list[int]] = {}
+    for node in sorted(set(who.node_id[mine].tolist())):
+        said = evidence.configurations.of(cluster, Role.BROKER, node, key)
+        brokers.setdefault(None if said is None else said.value, []).append(node)
+    return tuple(
+        ValueChange(brokers=tuple(ids), before=before, after=after)
+        for before, ids in brokers.items()
+    )
+
+
+def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
+    """A cluster default that is set stays; else it is the active controller's own value, from its
+    file or Kafka's default (ConfigurationControlManager.maybeGenerateElrSafetyRecords). Where the
+    active one is not known, or did not say it, what all the others agree on is not enough."""
+    default = evidence.configurations.default(cluster, key)
+    if default is None or default.value is not None:
+        return None if default is None else default.value
+    active = int(evidence.controller[cluster])
+    said = evidence.configurations.of(cluster, Role.CONTROLLER, active, key)
+    static = said is not None and said.source in (OWN_FILE, KAFKAS_DEFAULT)
+    return said.value if said is not None and static else None
+
+
+def say_effect(effect: SideEffect) -> str:
+    """`min.insync.replicas: brokers 1, 2: 2 → 1 (where …; afterwards …). Going back …`."""
+    after = f"; afterwards {effect.afterwards}" if effect.afterwards else ""
+    how = f"{effect.what}{after}"
+    values = _say_values(effect)
+    return f"{f'{values} ({how})' if values else how}. {_say_restored(effect)}"
+
+
+def say_briefly(effect: SideEffect) -> str:
+    """`min.insync.replicas: brokers 1, 2: 2 → 1. Going back does not restore it.`"""
+    return f"{_say_values(effect) or effect.what}. {_say_restored(effect)}"
+
+
+def _say_restored(effect: SideEffect) -> str:
+    return "Going back restores it." if effect.restored else "Going back does not restore it."
+
+
+def _say_values(effect: SideEffect) -> str:
+    """The key with what is known of its values; "" for an effect on none."""
+    if not effect.key:
+        return ""
+    some = [change for change in effect.values if (change.before, change.after) != (None, None)]
+    said = [_say_change(change) for change in some]
+    if not _is_known(effect):
+        missing = "not all is known" if some else "its values are not known"
+        said.append(f"{missing}: look at it on brokers, on controllers, and as cluster default")
+    return f"{effect.key}: {'; '.join(said)}"
+
+
+def _say_change(change: ValueChange) -> str:
+    ids = ", ".join(map(str, change.brokers))
+    noun = "broker" if len(change.brokers) == 1 else "brokers"
+    before, after = (value or "not known" for value in (change.before, change.after))
+    return f"{noun} {ids}: {before} → {after}"
+
+
+def _is_known(effect: SideEffect) -> bool:
+    known = [change.before is not None and change.after is not None for change in effect.values]
+    return bool(known) and all(known)
+
+
+def first_command(effect: SideEffect) -> str:
+    """The command that keeps the values, to be given first; "" where nothing would change, or no
+    configuration does."""
+    before = {change.before for change in effect.values}
+    if not effect.key or (_is_known(effect) and before == {c.after for c in effect.values}):
+        return ""
+    [value] = before if len(before) == 1 else [None]
+    return _SET_DEFAULT.format(effect.key, value or "N")
+
+
+def differences(
+    expected: Iterable[SideEffect], found: Iterable[SideEffect]
+) -> Mapping[str, tuple[str, str]]:
+    """What a plan says that it changes and what it would change now, where that is not the same:
+    `side effect of f 1` → the two, in words."""
+    then, now = ({(e.feature, e.level, e.key): e for e in some} for some in (expected, found))
+    return {
+        f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two
+            say_effect(some[feature, level, key]) if (feature, level, key) in some else "none"
+            for some in (then, now)
+        )
+        for feature, level, key in sorted({*then, *now})
+        if then.get((feature, level, key)) != now.get((feature, level, key))
+    }

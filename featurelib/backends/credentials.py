@@ -1,0 +1,375 @@
+"""From the settings of the inventory to what a client is given: here secrets are fetched.
+
+A secret is fetched when a connection is opened, handed to the client, and is in nothing that can be
+shown: not in a repr, an error, a log or a line. `hide` takes it out of what others say.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from featurelib.config.security import DIGEST, Security
+from featurelib.errors import ConfigError, CredentialsError, UnreachableError, install_line
+
+# ----------------------------------------
+# A token from an identity provider, by the client's own id and secret (RFC 6749, section 4.4).
+#
+# One token serves all connections until it is about to expire, and one failure all that wait for
+# it.
+# The secret goes to the address that the inventory names and to no other: redirects are not
+# followed.
+
+RENEW_SECONDS = 30.0  # before a token expires; half of its life, if that is less
+FAILED_SECONDS = 5.0  # a failure is not asked for again so soon
+LIFE_SECONDS = 300.0  # of a token whose life is not told
+LONGEST_ANSWER_BYTES = 1_000_000
+_SHOWN = 200  # characters of an answer
+
+
+class _Granted(msgspec.Struct, frozen=True):
+    access_token: str
+    expires_in: float | None = None
+
+
+class _Refused(msgspec.Struct, frozen=True):
+    error: str = ""
+    error_description: str = ""
+
+
+class _NotFollowed(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+class TokenEndpoint:
+    """The token endpoint of one identity provider; many threads may ask.
+
+    `tls` is what it is trusted by; `clock` counts seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        scope: str,
+        tls: Callable[[], ssl.SSLContext],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url, self._client_id, self._scope, self._tls = url, client_id, scope, tls
+        self._clock, self._lock = clock, threading.Lock()
+        self._token, self._good_until = "", 0.0
+        self._failure, self._failed_until = "", 0.0
+
+    def token(self, secret: str, limit: float) -> str:
+        """A token that is still good; `limit` in seconds. Raises UnreachableError, ConfigError."""
+        with self._lock:
+            now = self._clock()
+            if self._token and now < self._good_until:
+                return self._token
+            if self._failure and now < self._failed_until:
+                raise UnreachableError(self._failure)
+            try:
+                granted = self._ask(secret, limit)
+            except UnreachableError as error:
+                self._failure, self._failed_until = str(error), self._clock() + FAILED_SECONDS
+                raise
+            life = LIFE_SECONDS if granted.expires_in is None else granted.expires_in
+            self._token, self._failure = granted.access_token, ""
+            self._good_until = now + max(life / 2, life - RENEW_SECONDS)
+            return self._token
+
+    def _ask(self, secret: str, limit: float) -> _Granted:
+        fields = {"grant_type": "client_credentials"}
+        if self._scope:
+            fields["scope"] = self._scope
+        known = base64.b64encode(f"{self._client_id}:{secret}".encode()).decode()
+        request = urllib.request.Request(
+            self._url,
+            data=urllib.parse.urlencode(fields).encode(),
+            headers={"Authorization": f"Basic {known}", "Accept": "application/json"},
+        )
+        try:
+            with self._opener().open(request, timeout=limit) as answer:
+                body: bytes = answer.read(LONGEST_ANSWER_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                self._fail(f"{error.code} {_said(error.read(LONGEST_ANSWER_BYTES))}".strip())
+        except TimeoutError:
+            self._fail(f"no answer within {limit:g} s")
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            found = f"no answer within {limit:g} s" if isinstance(reason, TimeoutError) else reason
+            self._fail(_plain(str(found)) or type(error).__name__)
+        return self._understood(body)
+
+    def _understood(self, body: bytes) -> _Granted:
+        try:
+            granted = msgspec.json.decode(body, type=_Granted)
+        except msgspec.DecodeError:  # its words could show a part of a token
+            self._fail("an answer without access_token in JSON")
+        token = granted.access_token
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            self._fail("an access_token that is no token")
+        return granted
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
+        handlers: list[urllib.request.BaseHandler] = [
+            urllib.request.ProxyHandler(proxies),
+            _NotFollowed(),
+        ]
+        if self._url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
+        return urllib.request.build_opener(*handlers)
+
+    def _fail(self, found: str) -> NoReturn:
+        raise UnreachableError(
+            f"the token endpoint {self._url}: expected a token for the client "
+            f"{self._client_id}, found: {found}."
+        ) from None
+
+
+def _said(body: bytes) -> str:
+    """The words of a refusal (RFC 6749, section 5.2)."""
+    try:
+        said = msgspec.json.decode(body, type=_Refused)
+    except msgspec.DecodeError:
+        return ""
+    return _plain(" ".join(text for text in (said.error, said.error_description) if text))
+
+
+def _plain(text: str) -> str:
+    """In one line, and nothing in it that a terminal obeys."""
+    return "".join(one if one.isprintable() else " " for one in text)[:_SHOWN].strip()
+
+
+# ----------------------------------------
+
+HIDDEN = "***"
+_PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Credentials:
+    """How to speak to the listeners of one cluster. `key` names the settings in errors.
+
+    Everything is fetched when it is asked for, so a secret that was renewed counts at once.
+    """
+
+    __slots__ = ("_context", "_endpoint", "_environment", "_fetched", "_key", "_security")
+
+    def __init__(
+        self,
+        security: Security,
+        key: str = "security",
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._security, self._key, self._environment = security, key, environment
+        self._fetched: set[str] = set()
+        self._context: ssl.SSLContext | None = None
+        self._endpoint: TokenEndpoint | None = None
+        if security.oauth_token_url:
+            self._endpoint = TokenEndpoint(
+                security.oauth_token_url,
+                security.oauth_client_id,
+                security.oauth_scope,
+                self._tls_of_endpoint,
+            )
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """Protocol, mechanism and user, as far as people may see them."""
+        known = self._security
+        name = known.username or known.oauth_client_id
+        user = f" as {name}" if name else ""
+        return f"{known.protocol} {known.mechanism}".strip() + user
+
+    @property
+    def principal(self) -> str:
+        """Whom Kafka's own principal builder makes of them; "" where it looks into a certificate,
+        a token or a ticket."""
+        known = self._security
+        if known.mechanism in _PLAIN:
+            return f"User:{known.username}"
+        return "" if known.is_sasl or known.is_tls else "User:ANONYMOUS"
+
+    @property
+    def advice(self) -> str:
+        """Where a person looks after a refusal."""
+        return f"Look at [cluster.{self._key}] of the inventory ({self.summary})."
+
+    def settings(self) -> dict[str, object]:
+        """The settings of a connection, by kafka-python's names; secrets are in them.
+
+        Raises ConfigError for a secret that is not there.
+        """
+        known = self._security
+        given: dict[str, object] = {"security_protocol": known.protocol}
+        if known.is_sasl:
+            given["sasl_mechanism"] = known.mechanism
+        if known.mechanism in _PLAIN:
+            given["sasl_plain_username"] = known.username
+            given["sasl_plain_password"] = self._fetch("password")
+        elif known.mechanism == "GSSAPI":
+            self._expect_kerberos()
+            given["sasl_kerberos_service_name"] = known.kerberos_service_name
+            if known.kerberos_domain_name:
+                given["sasl_kerberos_domain_name"] = known.kerberos_domain_name
+        return given
+
+    def sasl_options(self) -> dict[str, str] | None:
+        """What ZooKeeper is told of the user, by kazoo's names, a secret too; None without SASL.
+
+        Raises ConfigError for a secret that is not there.
+        """
+        if self._security.mechanism != DIGEST:
+            return None
+        if find_spec("puresasl") is None:
+            raise ConfigError(
+                f"{self._key}.mechanism: {DIGEST} needs the package pure-sasl, found none. Install "
+                f"it, {install_line('zookeeper')}"
+            )
+        user = self._security.username
+        return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
+
+    def tls(self) -> ssl.SSLContext | None:
+        """TLS with the authorities and the certificate of the settings; None without TLS.
+
+        Made once. Raises ConfigError for a file that is not there or not to be used.
+        """
+        known = self._security
+        if known.is_tls and self._context is None:
+            context = ssl.create_default_context()
+            if known.ca_file:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                self._load("ca_file", lambda: context.load_verify_locations(known.ca_file))
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.check_hostname = known.check_hostname
+            if known.certificate_file:
+                self._load("certificate_file", lambda: self._load_certificate(context))
+            self._context = context
+        return self._context
+
+    def token(self, limit: float) -> str | None:
+        """OAUTHBEARER's token for a new connection; None without one. `limit` in seconds.
+
+        Raises ConfigError, and UnreachableError where the token endpoint gives none.
+        """
+        if self._endpoint is not None:
+            token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
+            self._fetched.add(token)
+            return token
+        return self._fetch("oauth_token") if self._security.oauth_token else None
+
+    def check(self) -> None:
+        """That secrets and files are there, before anybody is spoken to. Raises ConfigError."""
+        self.tls()
+        if self._security.mechanism == DIGEST:
+            self.sasl_options()
+        else:
+            self.settings()
+        for name in ("oauth_token", "oauth_client_secret"):
+            if getattr(self._security, name):
+                self._fetch(name)
+
+    def hide(self, text: str) -> str:
+        """`text` without any secret that was fetched."""
+        for secret in sorted(self._fetched, key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def _tls_of_endpoint(self) -> ssl.SSLContext:
+        """An identity provider is trusted by the system's authorities, and by ca_file."""
+        context, path = ssl.create_default_context(), self._security.ca_file
+        if path:
+            self._load("ca_file", lambda: context.load_verify_locations(path))
+        return context
+
+    def _expect_kerberos(self) -> None:
+        if find_spec("gssapi") is None:
+            raise ConfigError(
+                f"{self._key}.mechanism: GSSAPI needs the package gssapi, found none. Install it: "
+                "pip install 'featurelib[kerberos]'"
+            )
+
+    def _fetch(self, name: str) -> str:
+        """The secret that the setting `name` refers to."""
+        scheme, _, place = getattr(self._security, name).partition(":")
+        where = f"{self._key}.{name}"
+        if scheme == "env":
+            secret = self._environment.get(place, "")
+            if not secret:
+                raise CredentialsError(
+                    f"{where}: expected a secret in the environment variable {place}, found "
+                    "none. Set it and start again."
+                )
+        else:
+            secret = self._read(where, place).rstrip("\r\n")
+            if not secret:
+                raise CredentialsError(
+                    f"{where}: expected a secret in {place}, found an empty file."
+                )
+        self._fetched.add(secret)
+        return secret
+
+    def _read(self, where: str, path: str) -> str:
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            # The error's own words would show bytes of the secret.
+            raise CredentialsError(
+                f"{where}: expected text in UTF-8 in {path}, found none."
+            ) from None
+        except OSError as error:
+            raise CredentialsError(
+                f"{where}: expected a file to read at {path}, found: {error.strerror}."
+            ) from error
+
+    def _load_certificate(self, context: ssl.SSLContext) -> None:
+        known = self._security
+
+        def password() -> str:
+            # Without this, OpenSSL would ask the terminal.
+            if not known.key_password:
+                raise CredentialsError(
+                    f"{self._key}.key_password: expected one beside a key that is encrypted, "
+                    "found none. Add 'env:NAME' or 'file:PATH'."
+                )
+            return self._fetch("key_password")
+
+        context.load_cert_chain(known.certificate_file, known.key_file or None, password)
+
+    def _load(self, name: str, load: Callable[[], None]) -> None:
+        known = self._security
+        paths = [known.ca_file]
+        if name == "certificate_file":
+            paths = [path for path in (known.certificate_file, known.key_file) if path]
+        for path in paths:
+            if not os.access(path, os.R_OK):
+                raise CredentialsError(
+                    f"{self._key}.{name}: expected a file to read at {path}, found none."
+                )
+        try:
+            load()
+        except ssl.SSLError as error:
+            found = error.reason or "no PEM at all"
+            raise CredentialsError(
+                f"{self._key}.{name}: expected PEM that fits together in {' and '.join(paths)}, "
+                f"found: {found}. A wrong key_password reads the same."
+            ) from error

@@ -1,0 +1,387 @@
+"""The one door to kafka-python: one connection to one listener, and requests put on it.
+
+Two steps below its admin client, which asks for Metadata first, chooses its own broker, sends
+updates again by itself and throws away what a listener offers. The socket is ours, so that it is
+closed whatever happens and the handshake of TLS has a time limit. A request is sent once and never
+again; nothing here knows what it means.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import ssl
+import struct
+import time
+import warnings
+from threading import Lock
+from typing import Any
+
+from featurelib.backends.credentials import Credentials
+from featurelib.backends.kafka.responses import LONGEST_WORDS, Api
+from featurelib.errors import ConfigError, FeatureLibError, UnreachableError, install_line
+from featurelib.words import clean
+
+# ----------------------------------------
+# How much one look at a cluster may cost, whatever its nodes say.
+#
+# A listener that is broken or hostile may answer without an end, name a new node in each answer,
+# or
+# list a hundred thousand. Everything here is far above what real clusters need: a thousand nodes
+# list
+# each other in 50 to 300 kB, and one node's ranges with a thousand features are 60 kB.
+
+MEGABYTE = 1_000_000
+LISTS = 4 * MEGABYTE  # answers that list nodes
+LONGEST_ANSWER_BYTES = {
+    Api.METADATA: LISTS,
+    Api.DESCRIBE_CLUSTER: LISTS,
+    Api.DESCRIBE_QUORUM: LISTS,
+    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # of all partitions; none of a look
+}
+LONGEST_OTHER_ANSWER_BYTES = MEGABYTE
+LONGEST_OF_ALL = max(LONGEST_ANSWER_BYTES.values())
+MOST_BYTES = 64 * MEGABYTE  # of all answers of one look; parsing them takes up to half a minute
+MOST_NODES = 5_000  # of each role
+MOST_ADDRESSES = 8  # of a node
+TIME_LIMITS, LEAST_SECONDS = 30, 60.0  # a look takes so many time limits, and may always take these
+
+
+class Allowance:
+    """What one look has left of time and bytes; shared by the threads that ask. `timeout` in
+    seconds, a node."""
+
+    def __init__(self, timeout: float) -> None:
+        self._seconds = max(LEAST_SECONDS, TIME_LIMITS * timeout)
+        self._over_at = time.monotonic() + self._seconds
+        self._left = MOST_BYTES
+        self._lock = Lock()
+
+    def take(self, count: int) -> None:
+        """So many bytes more were received."""
+        with self._lock:
+            self._left -= count
+
+    @property
+    def spent(self) -> str:
+        """Why nobody is asked any more; "" = somebody may be."""
+        if self._left < 0:
+            return f"the nodes of this cluster answered with more than {_megabytes(MOST_BYTES)}"
+        if time.monotonic() > self._over_at:
+            return f"the look was to take at most {self._seconds:g} s"
+        return ""
+
+
+def longest(api: Api) -> int:
+    """How many bytes an answer may have."""
+    return LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
+
+
+def too_long(most: int) -> str:
+    """What is said of an answer that is longer."""
+    return f"its answer is longer than {_megabytes(most)}, and was not read"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count // MEGABYTE} MB"
+
+
+# ----------------------------------------
+# What went wrong with a listener, in words for people: what was found, and where to look.
+#
+# The client's own words are kept where they say something; classes are known by their names, so
+# that
+# nothing but the wire needs the client. Secrets are taken out of all of them.
+
+_NUMBER = re.compile(r"^\[Error -?\d+\] ")
+_AUTHENTICATION = {
+    "SaslAuthenticationFailedError",
+    "UnsupportedSaslMechanismError",
+    "IllegalSaslStateError",
+}
+_KERBEROS = "GSSError"  # no ticket, or the realm does not know the listener
+NO_LENGTH = 0x15000000  # bytes; TLS and HTTP begin with what would be a longer frame
+_TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
+_CLOSED = "socket disconnected"
+
+
+def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
+    """Why a listener could not be asked, in one line without secrets."""
+    name = type(error).__name__
+    text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
+    text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
+    if name in _AUTHENTICATION or _KERBEROS in (kind.__name__ for kind in type(error).__mro__):
+        said = f": {text}" if text else f" ({name})"
+        return f"authentication failed{said}. {credentials.advice}"
+    if isinstance(error, TimeoutError) or name in _TIMES:
+        return f"no answer within {timeout_ms / 1000:g} s"
+    if isinstance(error, socket.gaierror):
+        return f"the host name is not known ({error.strerror})"
+    if isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError):
+        return f"the handshake failed: {text}. {credentials.advice}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, UnicodeError | OverflowError):
+        return "nobody can have such an address"
+    if name == "InvalidReceiveError":  # bytes that are no frame of Kafka's
+        if LONGEST_OF_ALL < int(text.rpartition(" ")[2]) < NO_LENGTH:
+            return too_long(LONGEST_OF_ALL)
+        return f"what listens there does not answer as Kafka does here. {credentials.advice}"
+    if text == _CLOSED:
+        return f"the listener closed the connection. {credentials.advice}"
+    return f"{name}: {text}" if text else name
+
+
+# ----------------------------------------
+
+with warnings.catch_warnings():
+    # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    try:
+        from kafka.net.connection import KafkaConnection
+        from kafka.net.sasl.oauth import AbstractTokenProvider
+        from kafka.net.selector import NetworkSelector
+        from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+        from kafka.protocol.admin import (
+            DescribeClusterRequest,
+            DescribeConfigsRequest,
+            DescribeQuorumRequest,
+            ListPartitionReassignmentsRequest,
+            UpdateFeaturesRequest,
+        )
+        from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+        from kafka.version import __version__
+    except ImportError as error:
+        raise ConfigError(
+            "Kafka clusters need the client kafka-python, found none. Install it, "
+            + install_line("kafka")
+        ) from error
+
+# Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+_PAUSE_MS = 50
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no seconds
+_LEAST_SECONDS = 0.001  # 0 would mean: do not wait at all
+
+_SOFTWARE = {
+    "client_software_name": "featurelib-kafka-python",
+    "client_software_version": __version__,
+}
+_CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_ALL}
+_REQUESTS = {
+    Api.METADATA: MetadataRequest,
+    Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
+    Api.DESCRIBE_CONFIGS: DescribeConfigsRequest,
+    Api.API_VERSIONS: ApiVersionsRequest,
+    Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
+    Api.UPDATE_FEATURES: UpdateFeaturesRequest,
+    Api.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest,
+}
+
+
+class LostError(Exception):
+    """A request was sent, and no answer came: why, in words without secrets."""
+
+
+class Connection:
+    """One open, authenticated connection, to be closed; one thread at a time.
+
+    `connect_ms` is how long opening may take, `timeout_ms` each answer, and opening where nothing
+    else is said. What is received is taken from the `allowance`. `offered` is API key → (lowest,
+    highest version). Raises UnreachableError, ConfigError.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        credentials: Credentials,
+        timeout_ms: int,
+        connect_ms: int | None = None,
+        allowance: Allowance | None = None,
+    ) -> None:
+        self.address, self._credentials, self._timeout_ms = address, credentials, timeout_ms
+        connect_ms = timeout_ms if connect_ms is None else connect_ms
+        settings = credentials.settings()
+        try:
+            token = credentials.token(timeout_ms / 1000)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"{address}: not asked. {credentials.hide(str(error))}"
+            ) from None
+        if token is not None:
+            settings["sasl_oauth_token_provider"] = _TokenProvider(token)
+        self._net = NetworkSelector()
+        self._socket: socket.socket | None = None
+        self._meter = _Meter(allowance)
+        self._connection: Any = KafkaConnection(
+            self._net, node_id=address, **_CLIENT, **_SOFTWARE, **settings
+        )
+        try:
+            self._open(connect_ms / 1000)
+            offered = self._connection.broker_version_data.api_versions
+        except FeatureLibError:
+            self.close()
+            raise
+        except Exception as error:  # mechanisms raise what they like
+            self.close()
+            why = self._meter.fault or words(error, credentials, connect_ms)
+            raise UnreachableError(f"{address}: {why}") from None
+        self.offered: dict[int, tuple[int, int]] = dict(offered)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+        self._net.close()
+        if self._socket is not None:
+            self._socket.close()
+
+    def forget_when_lost(self) -> None:
+        """From now on whatever ends this connection, our own end too, resets it: bytes that did not
+        get through are thrown away, where the kernel would go on sending them after we are gone."""
+        assert self._socket is not None
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+    def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
+        """Send once and give the answer. `more_ms` is what the request itself may take.
+
+        Raises UnreachableError if nothing was sent, LostError if no answer came.
+        """
+        request, wait_ms = _request(api, version, fields), self._timeout_ms + more_ms
+        self._meter.expect(longest(api))
+        self._net.run(self._unthrottled)
+        if not self._connection.connected or self._connection.paused:
+            raise UnreachableError(
+                f"{self.address}: expected an open connection to send {api.title}, found it "
+                "closed or throttled. Nothing was sent."
+            )
+
+        async def answered() -> Any:
+            return await self._connection.send_request(request, request_timeout_ms=wait_ms)
+
+        try:
+            return self._net.run(answered)
+        except Exception as error:
+            why = self._meter.fault or words(error, self._credentials, wait_ms)
+            raise LostError(why) from None
+
+    def _open(self, limit: float) -> None:
+        """Connected, authenticated, and told what the listener offers, in `limit` seconds."""
+        over_at = time.monotonic() + limit
+        host, _, port = self.address.rpartition(":")
+        host = host.strip("[]")
+        self._socket = socket.create_connection((host, int(port)), limit)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = _PlainTransport
+        if (context := self._credentials.tls()) is not None:
+            self._socket.settimeout(max(over_at - time.monotonic(), _LEAST_SECONDS))
+            self._socket = context.wrap_socket(self._socket, server_hostname=host.rstrip("."))
+            transport = _SecuredTransport
+        self._socket.setblocking(False)
+        metered = _Metered(self._socket, self._meter)
+        self._connection.connection_made(transport(self._net, metered, host=host))
+
+        async def initialized() -> None:
+            await self._connection.initialize(timeout_at=over_at)
+            await self._connection.init_future
+
+        self._net.run(initialized)
+
+    async def _unthrottled(self) -> None:
+        """Wait as long as a listener asks for a pause, at most the time limit."""
+        for _ in range(self._timeout_ms // _PAUSE_MS):
+            if not self._connection.paused or not self._connection.connected:
+                break
+            await self._net.sleep(_PAUSE_MS / 1000)
+
+
+def _request(api: Api, version: int, fields: dict[str, object]) -> Any:
+    """A request of exactly this version; lists of plain values become the client's classes."""
+    if api is Api.API_VERSIONS:
+        fields = {**_SOFTWARE}
+    elif api is Api.DESCRIBE_QUORUM:
+        topic = DescribeQuorumRequest.TopicData
+        partition = topic.PartitionData(partition_index=0)
+        fields = {"topics": [topic(topic_name=fields["topic"], partitions=[partition])]}
+    elif api is Api.DESCRIBE_CONFIGS:
+        asked: Any = fields["resources"]
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        fields = {**fields, "resources": [resource(**one) for one in asked]}
+    elif api is Api.UPDATE_FEATURES:
+        updates: Any = fields["feature_updates"]
+        update = UpdateFeaturesRequest.FeatureUpdateKey
+        fields = {**fields, "feature_updates": [update(**one) for one in updates]}
+    return _REQUESTS[api](version=version, **fields)
+
+
+class _Meter:
+    """How much of an answer may still come. `fault` says that it was too much; "" = it was not."""
+
+    def __init__(self, allowance: Allowance | None) -> None:
+        self._allowance, self.fault = allowance, ""
+        self.expect(longest(Api.API_VERSIONS))
+
+    def expect(self, most: int) -> None:
+        """An answer of at most so many bytes comes next."""
+        self._most = self._left = most
+
+    def take(self, count: int) -> None:
+        """So many bytes came. Raises OSError where that is too much."""
+        self._left -= count
+        if self._allowance is not None:
+            self._allowance.take(count)
+            self.fault = self._allowance.spent
+        if self._left < 0:
+            self.fault = too_long(self._most)
+        if self.fault:
+            raise OSError(self.fault)
+
+
+class _Metered:
+    """A socket that is read no further than its meter lets it; else it is the socket."""
+
+    def __init__(self, opened: socket.socket, meter: _Meter) -> None:
+        self._opened, self._meter = opened, meter
+
+    def recv(self, most: int) -> bytes:
+        """What came, at most so many bytes."""
+        data = self._opened.recv(most)
+        self._meter.take(len(data))
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+
+class _LastWords:
+    """What came together with the end of a connection is heard before the end is.
+
+    The client throws it away: a refused password, the answer of a controller that then stops.
+    """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]  # of the class it is mixed into
+        return (data, None) if data else (data, error)
+
+
+class _PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
+    """Over an open socket."""
+
+
+class _SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # as above
+    """Over a socket whose handshake of TLS is done."""
+
+    def __init__(self, net: NetworkSelector, secured: socket.socket, host: str) -> None:
+        KafkaTCPTransport.__init__(self, net, secured, host=host)
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
+    """OAUTHBEARER's token of one connection."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def token(self) -> str:
+        return self._token

@@ -1,0 +1,444 @@
+"""Finding every listener of a cluster and asking each of them, all at once.
+
+From the addresses that are given, whoever answers names others: brokers by Metadata or
+DescribeCluster, voters by DescribeQuorum, controllers by what they say of each other, brokers of
+ZooKeeper mode by their registrations. It ends when nobody names anybody new. Nobody waits for
+somebody who is silent, so that a search takes one time limit, however many are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from featurelib.backends.base import Say
+from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
+from featurelib.backends.kafka.protocol import Asked, Share, Talk, Target, Wire, ask
+from featurelib.backends.kafka.responses import (
+    BROKERS,
+    CONTROLLERS,
+    Api,
+    Members,
+    Quorum,
+    members,
+    quorum,
+)
+from featurelib.config.fleet import split_id
+from featurelib.errors import BackendError, ConfigError, UnreachableError
+from featurelib.feature import Role
+from featurelib.words import clean
+
+if TYPE_CHECKING:
+    from featurelib.backends.zookeeper import Znodes
+
+
+# ----------------------------------------
+# What is known of a cluster while it is explored: who belongs to it, where, and who leads.
+#
+# Knowledge is only added. Nodes of two clusters are never put on one map.
+
+NOBODY = -1
+
+
+@dataclass(slots=True)
+class Map:
+    """What is known of a cluster while it is explored; node id → addresses.
+
+    `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
+    `nameless` are addresses of controllers that do not say their node id.
+    """
+
+    cluster_id: str = ""
+    brokers: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    controllers: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    fenced: set[int] = field(default_factory=set)
+    leader: tuple[int, int] = (NOBODY, NOBODY)
+    active: int = NOBODY
+    voters: set[int] = field(default_factory=set)
+    nameless: list[str] = field(default_factory=list)
+    kraft: set[Role] = field(default_factory=set)
+    zookeeper: bool = False
+
+    @property
+    def mode(self) -> str:
+        return "kraft" if self.kraft else "zk"
+
+    @property
+    def is_migrating(self) -> bool:
+        """Whether nodes of both modes answered."""
+        return bool(self.kraft) and self.zookeeper
+
+    @property
+    def size(self) -> int:
+        """How many addresses are known, of all nodes."""
+        return sum(map(len, self.brokers.values())) + sum(map(len, self.controllers.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nodes may have been left out."""
+        return max(len(self.brokers), len(self.controllers)) >= MOST_NODES
+
+    def targets(self) -> list[Target]:
+        """Every half of every node that is known, controllers first."""
+        parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
+        return [
+            Target(role=role, node_id=node, addresses=nodes[node])
+            for role, nodes in parts
+            for node in sorted(nodes)
+        ]
+
+    def learn_mode(self, role: Role, *, is_kraft: bool) -> None:
+        """Of which mode a listener is that answered."""
+        if is_kraft:
+            self.kraft.add(role)
+        else:
+            self.zookeeper = True
+
+    def learn_id(self, cluster_id: str) -> None:
+        """The cluster's id, "" = not said. Raises ConfigError for the id of another cluster."""
+        if self.cluster_id and cluster_id not in ("", self.cluster_id):
+            first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by speed
+            raise ConfigError(
+                f"expected nodes of one cluster, found some of {first} and some of "
+                f"{second}. Mend the addresses of bootstrap and controller_bootstrap."
+            )
+        self.cluster_id = self.cluster_id or cluster_id
+
+    def learn_members(self, said: Members, role: Role) -> None:
+        """Who belongs to it. Raises ConfigError for the list of another cluster."""
+        self.learn_id(said.cluster_id)
+        known = self.brokers if role is Role.BROKER else self.controllers
+        for node, address in said.addresses.items():
+            add_addresses(known, node, (address,))
+        if role is Role.BROKER:
+            self.fenced |= said.fenced
+            self.active = self.active if said.controller_id == NOBODY else said.controller_id
+
+    def learn_quorum(self, said: Quorum) -> None:
+        """Who votes, and who leads in the newest epoch that was heard of."""
+        for node, addresses in said.addresses.items():
+            add_addresses(self.controllers, node, addresses)
+        self.leader = max(self.leader, (said.leader_epoch, said.leader_id))
+        self.voters |= set(said.voters)
+
+    def learn(self, asked: Asked) -> None:
+        """What one half of one node said."""
+        role = asked.target.role
+        if asked.error is None:
+            self.learn_mode(role, is_kraft=asked.is_kraft)
+        if (answer := asked.answer(Api.DESCRIBE_CLUSTER)) is not None:
+            self.learn_members(members(answer), role)
+        if (answer := asked.answer(Api.DESCRIBE_QUORUM)) is not None:
+            said = quorum(answer)
+            if said is not None:
+                self.learn_quorum(said)
+
+
+def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
+    """Further addresses of a node, behind those that were known; a node too many is left out."""
+    if node in known or len(known) < MOST_NODES:
+        addresses = dict.fromkeys((*known.get(node, ()), *new))
+        known[node] = tuple(islice(addresses, MOST_ADDRESSES))
+
+
+# ----------------------------------------
+# What one address that was given says of its cluster: who belongs to it, and who listens there.
+#
+# A value is made of it and nothing else is touched, so that several can be asked at once.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Introduced:
+    """What the listener at `address` said. `members` and `quorum` None = it did not say."""
+
+    role: Role
+    address: str
+    is_kraft: bool
+    members: Members | None
+    quorum: Quorum | None = None
+
+    @property
+    def node_id(self) -> int | None:
+        """Which controller listens there, if it can be known: the one that advertises the address,
+        or else the leader, since on a controller's listener only the leader answers."""
+        for node, advertised in self.members.addresses.items() if self.members else ():
+            if advertised == self.address:
+                return node
+        return None if self.quorum is None else self.quorum.leader_id
+
+
+def introduce(role: Role, address: str, wire: Wire, *, who_leads: bool) -> Introduced:
+    """Ask one address who belongs to its cluster, and `who_leads`; a controller also where it
+    cannot be known otherwise which one it is.
+
+    Raises UnreachableError where nobody answers or a broker does not list the others, ConfigError.
+    """
+    with wire.connect(address) as talk:
+        is_broker = role is Role.BROKER
+        said = Introduced(
+            role=role,
+            address=address,
+            is_kraft=talk.is_kraft,
+            members=_broker_s_list(talk) if is_broker else _controller_s_list(talk),
+        )
+        if who_leads or (not is_broker and said.node_id is None):
+            return replace(said, quorum=_quorum(talk))
+        return said
+
+
+def learn(known: Map, said: Introduced) -> None:
+    """Put it on the map. Raises ConfigError where it is of another cluster."""
+    known.learn_mode(said.role, is_kraft=said.is_kraft)
+    if said.members is not None:
+        known.learn_members(said.members, said.role)
+    if said.quorum is not None:
+        known.learn_quorum(said.quorum)
+    if said.role is Role.CONTROLLER:
+        if said.node_id is not None:
+            place(known, said.node_id, said.address)
+        else:
+            known.nameless.append(said.address)
+
+
+def place(known: Map, node: int, address: str) -> None:
+    """An address that was given is tried before those a node advertises."""
+    advertised = known.controllers.pop(node, ())
+    add_addresses(known.controllers, node, (address, *advertised))
+
+
+def _broker_s_list(talk: Talk) -> Members:
+    answer, fault = None, "it offers neither DescribeCluster nor Metadata"
+    if talk.version_of(Api.DESCRIBE_CLUSTER) is not None:
+        answer = talk.describe_cluster(BROKERS)
+        fault = answer.fault or ""
+    if fault and talk.version_of(Api.METADATA) is not None:  # 2.7 has nothing else
+        answer = talk.metadata()
+        fault = answer.fault or ""
+    if answer is None or fault:
+        raise UnreachableError(
+            f"{talk.address}: expected a broker that lists the others, found: {fault}. "
+            "A controller's listener belongs under controller_bootstrap (--controllers)."
+        )
+    return members(answer)
+
+
+def _controller_s_list(talk: Talk) -> Members | None:
+    if talk.version_of(Api.DESCRIBE_CLUSTER) is None:
+        return None
+    answer = talk.describe_cluster(CONTROLLERS)
+    return members(answer) if answer.fault is None else None
+
+
+def _quorum(talk: Talk) -> Quorum | None:
+    """Who leads, if the listener says it; whoever is asked in full says once more why not."""
+    with suppress(BackendError):
+        if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
+            return quorum(talk.describe_quorum())
+    return None
+
+
+# ----------------------------------------
+
+AT_ONCE = 64  # listeners; most of them only wait
+TOLD_EVERY = 25  # listeners
+FURTHER = 5  # brokers that are tried where no given one answers
+PAUSE_SECONDS = 0.5  # how long those who introduce others are waited for
+
+_T = TypeVar("_T")
+Key = tuple[Role, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How a cluster is reached: addresses as host:port, a controller's also as ID@host:port.
+
+    `znodes` reads ZooKeeper; None where the inventory names none.
+    """
+
+    where: str
+    bootstrap: tuple[str, ...]
+    controllers: tuple[str, ...]
+    brokers_wire: Wire
+    controllers_wire: Wire
+    znodes: Callable[[], Znodes] | None
+
+    def wire(self, role: Role) -> Wire:
+        """How listeners of that half are spoken to."""
+        return self.brokers_wire if role is Role.BROKER else self.controllers_wire
+
+
+class Search:
+    """One search under way. Many threads ask; what they bring is put on the map by one.
+
+    With `asks` ZooKeeper is read and everybody is asked in full; without, only those that are given
+    say who there is. `failures` says in words who of those could not be asked.
+    """
+
+    def __init__(self, reach: Reach, known: Map, say: Say, *, asks: bool) -> None:
+        self.known, self.failures, self._asks = known, list[str](), asks
+        self.asked: dict[Key, Asked] = {}
+        self.znodes: Znodes | None = None
+        self._reach, self._say, self._share = reach, say, Share()
+        self._running: dict[Future[Any], Callable[[], None]] = {}  # and what is done then
+        self._done = SimpleQueue[Future[Any]]()
+        self._may_be_new = True  # whether somebody may have to be asked
+        self._tried: dict[Key, set[str]] = {}
+        self._given: set[str] = set()  # brokers that were or are asked who there is
+        self._introducing, self._has_list = 0, False
+        self._began = self._next_broker_at = time.monotonic()
+        allowance = Allowance(max(reach.wire(role).timeout for role in Role))
+        self._wires = {role: reach.wire(role).in_one_look(allowance) for role in Role}
+
+    def run(self) -> None:
+        """Search to the end. Raises ConfigError."""
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
+        try:
+            if self._asks and self._reach.znodes is not None:
+                self._introducing += 1
+                self._start(self._reach.znodes, self._learn_znodes)
+            self._introduce_controllers()
+            while True:
+                self._introduce_next_broker()
+                if self._asks and self._may_be_new:
+                    self._may_be_new = self._is_patient()
+                    self._ask_new()
+                if not self._running:
+                    break
+                for job in self._next_done():
+                    self._running.pop(job)()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _next_done(self) -> Iterator[Future[Any]]:
+        """Whoever has ended since, waited for as long as nothing else is to be done."""
+        with suppress(Empty):
+            yield self._done.get(timeout=self._patience())
+            while True:
+                yield self._done.get_nowait()
+
+    def _start(self, work: Callable[[], _T], then: Callable[[Future[_T]], None]) -> None:
+        job = self._pool.submit(work)
+        self._running[job] = partial(then, job)
+        job.add_done_callback(self._done.put)
+
+    # Who introduces others
+
+    def _introduce_controllers(self) -> None:
+        for text in self._reach.controllers:
+            node, address = split_id(text)
+            if node is None:
+                self._introduce(Role.CONTROLLER, address)
+            else:
+                place(self.known, node, address)
+
+    def _introduce_next_broker(self) -> None:
+        """One broker's list is enough; the next is asked where it fails or lets us wait."""
+        left = self._brokers_left()
+        if left and time.monotonic() >= self._next_broker_at:
+            self._given.add(left[0])
+            self._next_broker_at = time.monotonic() + PAUSE_SECONDS
+            self._introduce(Role.BROKER, left[0])
+
+    def _brokers_left(self) -> list[str]:
+        if self._has_list:
+            return []
+        registered = (address for some in self.known.brokers.values() for address in some)
+        brokers = dict.fromkeys((*self._reach.bootstrap, *islice(registered, FURTHER)))
+        return [address for address in brokers if address not in self._given]
+
+    def _introduce(self, role: Role, address: str) -> None:
+        self._introducing += 1
+        self._start(
+            partial(introduce, role, address, self._wires[role], who_leads=not self._asks),
+            partial(self._learn_introduced, role),
+        )
+
+    def _learn_introduced(self, role: Role, job: Future[Introduced]) -> None:
+        self._introducing -= 1
+        self._may_be_new = True
+        try:
+            learn(self.known, job.result())
+        except BackendError as error:
+            self._fail(error)
+            if role is Role.BROKER:
+                self._next_broker_at = time.monotonic()
+        else:
+            self._has_list |= role is Role.BROKER
+
+    def _learn_znodes(self, job: Future[Znodes]) -> None:
+        self._introducing -= 1
+        self._may_be_new = True
+        try:
+            self.znodes = job.result()
+        except UnreachableError as error:
+            self._fail(error)
+            return
+        self.known.learn_id(self.znodes.cluster_id)
+        for node, addresses in self.znodes.brokers.items():
+            add_addresses(self.known.brokers, node, addresses)
+
+    def _fail(self, error: BackendError) -> None:
+        self.failures.append(str(error))
+        self._say(str(error))
+
+    # Waiting
+
+    def _is_patient(self) -> bool:
+        """Whether those who introduce others are waited for."""
+        return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
+
+    def _may_be_given(self, target: Target) -> bool:
+        """Whether an address that was given may still turn out to be this controller's, which then
+        goes before those it advertises."""
+        is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
+        return target.role is Role.CONTROLLER and not is_given and self._is_patient()
+
+    def _patience(self) -> float | None:
+        """Seconds until something is to be done though nobody answered; None = nothing is."""
+        moments = [self._next_broker_at] if self._brokers_left() else []
+        moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
+        return max(0.0, min(moments) - time.monotonic()) if moments else None
+
+    # Asking
+
+    def _ask_new(self) -> None:
+        """Ask whoever was not, and whoever was silent again where a new address is known."""
+        new = []
+        for target in self.known.targets():
+            tried = self._tried.get(target.key, set())
+            left = tuple(address for address in target.addresses if address not in tried)
+            before = self.asked.get(target.key)
+            is_silent = before is not None and before.error is not None
+            if target.key not in self._tried:
+                is_new = not self._may_be_given(target)
+            else:
+                is_new = bool(left) and is_silent
+            if is_new:
+                new.append(replace(target, addresses=left))
+                self._tried[target.key] = {*tried, *left}
+        if new:
+            self._say(f"{self._reach.where}: asking {_counted(new)}")
+        for target in new:
+            wire = self._wires[target.role]
+            self._start(partial(ask, target, wire, self._share), self._learn_asked)
+
+    def _learn_asked(self, job: Future[Asked]) -> None:
+        answer = job.result()
+        self.asked[answer.target.key] = answer
+        before = self.known.size
+        self.known.learn(answer)
+        self._may_be_new |= self.known.size > before or answer.error is not None
+        if len(self.asked) % TOLD_EVERY == 0:
+            self._say(f"{self._reach.where}: {len(self.asked)} of {len(self._tried)} asked")
+
+
+def _counted(targets: list[Target]) -> str:
+    count = {role: sum(target.role is role for target in targets) for role in Role}
+    return " and ".join(f"{n} {role.text}{'s' * (n != 1)}" for role, n in count.items() if n)

@@ -1,0 +1,228 @@
+"""Whether everybody who may hold a request of ours has handled all that was sent before now.
+
+A request that was not answered lies in one of these places, in this order: the socket of the node
+it was sent to, one of the node's network threads, its queue, one of its handler threads; for a
+broker then its queue to the controller, and the same places of the controller; the controller's
+queue of events; its log, not committed yet. A harmless request that is sent later and answered
+has left all of them behind it, where it took the same way:
+
+- Sockets. A node shares connections out among its network threads in turn. So many connections are
+  opened that each thread has some, and each is asked twice: when the second question is read, the
+  thread has read everything that had arrived before the first (Selector.poll), and the handlers
+  take requests in the order in which they were read (RequestChannel). Bytes that had not arrived
+  never will: their connection was reset when we let go of it.
+- A broker hands requests on one at a time, in their order (NodeToControllerRequestThread), and
+  answers ours only when the controller has.
+- The controller handles one event at a time, in their order, and answers one that wrote nothing
+  only when all that earlier ones wrote is committed (ControllerWriteEvent, KRaft). What is
+  committed then ends before the high watermark, which its leader tells.
+- A node that no longer leads cannot commit what it appends: another leader in a newer epoch, which
+  has committed something in it, is as good as an answer of the old one, if the request was sent to
+  the old one itself. A broker sends it to the new leader.
+
+In ZooKeeper mode nothing stops an old controller from writing the features node, whose version it
+does not compare (KafkaZkClient.updateFeatureZNode). There the node it was sent to has to answer.
+
+What is asked in KRaft is UpdateFeatures, to validate only, of a feature that no Kafka has: it
+writes nothing even where it would be carried out. In ZooKeeper mode it is
+ListPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TypeVar
+
+from featurelib.backends.kafka.discover import NOBODY, Map, Reach
+from featurelib.backends.kafka.protocol import Talk
+from featurelib.backends.kafka.responses import NO_ERROR, NOT_CONTROLLER, Quorum, quorum, reply
+from featurelib.core.outcome import NotPassed, Passed, Recipient
+from featurelib.errors import FeatureLibError, UnreachableError
+from featurelib.feature import KRAFT_VERSION, Role
+from featurelib.model import Move, Step
+
+CONNECTIONS = 32  # to one node; num.network.threads is 3 where nobody chose otherwise
+TIMES = 2  # that each of them is asked
+LONGEST_WAIT_S = 5.0  # for a further record, twice a second on an idle cluster (KIP-835)
+_PAUSE_S = 0.1
+
+_T = TypeVar("_T")
+_NOBODY_HAS_IT = Move(
+    feature="featurelib.passing.by", from_level=0, to_level=1, upgrade_type="UPGRADE"
+)
+_HARMLESS = Step(updates=(_NOBODY_HAS_IT,), timeout_ms=30_000)
+_JUDGED = frozenset({42, 95})  # INVALID_REQUEST, INVALID_UPDATE_VERSION: it came to its turn
+_IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, and one that is none any more
+
+
+def passed(
+    reach: Reach, known: Map, sent: Recipient | None, features: Collection[str]
+) -> Passed | NotPassed:
+    """Whether nothing of a request to `sent` can still be carried out; `known` is as of now.
+
+    Raises UnreachableError with the words of whoever did not answer, ConfigError, RefusedError.
+    """
+    if known.is_migrating:
+        return NotPassed(why="nodes of ZooKeeper mode and of KRaft answer, and both may hold it")
+    if known.mode == "zk":
+        return _passed_in_zookeeper_mode(reach, known, sent)
+    holder = "" if sent is None else f" ({sent.title} took the request)"
+    try:
+        leading = _leading(reach, known)
+    except UnreachableError as error:
+        return NotPassed(why=f"nobody says which controller leads now{holder}: {error}")
+    if leading is None:
+        return NotPassed(why=f"nobody says which controller leads now{holder}")
+    is_direct = sent is not None and sent.role == Role.CONTROLLER.text
+    if sent is not None and is_direct and leading.leader_id != sent.node:
+        how = (
+            f"controller {leading.leader_id} leads in epoch {leading.leader_epoch}, and "
+            f"{sent.title}, which the request was sent to, cannot commit it any more"
+        )
+    else:
+        brokers = []
+        if not is_direct:
+            brokers = sorted(known.brokers) if sent is None else [sent.node]
+        for broker in brokers:
+            _pass(reach, known, Role.BROKER, broker, sent, _has_judged)
+        if not known.controllers.get(leading.leader_id):
+            return NotPassed(
+                why=f"no address of controller {leading.leader_id}, which leads, is known, and a "
+                "broker may have handed the request on to it: give "
+                f"--controllers {leading.leader_id}@HOST:PORT"
+            )
+        _pass(reach, known, Role.CONTROLLER, leading.leader_id, sent, _has_judged)
+        how = (
+            f"controller {leading.leader_id} has handled all that was sent before, in epoch "
+            f"{leading.leader_epoch}"
+        )
+    return _committed(reach, known, leading, how, further=KRAFT_VERSION in features)
+
+
+def _committed(
+    reach: Reach, known: Map, leading: Quorum, how: str, *, further: bool
+) -> Passed | NotPassed:
+    """With the offset up to which the leader has committed; it has to be the same leader still.
+
+    `further`: and a record that was appended after now is among it. The controller answers before
+    kraft.version is committed where it refuses the rest of a request (KAFKA-16538).
+    """
+    until, first = time.monotonic() + LONGEST_WAIT_S, None
+    while True:
+        now = _leading(reach, known)
+        if now is None or (now.leader_id, now.leader_epoch) != (
+            leading.leader_id,
+            leading.leader_epoch,
+        ):
+            return NotPassed(why="the controllers elected another leader meanwhile")
+        first = now if first is None else first
+        if now.high_watermark > (first.log_end + 1 if further else 0):
+            return Passed(how=how, offset=now.high_watermark - 1)
+        if time.monotonic() > until:
+            return NotPassed(
+                why=f"controller {now.leader_id} has committed nothing since it was asked"
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _leading(reach: Reach, known: Map) -> Quorum | None:
+    """What the leader itself says of the quorum: on a controller's listener nobody else answers,
+    and a broker hands the question on to it. Raises UnreachableError where nobody can be asked."""
+    leader = known.leader[1]
+    ways = [(Role.CONTROLLER, address) for address in known.controllers.get(leader, ())]
+    ways += [(Role.BROKER, some[0]) for node, some in sorted(known.brokers.items()) if some]
+    failed: UnreachableError | None = None
+    for role, address in ways:
+        try:
+            with reach.wire(role).connect(address) as talk:
+                said = quorum(talk.describe_quorum())
+        except UnreachableError as error:
+            failed = error if failed is None else failed
+            continue
+        if said is not None and said.leader_id != NOBODY:
+            known.learn_quorum(said)
+            return said
+    if failed is not None:
+        raise failed
+    return None
+
+
+def _passed_in_zookeeper_mode(
+    reach: Reach, known: Map, sent: Recipient | None
+) -> Passed | NotPassed:
+    if reach.znodes is None:
+        return NotPassed(
+            why="in ZooKeeper mode only the features node tells: give --zookeeper HOST:PORT/CHROOT"
+        )
+    brokers = sorted(known.brokers) if sent is None else [sent.node]
+    for broker in brokers:
+        _pass(reach, known, Role.BROKER, broker, sent, _has_had_its_turn)
+    titles = ", ".join(f"broker {broker}" for broker in brokers)
+    return Passed(how=f"{titles} has handled all that was sent before")
+
+
+def _pass(
+    reach: Reach,
+    known: Map,
+    role: Role,
+    node: int,
+    sent: Recipient | None,
+    question: Callable[[Talk], None],
+) -> None:
+    """Ask one node over so many connections, each `TIMES` times; at the listener that the request
+    was sent to, since each has network threads of its own. Raises UnreachableError where one
+    question was not answered as it should be."""
+    title, wire = f"{role.text} {node}", reach.wire(role)
+    addresses = (known.controllers if role is Role.CONTROLLER else known.brokers).get(node, ())
+    if sent is not None and (sent.role, sent.node) == (role.text, node):
+        addresses = (sent.address,)
+    if not addresses:
+        raise UnreachableError(f"the address of {title}, which may hold the request, is not known")
+    try:
+        with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as pool:
+            first = stack.enter_context(wire.connect(addresses[0]))
+            question(first)  # who is silent is not asked by many
+            opening = [pool.submit(wire.connect, addresses[0]) for _ in range(1, CONNECTIONS)]
+            talks = [first, *_all_of(opening, stack.enter_context)]
+            for _ in range(TIMES):
+                _all_of([pool.submit(question, talk) for talk in talks])
+    except UnreachableError as error:
+        raise UnreachableError(f"{title}, which may hold the request: {error}") from error
+
+
+def _all_of(jobs: Sequence[Future[_T]], take: Callable[[_T], object] | None = None) -> list[_T]:
+    """What all came to, each handed to `take`, though one should fail; then its error is raised."""
+    done, failed = list[_T](), None
+    for job in jobs:
+        try:
+            done.append(job.result())
+        except FeatureLibError as error:
+            failed = error
+            continue
+        if take is not None:
+            take(done[-1])
+    if failed is not None:
+        raise failed
+    return done
+
+
+def _has_judged(talk: Talk) -> None:
+    """A controller judged it, here or behind this broker. Raises UnreachableError."""
+    said = reply(talk.update_features(_HARMLESS, validate_only=True))
+    codes = {said.code, *(result.code for result in said.results or ())} - {NO_ERROR}
+    if not codes or codes - _JUDGED:
+        raise UnreachableError(
+            f"asked to validate, error {', '.join(map(str, sorted(codes))) or 'none'}"
+            f"{': ' + said.message if said.message else ''}"
+        )
+
+
+def _has_had_its_turn(talk: Talk) -> None:
+    """The queue of the controller, or of one that is none any more, came to it. Raises
+    UnreachableError."""
+    answer = talk.list_reassignments()
+    if answer.code not in _IN_TURN:
+        raise UnreachableError(answer.fault or "no answer that is understood")

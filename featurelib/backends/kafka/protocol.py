@@ -1,0 +1,388 @@
+"""What a listener is asked, and in which version: the highest both sides know.
+
+Versions are chosen here and nowhere else, because the client leaves out without a word what a
+version lacks, a request to validate among it. An update that was sent and not answered is
+OutcomeUnknownError; whatever fails before is UnreachableError, and nothing was sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from featurelib.audit.configured import BROKER_DEFAULT
+from featurelib.audit.oddities import NOT_AUTHORIZED
+from featurelib.backends.credentials import Credentials
+from featurelib.backends.kafka.connection import Allowance, Connection, LostError
+from featurelib.backends.kafka.responses import (
+    BROKERS,
+    CONTROLLERS,
+    METADATA_TOPIC,
+    UNSUPPORTED_VERSION,
+    Answer,
+    Api,
+    missing_right,
+    quorum,
+)
+from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
+from featurelib.feature import Role, UpgradeType
+from featurelib.landing.describe import KEYS
+from featurelib.landing.responses import BROKER
+from featurelib.model import Step
+
+# Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3,
+# DescribeConfigs where a value comes from, from 1.
+VERSIONS = {
+    Api.METADATA: (2, 12),
+    Api.API_VERSIONS: (3, 4),
+    Api.DESCRIBE_QUORUM: (0, 2),
+    Api.UPDATE_FEATURES: (0, 2),
+    Api.DESCRIBE_CLUSTER: (0, 2),
+    Api.DESCRIBE_CONFIGS: (1, 4),
+    Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
+}
+ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
+VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
+SHOWS_FENCED_FROM = 2  # DescribeCluster
+AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for whoever was silent before
+_LIST_MS = 30_000  # a controller that is behind is not hurried
+ALL_OF_IT = 0.9  # clocks differ a little
+
+
+class Wire:
+    """How listeners are connected to; `timeout` in seconds, to connect and again to answer.
+
+    Whoever let all of it pass is given less the next time, until it answers: one that is back does
+    so at once, and nobody is said to be silent who was not asked.
+    """
+
+    def __init__(self, credentials: Credentials, timeout: float) -> None:
+        self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
+        again_ms = max(AGAIN_AT_LEAST_MS, self._timeout_ms // AGAIN_PART)
+        self._again_ms = min(self._timeout_ms, again_ms)
+        self._silent: set[str] = set()  # addresses
+        self._allowance: Allowance | None = None
+
+    def in_one_look(self, allowance: Allowance) -> Wire:
+        """The same, for as long as the allowance lets it."""
+        wire = copy(self)
+        wire._allowance = allowance
+        return wire
+
+    @property
+    def timeout(self) -> float:
+        """Seconds to connect, and again for each answer."""
+        return self._timeout_ms / 1000
+
+    def connect(self, address: str) -> Talk:
+        """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
+        if self._allowance is not None and (why := self._allowance.spent):
+            raise UnreachableError(f"{address}: not asked, {why}")
+        limit_ms = self._again_ms if address in self._silent else self._timeout_ms
+        began = time.monotonic()
+        try:
+            connection = Connection(
+                address, self._credentials, self._timeout_ms, limit_ms, self._allowance
+            )
+        except UnreachableError:
+            if time.monotonic() - began >= ALL_OF_IT * limit_ms / 1000:
+                self._silent.add(address)
+            raise
+        self._silent.discard(address)
+        return Talk(connection, self._credentials.principal, self._allowance)
+
+
+class Talk:
+    """One connection to one listener and what it is asked; close it when done.
+
+    `principal` is who asks, as an authorizer names it; "" = only the listener knows.
+    """
+
+    def __init__(
+        self, connection: Connection, principal: str = "", allowance: Allowance | None = None
+    ) -> None:
+        self._connection, self.principal, self._allowance = connection, principal, allowance
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return self._connection.address
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
+        return Api.DESCRIBE_QUORUM in self._connection.offered
+
+    def version_of(self, api: Api) -> int | None:
+        """The highest version both sides know; None where there is none."""
+        low, high = VERSIONS[api]
+        offered_low, offered_high = self._connection.offered.get(api, (0, -1))
+        version = min(high, offered_high)
+        return version if version >= max(low, offered_low) else None
+
+    def api_versions(self) -> Answer:
+        """ApiVersions, in a lower version where the highest is not understood."""
+        low, high = VERSIONS[Api.API_VERSIONS]
+        for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
+            answer = self._ask(Api.API_VERSIONS, version)
+            if answer.code != UNSUPPORTED_VERSION:
+                break
+        return answer
+
+    def metadata(self) -> Answer:
+        """Metadata without topics: the live brokers."""
+        return self._ask(Api.METADATA, self._require(Api.METADATA), topics=[])
+
+    def describe_cluster(self, endpoint_type: int) -> Answer:
+        """DescribeCluster of brokers, fenced ones too where that exists, or of controllers."""
+        version = self._require(Api.DESCRIBE_CLUSTER)
+        return self._ask(
+            Api.DESCRIBE_CLUSTER,
+            version,
+            endpoint_type=endpoint_type,
+            include_fenced_brokers=version >= SHOWS_FENCED_FROM,
+        )
+
+    def describe_quorum(self) -> Answer:
+        """DescribeQuorum of the metadata quorum."""
+        version = self._require(Api.DESCRIBE_QUORUM)
+        return self._ask(Api.DESCRIBE_QUORUM, version, topic=METADATA_TOPIC)
+
+    def describe_configs(self, resources: Sequence[str]) -> Answer:
+        """DescribeConfigs of the keys that are read (landing.describe), and no other."""
+        version = self._require(Api.DESCRIBE_CONFIGS)
+        asked = [
+            {"resource_type": BROKER, "resource_name": name, "configuration_keys": list(KEYS)}
+            for name in resources
+        ]
+        return self._ask(
+            Api.DESCRIBE_CONFIGS, version, resources=asked, include_synonyms=True,
+            include_documentation=False,
+        )  # fmt: skip
+
+    def update_features(self, step: Step, *, validate_only: bool) -> Answer:
+        """UpdateFeatures, sent once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
+        version = self._require(Api.UPDATE_FEATURES)
+        if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
+            raise RefusedError(
+                f"{self.address}: expected a controller that validates without "
+                "writing, found one that would apply the request (ZooKeeper mode). Nothing was "
+                "sent. Leave out --validate-only."
+            )
+        fields: dict[str, object] = {
+            "timeout_ms": step.timeout_ms,
+            "validate_only": validate_only,
+            "feature_updates": [
+                {
+                    "feature": update.feature,
+                    "max_version_level": update.to_level,
+                    "upgrade_type": int(UpgradeType[update.upgrade_type]),
+                    "allow_downgrade": update.upgrade_type != UpgradeType.UPGRADE.name,
+                }
+                for update in step.updates
+            ],
+        }
+        if not validate_only:
+            self._connection.forget_when_lost()
+        try:
+            return self._send(Api.UPDATE_FEATURES, version, fields, step.timeout_ms)
+        except LostError as lost:
+            if validate_only:  # nothing would have been written
+                raise UnreachableError(f"{self.address}: {lost}") from None
+            raise OutcomeUnknownError(
+                f"UpdateFeatures was sent to {self.address}: {lost}"
+            ) from None
+
+    def list_reassignments(self) -> Answer:
+        """ListPartitionReassignments of all partitions: a reading request that waits its turn in
+        the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
+        version = self._require(Api.LIST_PARTITION_REASSIGNMENTS)
+        return self._ask(
+            Api.LIST_PARTITION_REASSIGNMENTS, version, timeout_ms=_LIST_MS, topics=None
+        )
+
+    def _ask(self, api: Api, version: int, **fields: object) -> Answer:
+        if self._allowance is not None and (why := self._allowance.spent):
+            raise UnreachableError(f"{self.address}: not asked, {why}")
+        try:
+            return self._send(api, version, fields)
+        except LostError as lost:
+            raise UnreachableError(f"{self.address}: {lost}") from None
+
+    def _send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Answer:
+        said = self._connection.send(api, version, fields, more_ms)
+        return Answer(api=api, version=said.version, at=datetime.now(UTC), body=said.to_dict())
+
+    def _require(self, api: Api) -> int:
+        version = self.version_of(api)
+        if version is None:
+            low, high = VERSIONS[api]
+            offered = self._connection.offered.get(api)
+            found = "none" if offered is None else f"{offered[0]} to {offered[1]}"
+            raise RefusedError(
+                f"{self.address}: expected {api.title} in a version from {low} to "
+                f"{high}, found {found}. Nothing was sent."
+            )
+        return version
+
+
+# ----------------------------------------
+# One listener is asked everything it can say; what it does not answer is kept as words.
+#
+# A node has several addresses where it was listed with several listeners: the first that answers
+# counts. Lists of a whole cluster are asked of two brokers of each version, not of all of them.
+
+WITNESSES = 2  # brokers that are asked for a list, of each version of it
+NOT_OFFERED = "the listener does not offer {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One half of one node, and where it listens, as host:port."""
+
+    role: Role
+    node_id: int
+    addresses: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[Role, int]:
+        return self.role, self.node_id
+
+    @property
+    def title(self) -> str:
+        return f"{self.role.text} {self.node_id}"
+
+
+class Silence(NamedTuple):
+    """A request that a listener did not answer: when, why, and the error code of its refusal."""
+
+    api: Api
+    at: datetime
+    why: str
+    code: int | None = None  # None = nothing came, or it was not asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one half of one node said. `error` says why it could not be asked at all.
+
+    `silent` is what a listener that answered otherwise did not answer. `principal` is who asked,
+    as an authorizer names it; "" = that is known to the listener alone.
+    """
+
+    target: Target
+    address: str
+    at: datetime
+    error: str | None
+    is_kraft: bool = False
+    answers: tuple[Answer, ...] = ()
+    silent: tuple[Silence, ...] = ()
+    principal: str = ""
+
+    def answer(self, api: Api) -> Answer | None:
+        """Its answer to a request, if it gave one without an error."""
+        return next((one for one in self.answers if one.api is api), None)
+
+
+class Share:
+    """Which brokers are asked for lists of the whole cluster: of each version, until enough of them
+    gave one. What a controller lists is not what a broker does, and a refusal is no list."""
+
+    def __init__(self) -> None:
+        self._answered: Counter[tuple[Api, int | None]] = Counter()
+        self._lock = Lock()
+
+    def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
+        """Whether enough brokers have given this list; every controller is asked."""
+        with self._lock:
+            return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
+
+    def note(self, target: Target, answer: Answer) -> None:
+        """Count a list that a broker gave."""
+        is_list = answer.fault is None
+        if answer.api is Api.DESCRIBE_QUORUM:
+            is_list = is_list and quorum(answer) is not None
+        if is_list and target.role is Role.BROKER:
+            with self._lock:
+                self._answered[answer.api, answer.version] += 1
+
+
+def ask(target: Target, wire: Wire, share: Share) -> Asked:
+    """Everything one half of one node says. Raises ConfigError only."""
+    failed = "no address is known"
+    address = ""
+    for address in target.addresses:
+        try:
+            with wire.connect(address) as talk:
+                return _everything(target, address, talk, share)
+        except (UnreachableError, ProtocolError) as error:
+            failed = str(error)
+    return Asked(target=target, address=address, at=datetime.now(UTC), error=failed)
+
+
+def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked:
+    first = talk.api_versions()
+    if (fault := first.fault) is not None:
+        return Asked(target=target, address=address, at=first.at, error=fault)
+    kind = CONTROLLERS if target.role is Role.CONTROLLER else BROKERS
+    answers = [first]
+    silent: list[Silence] = []
+    lists: tuple[tuple[Api, Callable[[], Answer]], ...] = (
+        (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
+        (Api.DESCRIBE_QUORUM, talk.describe_quorum),
+    )
+    wanted = [one for one in lists if not share.is_enough(target, one[0], talk.version_of(one[0]))]
+    if talk.is_kraft:  # of itself; and whoever lists the cluster, of the default of all brokers
+        resources = [str(target.node_id)]
+        if target.role is Role.BROKER and wanted:
+            resources.append(BROKER_DEFAULT)
+        wanted.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
+    for api, question in wanted:
+        version = talk.version_of(api)
+        if version is None:
+            silent.append(Silence(api, datetime.now(UTC), NOT_OFFERED.format(api.title)))
+            continue
+        try:
+            answer = question()
+        except (UnreachableError, ProtocolError) as error:
+            silent.append(Silence(api, datetime.now(UTC), str(error)))
+            continue
+        share.note(target, answer)
+        if (fault := answer.fault) is None:
+            answers.append(answer)
+        else:
+            if answer.code == NOT_AUTHORIZED:
+                fault = missing_right(api, talk.principal)
+            silent.append(Silence(api, answer.at, fault, answer.code))
+    return Asked(
+        target=target,
+        address=address,
+        at=first.at,
+        error=None,
+        is_kraft=talk.is_kraft,
+        answers=tuple(answers),
+        silent=tuple(silent),
+        principal=talk.principal,
+    )

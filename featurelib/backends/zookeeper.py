@@ -1,0 +1,306 @@
+"""What ZooKeeper holds of a cluster in ZooKeeper mode. It only reads, and cannot do otherwise.
+
+A round reads each path once: a path that was read twice after a registration was last seen is how
+a later reader knows that the registration is gone. No watch is left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Event, Thread
+
+import msgspec
+
+from featurelib.backends.credentials import Credentials
+from featurelib.backends.kafka.connection import words
+from featurelib.config.security import ZOOKEEPER, Security
+from featurelib.errors import ConfigError, UnreachableError, install_line
+
+# ----------------------------------------
+# How connections to ZooKeeper are opened: by the inventory's TLS, with the reason kept where one
+# was not.
+#
+# kazoo's own TLS trusts the system's authorities beside the one that is named, and has OpenSSL ask
+# the terminal for the password of a key. Of a failure kazoo says only that the time ran out.
+
+# How kazoo calls what becomes of a user that is refused: it depends on who is quicker.
+_REFUSED = {
+    "AuthFailedError",
+    "ConnectionClosedError",
+    "ConnectionLoss",
+    "SessionClosedRequireSaslError",
+}
+_NO_RIGHT = {
+    "NoAuthError": "a node that may not be read by whoever this is",
+    "SessionClosedRequireSaslError": "a server that lets nobody in without SASL",
+}
+_NO_ANSWER = (
+    "a connection and no answer, as where TLS or a client's certificate is wanted and none is "
+    "given, or where something else listens"
+)
+
+
+class Door:
+    """Opens the connections of one client, one after the other; secrets are in it, and not shown.
+
+    `sasl` is what the client is told of the user, by kazoo's names; None without SASL.
+    """
+
+    __slots__ = ("_credentials", "_failures", "_has_session", "_is_open", "_is_tried", "_settled",
+                 "_timeout", "_tls", "is_in", "sasl")  # fmt: skip
+
+    def __init__(self, credentials: Credentials, timeout: float) -> None:
+        """Fetches what is secret. `timeout` in seconds. Raises ConfigError."""
+        self._credentials, self._timeout = credentials, timeout
+        self._tls, self.sasl = credentials.tls(), credentials.sasl_options()
+        self._failures: dict[str, str] = {}  # host:port → why it was not opened
+        self._is_tried = self._is_open = self._has_session = False
+        self.is_in = False  # a request was answered, so whoever asks was let in
+        self._settled = Event()
+
+    # What kazoo calls: create_connection and spawn of a handler, a listener of a client.
+
+    def open(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: object
+    ) -> socket.socket:
+        """A connection to `address` of the host that the inventory names; kazoo's own words for
+        TLS are not read. Raises OSError."""
+        self._is_tried = True
+        try:
+            connection = self._connect(address, hostname, timeout)
+        except OSError as error:
+            host = f"[{hostname}]" if ":" in hostname else hostname
+            why = words(error, self._credentials, round(self._timeout * 1000))
+            self._failures[f"{host}:{address[1]}"] = why
+            raise
+        self._is_open = True
+        return connection
+
+    def spawn(self, work: Callable[..., object], *given: object, **named: object) -> Thread:
+        """Runs `work` beside. What ends it ends the wait and is told by whoever waits for an
+        answer; nothing of it goes to the terminal."""
+
+        def run() -> None:
+            with suppress(Exception):
+                work(*given, **named)
+            self._settled.set()
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def learn(self, state: str) -> None:
+        """Hears that a server gave a session."""
+        if state == "CONNECTED":
+            self._has_session = True
+            self._settled.set()
+
+    # What read_znodes asks.
+
+    def wait(self) -> None:
+        """Until a server gave a session, all of them failed, or the time is over."""
+        self._settled.wait(self._timeout)
+
+    def why(self, error: Exception) -> str:
+        """Why nothing could be read, in one line without secrets."""
+        name, advice = type(error).__name__, self._credentials.advice
+        if self._has_session and not self.is_in and self.sasl is not None and name in _REFUSED:
+            return f"authentication failed. {advice}"
+        if name in _NO_RIGHT:
+            return f"{_NO_RIGHT[name]}. {advice}"
+        if self._has_session:
+            return self._credentials.hide(" ".join(str(error).split())) or name
+        if self._failures:
+            return " · ".join(f"{address}: {why}" for address, why in self._failures.items())
+        if self._is_open:
+            return f"{_NO_ANSWER}. {advice}"
+        return "none" if self._is_tried else "the host name is not known"
+
+    def _connect(self, address: tuple[str, int], hostname: str, timeout: float) -> socket.socket:
+        connection = socket.create_connection(address, timeout)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is None:
+            return connection
+        try:
+            return self._tls.wrap_socket(connection, server_hostname=hostname)
+        except BaseException:
+            connection.close()
+            raise
+
+
+# ----------------------------------------
+
+try:
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+    from kazoo.retry import KazooRetry
+except ImportError as error:
+    raise ConfigError(
+        "Clusters in ZooKeeper mode need the client kazoo, found none. Install it, "
+        + install_line("zookeeper")
+    ) from error
+
+# What fails is said here.
+logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+
+# Kafka's code says /feature, KIP-584 says /features; all below the chroot.
+PATHS = ("/cluster/id", "/feature", "/features", "/controller", "/controller_epoch", "/migration")
+REGISTRATIONS = "/brokers/ids"
+PLAINTEXT = Security()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One read of one path; `version` and `data` None = there is no such node."""
+
+    path: str
+    at: datetime
+    version: int | None
+    czxid: int | None
+    ephemeral_owner: int | None
+    data: str | None
+
+    @property
+    def content(self) -> dict[str, object]:
+        """What its landing line holds beside kind, cluster and time."""
+        owner = None if self.ephemeral_owner is None else hex(self.ephemeral_owner)
+        return {
+            "path": self.path,
+            "version": self.version,
+            "czxid": self.czxid,
+            "ephemeral_owner": owner,
+            "data": self.data,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Znodes:
+    """One round of reading."""
+
+    reads: tuple[Read, ...]
+
+    @property
+    def cluster_id(self) -> str:
+        """What `/cluster/id` says; empty where it says nothing."""
+        data = next((read.data for read in self.reads if read.path == "/cluster/id"), None)
+        try:
+            return _ID.decode(data or "").id
+        except (msgspec.DecodeError, UnicodeError):
+            return ""
+
+    @property
+    def brokers(self) -> dict[int, tuple[str, ...]]:
+        """Broker id → its addresses as host:port, of the registrations that can be read."""
+        found = {}
+        for read in self.reads:
+            if read.path.startswith(REGISTRATIONS) and read.data is not None:
+                found[int(read.path.rsplit("/", 1)[1])] = tuple(_addresses(read.data))
+        return found
+
+
+def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
+    """One round of reading at `where` (host:port,…/chroot), `timeout` in seconds, each request.
+
+    Raises UnreachableError where no server answers or lets us read, ConfigError for a chroot
+    that is not there, or for files and secrets of `security` that do not serve.
+    """
+    hosts, _, below = where.partition("/")
+    chroot = f"/{below}".rstrip("/")
+    door = Door(Credentials(security, ZOOKEEPER), timeout)
+    client = _client(hosts, timeout, door)
+    try:
+        client.start_async()
+        door.wait()
+        if not client.connected:
+            raise ConnectionClosedError("no session")
+        # SASL may still be under way: a client that is thrown out then may forget a request.
+        found = client.exists_async(chroot or "/").get(timeout=timeout)
+        door.is_in = True
+        if found is None:
+            raise ConfigError(
+                f"zookeeper {where}: expected the chroot to exist, found no such node. "
+                "Mend the path behind the slash; it is Kafka's zookeeper.connect."
+            )
+        return Znodes(reads=tuple(_round(client, chroot)))
+    except (KazooException, KazooTimeoutError, OSError) as error:
+        why = door.why(error).rstrip(".").removeprefix(f"{hosts}: ")
+        limit = f" within {timeout:g} s" if why == "none" or "no answer" in why else ""
+        raise UnreachableError(
+            f"zookeeper {where}: expected an answer{limit}, found: {why}. Nothing was read."
+        ) from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
+    """A client that tries each server once, and that nobody waits for."""
+    once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 were for ever
+    handler.create_connection, handler.spawn = door.open, door.spawn
+    client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse
+        hosts=hosts,
+        timeout=timeout,
+        handler=handler,
+        sasl_options=door.sasl,
+        connection_retry=once,
+        command_retry=once,
+    )
+    client.add_listener(door.learn)
+    return client
+
+
+def _round(client: KazooClient, chroot: str) -> Iterator[Read]:
+    try:
+        names = client.get_children(chroot + REGISTRATIONS)
+    except NoNodeError:
+        names = []
+    ids = sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    for path in (*PATHS, *(f"{REGISTRATIONS}/{node}" for node in ids)):
+        yield _read(client, chroot, path)
+
+
+def _read(client: KazooClient, chroot: str, path: str) -> Read:
+    version = czxid = owner = text = None
+    try:
+        data, stat = client.get(chroot + path)
+    except NoNodeError:
+        pass
+    else:
+        version, czxid, owner = stat.version, stat.czxid, stat.ephemeralOwner
+        text = (data or b"").decode("utf-8", "replace")  # damage is evidence
+    return Read(
+        path=path,
+        at=datetime.now(UTC),
+        version=version,
+        czxid=czxid,
+        ephemeral_owner=owner,
+        data=text,
+    )
+
+
+class _Id(msgspec.Struct):
+    id: str
+
+
+class _Registration(msgspec.Struct):
+    endpoints: list[str] = []
+
+
+_ID = msgspec.json.Decoder(_Id)
+_REGISTRATION = msgspec.json.Decoder(_Registration)
+
+
+def _addresses(data: str) -> Iterator[str]:
+    """The listeners of a registration: SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
+    try:
+        endpoints = _REGISTRATION.decode(data).endpoints
+    except (msgspec.DecodeError, UnicodeError):
+        return
+    for endpoint in endpoints:
+        yield endpoint.partition("://")[2]

@@ -1,0 +1,109 @@
+"""Where settings and inventory stand, for every command and job alike; and what the settings mean.
+
+One order of places, each file for itself: the option that names it; the folder that the variable
+FEATURELIB_CONFIG names; /etc/featurelib; conf/ of the folder one stands in; conf/ of the checkout
+featurelib runs from. The first file that is there rules. One that rules only because of where one
+stands makes no approval easier than the checkout's own: of both, the stricter holds. A relative
+path in a file begins at its own folder, so that it means the same wherever one runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from featurelib.config.settings import Settings, parse_settings
+from featurelib.errors import ConfigError
+
+VARIABLE = "FEATURELIB_CONFIG"
+SYSTEM = Path("/etc/featurelib")
+HERE = Path("conf")
+CHECKOUT = Path(__file__).parents[1] / "conf"
+SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
+NO_FILE = "no settings file was found; built-in defaults"
+
+
+def open_settings(config: str | None) -> Settings:
+    """The settings that rule, `allowed_signers` as a path from here. Raises ConfigError."""
+    return find_settings(config)[0]
+
+
+def find_settings(config: str | None) -> tuple[Settings, str]:
+    """The settings that rule, and the file they stand in, or that there is none: then the defaults
+    hold. Raises ConfigError."""
+    path = find_file("--config", config, SETTINGS)
+    if path is None:
+        return Settings(), NO_FILE
+    settings, usual = _parse(path), CHECKOUT / SETTINGS
+    if config is None and path == HERE / SETTINGS and _is_there(usual) and not path.samefile(usual):
+        settings = _stricter(settings, _parse(usual))
+    return settings, str(path.absolute())
+
+
+def find_file(option: str, named: str | None, name: str) -> Path | None:
+    """The file an option names, or else the first of the usual places that has one called `name`.
+
+    None where there is none. Raises ConfigError for FEATURELIB_CONFIG that is no folder, and where
+    it cannot be told whether a file is there: it could hold the stricter rule.
+    """
+    if named is not None:
+        return Path(named)
+    return next((place / name for place in _places(option) if _is_there(place / name)), None)
+
+
+def read_file(option: str, path: Path) -> str:
+    """What stands in a settings file or an inventory. Raises ConfigError naming the option."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise ConfigError(
+            f"{option} {path}: expected a file, and it cannot be read ({reason}). Name another "
+            f"with {option} FILE."
+        ) from error
+
+
+def _places(option: str) -> Iterator[Path]:
+    folder = os.environ.get(VARIABLE)
+    if folder:
+        if not Path(folder).is_dir():
+            raise ConfigError(
+                f"{VARIABLE} {folder}: expected a folder with {SETTINGS} and {INVENTORY}, found "
+                f"none. Name the folder they stand in, or one file with {option} FILE."
+            )
+        yield Path(folder)
+    yield from (SYSTEM, HERE, CHECKOUT)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is anything of that name, a link that leads nowhere too."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: expected to see whether it is there, found: {error.strerror}. Mend its "
+            "rights: it may hold the rule."
+        ) from error
+    return True
+
+
+def _parse(path: Path) -> Settings:
+    settings = parse_settings(read_file("--config", path), str(path))
+    signers = str(path.parent / settings.allowed_signers)
+    return msgspec.structs.replace(settings, allowed_signers=signers)
+
+
+def _stricter(here: Settings, installed: Settings) -> Settings:
+    """The settings `here`, no easier to get an approval by than those of the checkout."""
+    signing = installed if installed.require_signature else here
+    return msgspec.structs.replace(
+        here,
+        require_signature=signing.require_signature,
+        allowed_signers=signing.allowed_signers,
+        longest_approval_hours=min(here.longest_approval_hours, installed.longest_approval_hours),
+    )

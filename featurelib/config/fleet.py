@@ -1,0 +1,375 @@
+"""The inventory, `conf/fleet.toml`: which clusters and nodes are expected, whose they are, and how
+they are reached.
+
+A cluster or node that is expected and did not land is UNKNOWN, not absent. Unknown keys are
+refused: a misspelt `brokers` must not pass for an empty one. A secret stands elsewhere: the
+inventory says where, and nothing that is said of it shows more.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from itertools import count
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from featurelib.audit.evidence import Expected
+from featurelib.catalogue import Catalogue
+from featurelib.config.security import ZOOKEEPER, Security, anchored, security_faults
+from featurelib.core.dialect import GENERATIONS, load
+from featurelib.core.features_znode import Generation
+from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
+
+# ----------------------------------------
+# How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
+#
+# An IPv6 address stands in brackets, with its zone where it has one: [fe80::1%eth0]:9092.
+
+LARGEST_ID = 2**31 - 1  # of a node
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^\s,/:@\[\]]+):(\d{1,5})", re.ASCII)
+_WITH_ID = re.compile(r"(?:(\d{1,10})@)?(.*)", re.ASCII | re.DOTALL)
+_CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is HOST:PORT; an IPv6 address stands in brackets."""
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and 0 < int(found[1]) < 2**16
+
+
+def is_controller_address(text: str) -> bool:
+    """Whether `text` is HOST:PORT, with or without the node id before it, as 100@[::1]:9093."""
+    node, address = split_id(text)
+    return (node is None or node <= LARGEST_ID) and is_address(address)
+
+
+def split_id(text: str) -> tuple[int | None, str]:
+    """The node id before an address, None where there is none, and the address."""
+    found = _WITH_ID.fullmatch(text)
+    assert found is not None  # the pattern takes any text
+    return (None if found[1] is None else int(found[1])), found[2]
+
+
+def is_ensemble(text: str) -> bool:
+    """Whether `text` is HOST:PORT[,HOST:PORT …][/CHROOT], as ZooKeeper is written."""
+    hosts, slash, chroot = text.partition("/")
+    return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
+
+
+# ----------------------------------------
+# At which line of an inventory a cluster and its keys stand, for whoever has to mend it.
+#
+# TOML readers keep no places, so the text is looked through again. What is written in an unusual
+# form
+# (all clusters in one list) has no line here, and then none is said.
+
+_CLUSTER = re.compile(r"\s*\[\[\s*cluster\s*\]\]")
+_TABLE = re.compile(r"\s*\[\s*cluster\s*\.\s*\"?(\w+)\"?\s*\]")
+_KEY = re.compile(r"\s*\"?(\w+)\"?\s*[=.]")
+
+
+def line_of(text: str, position: int, key: str = "") -> int | None:
+    """The line, from 1, of a key of the [[cluster]] at a position, from 0; of a key in a table it
+    has, as `security.protocol`; of its head where the key does not stand there."""
+    table, _, inner = key.rpartition(".")
+    clusters, found, inside = count(), None, ""
+    at = -1
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _CLUSTER.match(line):
+            at, inside = next(clusters), ""
+            if at == position:
+                found = number
+        elif at == position:
+            head, said = _TABLE.match(line), _KEY.match(line)
+            if head is not None:
+                inside = head[1]
+                found = number if inside in (table, key) else found
+            elif said is not None and (inside, said[1]) in ((table, inner), ("", table)):
+                return number
+    return found
+
+
+# ----------------------------------------
+
+_SHOWN = 5  # names that an error proposes
+ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
+_SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of how somebody is spoken to
+_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]((?:\.\w+)*)")  # in errors: which entry and key
+_STRANGE = re.compile("unknown field `([^`]*)`")
+_MISSING_ID = "Object missing required field `id`"
+_NO_ID = (
+    'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
+    "--bootstrap-server HOST:PORT prints it, and so does featurelib describe --fleet /dev/null "
+    "--bootstrap HOST:PORT"
+)
+# What somebody is known to finalize, and nothing else.
+_MANAGED = {"strimzi": (METADATA_VERSION,)}
+Value = TypeVar("Value", str, int)
+NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cluster the fleet is expected to have."""
+
+    id: str  # as in the landing lines
+    name: str = ""  # for people; the id where it is empty
+    release: str = ""  # of the software that runs there, as 3.9 or 4.1.2, if known
+    brokers: tuple[NodeId, ...] = ()  # node ids that must be there
+    controllers: tuple[NodeId, ...] = ()
+    registrations_complete: bool = False  # the owner vouches that no fenced broker is hidden
+    controllers_complete: bool = False  # … that controllers nobody can ask fit what is asked
+    bootstrap: tuple[str, ...] = ()  # host:port of brokers
+    controller_bootstrap: tuple[str, ...] = ()  # host:port of controllers' listeners
+    zookeeper: str = ""  # host:port,host:port/chroot
+    file: str = ""  # an embedded cluster
+    security: Security = Security()
+    controller_security: Security | None = None  # of controllers' listeners, where it differs
+    zookeeper_security: Security = Security()  # of ZooKeeper, which never takes Kafka's
+    owner: str = ""
+    contact: str = ""
+    managed_by: str = ""  # who finalizes there, if not we: strimzi, msk, …
+    managed_features: tuple[str, ...] | None = None  # what it finalizes; None = see `managed`
+    labels: dict[str, str] = {}
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name or self.id
+
+    @property
+    def address(self) -> str:
+        """Its brokers, as Kafka's tools take them; "" = not known."""
+        return ",".join(self.bootstrap)
+
+    @property
+    def managed(self) -> tuple[str, ...] | None:
+        """The features that `managed_by` finalizes, sorted; None = all of them.
+
+        Strimzi moves metadata.version and nothing else (its KRaftMetadataManager); of others it is
+        not known, so nothing of theirs is ours unless the inventory says so.
+        """
+        if not self.managed_by:
+            return ()
+        if self.managed_features is not None:
+            return tuple(sorted(self.managed_features))
+        return _MANAGED.get(self.managed_by.casefold())
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the inventory says any way to it."""
+        return bool(self.bootstrap or self.controller_bootstrap or self.zookeeper or self.file)
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every cluster expected, in the order of the file."""
+
+    cluster: tuple[Cluster, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Cluster id → the name people use."""
+        return {entry.id: entry.title for entry in self.cluster}
+
+    @property
+    def inventory(self) -> dict[str, Expected]:
+        """What the core needs to know of each expected cluster."""
+        return {
+            entry.id: Expected(
+                brokers=entry.brokers,
+                controllers=entry.controllers,
+                vouched=entry.registrations_complete,
+                controllers_vouched=entry.controllers_complete,
+                generation=zookeeper_generation(entry.release),
+                release=entry.release,
+            )
+            for entry in self.cluster
+        }
+
+    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> Cluster:
+        """The cluster of that id or else name; ConfigError for none, or a name of several.
+
+        `others`: what else whoever asks may do.
+        """
+        found = [entry for entry in self.cluster if entry.id == text]
+        found = found or [entry for entry in self.cluster if entry.name == text]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(entry.id for entry in found)
+            raise ConfigError(
+                f"{where}: {text!r} is the name of {len(found)} clusters: {ids}. Give the id."
+            )
+        titles = [entry.title for entry in self.cluster]
+        near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4) or titles[:_SHOWN]
+        known = f"{len(titles)} others, as {', '.join(near)}" if near else "none"
+        raise ConfigError(
+            f"{where}: expected a cluster with the id or name {text!r}, found {known}. Name one of "
+            f"them, add it, or {others}."
+        )
+
+
+def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fleet:
+    """The inventory in `text`, its relative paths from the folder of `where`.
+
+    With a `catalogue`, releases it does not know are refused. ConfigError names `where`, the
+    cluster and the key, what was expected and found; never a secret.
+    """
+    try:
+        fleet = msgspec.toml.decode(text, type=Fleet)
+    except msgspec.MsgspecError as error:
+        at, said = _unread(str(error), text)
+        raise ConfigError(
+            f"{_place(where, at)}: {said}. Its keys are explained in conf/fleet.toml."
+        ) from error
+    seen: set[str] = set()
+    for i, entry in enumerate(fleet.cluster):
+        if not entry.id:
+            at = line_of(text, i, "id")
+            raise ConfigError(
+                f"{_place(where, at)}: a [[cluster]] has an empty id; give its cluster id."
+            )
+        fault = next(faults(entry, catalogue), None)
+        if fault is not None:
+            at = line_of(text, i, fault.partition(":")[0])
+            raise ConfigError(f"{_place(where, at)}: cluster {entry.title!r}: {fault}")
+        if entry.id in seen:
+            at = line_of(text, i, "id")
+            raise ConfigError(
+                f"{_place(where, at)}: cluster {entry.id!r} stands there twice; keep one."
+            )
+        seen.add(entry.id)
+    folder = posixpath.dirname(where)
+    return Fleet(cluster=tuple(_anchored(entry, folder) for entry in fleet.cluster))
+
+
+def _place(where: str, line: int | None) -> str:
+    return where if line is None else f"{where}:{line}"
+
+
+def _unread(error: str, text: str) -> tuple[int | None, str]:
+    """The line at which the inventory in `text` cannot be read, and why, with the name of the
+    cluster it is about."""
+    found = _PLACE.search(error)
+    if found is None:
+        return None, error
+    position = int(found[1])
+    entry = tomllib.loads(text)["cluster"][position]  # it could be read as TOML
+    title = entry.get("name") or entry.get("id") if isinstance(entry, dict) else None
+    which = f"cluster {title!r}" if title else f"[[cluster]] number {position + 1}"
+    strange = _STRANGE.search(error)
+    key = (found[2] or "").removeprefix(".") + (f".{strange[1]}" if strange else "")
+    at = line_of(text, position, key.removeprefix("."))
+    return at, f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
+
+
+def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
+    """What is wrong with one entry, as sentences that begin with the key."""
+    if catalogue is not None and entry.release and not is_known(entry.release, catalogue):
+        known = ", ".join(known_releases(catalogue))
+        yield (
+            f"release: expected one the catalogue of {catalogue.label} knows ({known}; 4.1.2 reads "
+            f"as 4.1), found {entry.release!r}. A vendor's is added by an overlay (--overlay "
+            "FILE); without the key it is read from what the nodes say."
+        )
+    for address in entry.bootstrap:
+        if not is_address(address):
+            yield f"bootstrap: expected HOST:PORT, as kafka-1.example:9092, found {address!r}."
+    for address in entry.controller_bootstrap:
+        if not is_controller_address(address):
+            yield (
+                "controller_bootstrap: expected HOST:PORT or ID@HOST:PORT, as "
+                f"100@kafka-c1.example:9093, found {address!r}."
+            )
+    if entry.zookeeper and not is_ensemble(entry.zookeeper):
+        expected = "HOST:PORT[,HOST:PORT …][/CHROOT], as zk-1:2181,zk-2:2181/kafka"
+        yield f"zookeeper: expected {expected}, found {entry.zookeeper!r}."
+    if entry.zookeeper and (no_mode := re.match(r"([4-9]|\d\d)\.", entry.release)):
+        yield (
+            f"zookeeper: expected none beside the release {entry.release}, since Kafka "
+            f"{no_mode[1]}.x has no ZooKeeper mode. Keep the one that is true."
+        )
+    for key in ("brokers", "controllers"):
+        if (twice := _repeated(getattr(entry, key))) is not None:
+            yield f"{key}: expected each node once, found {twice} twice. Keep one."
+    yield from _owner_faults(entry, catalogue)
+    if entry.file and (entry.bootstrap or entry.controller_bootstrap or entry.zookeeper):
+        yield "file: expected alone, found other ways to reach the cluster beside it. Keep one."
+    for key in _SECURED:
+        security: Security | None = getattr(entry, key)
+        yield from () if security is None else security_faults(security, key)
+
+
+def _owner_faults(entry: Cluster, catalogue: Catalogue | None) -> Iterator[str]:
+    """What contradicts itself in who finalizes what."""
+    names, key = entry.managed_features, "managed_features"
+    if names is None:
+        return
+    if not entry.managed_by:
+        yield (
+            f"{key}: expected managed_by beside it, which says who finalizes them, found none. Say "
+            "who, or take the key out: then all of them are ours."
+        )
+    elif not names:
+        yield (
+            f"{key}: expected what {entry.managed_by} finalizes, found an empty list. Name its "
+            "features, or take managed_by out: then all of them are ours."
+        )
+    if (twice := _repeated(names)) is not None:
+        yield f"{key}: expected each feature once, found {twice!r} twice. Keep one."
+    if catalogue is None:
+        return
+    if strange := [name for name in names if name not in catalogue.features]:
+        near = get_close_matches(strange[0], sorted(catalogue.features), n=1, cutoff=0.4)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        yield (
+            f"{key}: expected features that the catalogue of {catalogue.label} knows "
+            f"({', '.join(sorted(catalogue.features))}), found {strange[0]!r}{meant}. One of a "
+            "vendor's is added by an overlay (--overlay FILE)."
+        )
+
+
+def is_known(release: str, catalogue: Catalogue) -> bool:
+    """Whether a release, with or without its patch version, is one that can be judged."""
+    short = ".".join(release.split(".")[:2])
+    return catalogue.release_named(release) is not None or short in known_releases(catalogue)
+
+
+def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
+    """Releases of both modes: those of the catalogue with its overlay, and ZooKeeper mode's."""
+    of_dialects = (name for generation in GENERATIONS for name in load(generation).releases)
+    return tuple(dict.fromkeys((*of_dialects, *(r.name for r in catalogue.releases))))
+
+
+def zookeeper_generation(release: str) -> Generation | None:
+    """Who reads the features node in software of `release`; None if that is not known."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    if found is None:
+        return None
+    version = (int(found[1]), int(found[2]), int(found[3] or 0))
+    if version < (3, 3, 0):
+        return Generation.ZK_2_7
+    # KAFKA-14887, from 3.4.1 on: a wrong type no longer stops a running broker.
+    return Generation.ZK_3_3 if version < (3, 4, 1) else Generation.ZK_3_9
+
+
+def _anchored(entry: Cluster, folder: str) -> Cluster:
+    """`entry` with its relative paths from `folder`."""
+    changes: dict[str, object] = {}
+    if entry.file:
+        changes["file"] = posixpath.join(folder, entry.file)
+    for key in _SECURED:
+        security: Security | None = getattr(entry, key)
+        if security is not None:
+            changes[key] = anchored(security, folder)
+    return msgspec.structs.replace(entry, **changes)
+
+
+def _repeated(values: Sequence[Value]) -> Value | None:
+    """The first value that stands there a second time."""
+    return next((value for i, value in enumerate(values) if value in values[:i]), None)

@@ -1,0 +1,177 @@
+"""How the audit judges, `conf/audit.toml`: ages, severities, mutes, what is kept.
+
+All keys have defaults. Unknown keys are refused: a misspelt one must not pass for a default.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import msgspec
+
+from featurelib.audit.findings import EXPIRED, Mute, wordings
+from featurelib.config.fleet import Fleet
+from featurelib.core.dialect import STRICT, load
+from featurelib.errors import ConfigError
+from featurelib.feature import Severity
+
+# ----------------------------------------
+# The mutes of conf/audit.toml: what they say, what is wrong with them, whom they mean.
+#
+# A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
+# nothing back and nobody would know.
+
+NEAR = 3  # names that an error proposes
+
+
+class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One [[mute]]. An empty key means any."""
+
+    code: str  # of the findings it sets aside
+    reason: str  # for whoever asks why
+    by: str = ""  # whom to ask
+    until: date  # the last day it holds, in UTC
+    cluster: str = ""  # an id, or a name of the inventory
+    feature: str = ""
+    node: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterator[str]:
+    """What is wrong with the mutes, as sentences that begin with which one."""
+    codes = set(codes) - {EXPIRED}
+    for number, entry in enumerate(entries, 1):
+        which = f"[[mute]] number {number}"
+        if entry.code == EXPIRED:
+            yield f"{which}: {EXPIRED} cannot be muted: renew the mute it names, or take it out."
+        elif entry.code not in codes:
+            yield f"{which}: no finding is called {entry.code!r}. {nearest(entry.code, codes)}"
+        elif not entry.reason.strip():
+            yield f"{which} ({entry.code}): expected a reason, found none. Say why, for others."
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """`Did you mean a, or b?`, or else all that is known."""
+    near = get_close_matches(word, known, n=NEAR, cutoff=0.5)
+    if near:
+        return f"Did you mean {', or '.join(near)}?"
+    return f"Known are {', '.join(sorted(known))}."
+
+
+def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, where: str) -> tuple[Mute, ...]:
+    """The mutes, clusters by id. Raises ConfigError for a name that several clusters have.
+
+    A cluster the inventory does not list is taken for an id: it may have landed all the same.
+    """
+    return tuple(
+        Mute(
+            code=entry.code,
+            reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
+            until=entry.until,
+            cluster=_cluster_id(entry.cluster, fleet, where),
+            feature=entry.feature,
+            node=entry.node,
+        )
+        for entry in entries
+    )
+
+
+def _cluster_id(text: str, fleet: Fleet, where: str) -> str:
+    if not text or any(entry.id == text for entry in fleet.cluster):
+        return text
+    found = [entry.id for entry in fleet.cluster if entry.name == text]
+    if len(found) > 1:
+        raise ConfigError(
+            f"{where}: a [[mute]] is for cluster {text!r}, which is the name of {len(found)} "
+            f"clusters: {', '.join(found)}. Give the id."
+        )
+    return found[0] if found else text
+
+
+# ----------------------------------------
+
+LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages
+LONGEST_WAIT_NIGHTS = 366 * 100
+MICROSECONDS_AN_HOUR = 3_600_000_000
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of conf/audit.toml."""
+
+    max_age_hours: float = 72.0  # older evidence decides nothing; a long weekend is 72 hours
+    retention_days: int = 90  # how long old versions of bronze stay readable
+    vacuum: bool = False  # whether files older than that are deleted
+    require_signature: bool = False  # whether an approval has to be signed
+    allowed_signers: str = "allowed_signers"  # whose signatures count; beside the settings' file
+    longest_approval_hours: float = 168.0  # how long an approval may last; a week is 168 hours
+    forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
+    severities: dict[str, Severity] = {}  # finding code → severity
+    mute: tuple[MuteEntry, ...] = ()
+
+    @property
+    def max_age(self) -> int:
+        """The oldest age that still counts, in microseconds."""
+        return int(self.max_age_hours * MICROSECONDS_AN_HOUR)
+
+    @property
+    def forgotten(self) -> int:
+        """How long a feature is READY until its finalization is forgotten, in microseconds."""
+        return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
+
+
+def parse_settings(text: str, where: str) -> Settings:
+    """The settings in `text`; ConfigError names `where`, the key, and what was expected."""
+    for fault in _unknown_keys(text):
+        raise ConfigError(f"{where}: {fault} All are explained in conf/audit.toml.")
+    try:
+        settings = msgspec.toml.decode(text, type=Settings)
+    except msgspec.MsgspecError as error:
+        date = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
+        raise ConfigError(
+            f"{where}: {error}.{date} Its keys are explained in conf/audit.toml."
+        ) from error
+    if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
+        raise ConfigError(
+            f"{where}: expected max_age_hours above 0 and retention_days of 7 or more, found "
+            f"{settings.max_age_hours} and {settings.retention_days}."
+        )
+    if not 0 < settings.longest_approval_hours <= LONGEST_AGE_HOURS or not settings.allowed_signers:
+        raise ConfigError(
+            f"{where}: expected longest_approval_hours above 0 and a file in allowed_signers, "
+            f"found {settings.longest_approval_hours} and {settings.allowed_signers!r}."
+        )
+    if not 0 <= settings.forgotten_nights <= LONGEST_WAIT_NIGHTS:
+        raise ConfigError(
+            f"{where}: expected forgotten_nights of 0 (never) to {LONGEST_WAIT_NIGHTS}, found "
+            f"{settings.forgotten_nights}."
+        )
+    codes = set(wordings(load(STRICT)))
+    for fault in mute_faults(settings.mute, codes):
+        raise ConfigError(f"{where}: {fault}")
+    unknown = sorted(set(settings.severities) - codes)
+    if unknown:
+        raise ConfigError(
+            f"{where}: [severities] names {', '.join(unknown)}, which no finding is called. "
+            "The codes are in featurelib/audit/findings.toml and core/dialects/strict.toml."
+        )
+    return settings
+
+
+def _unknown_keys(text: str) -> Iterator[str]:
+    """Keys that nobody reads, with the nearest that somebody does."""
+    try:
+        table: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return  # whoever reads it for its values says where it breaks
+    parts: list[tuple[str, dict[str, Any], type[msgspec.Struct]]] = [("", table, Settings)]
+    mutes = table.get("mute")
+    if isinstance(mutes, list):
+        parts += [("in [[mute]], ", row, MuteEntry) for row in mutes if isinstance(row, dict)]
+    for place, row, form in parts:
+        known = form.__struct_fields__
+        for key in row:
+            if key not in known:
+                yield f"{place}no key is called {key!r}. {nearest(key, known)}"

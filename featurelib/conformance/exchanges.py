@@ -1,0 +1,336 @@
+"""Recorded UpdateFeatures exchanges: a JSON line in, a cluster, a request and what was answered.
+
+docs/conformance.md specifies the form. A line says what the cluster was, what was asked, what came
+back and what was true afterwards; anybody can record their own controller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from featurelib.core.cluster import Cluster as PlainCluster
+from featurelib.core.cluster import Node as PlainNode
+from featurelib.core.cluster import Request as PlainRequest
+from featurelib.core.cluster import Update as PlainUpdate
+from featurelib.core.dialect import generation_of, load
+from featurelib.core.reply import Reply
+from featurelib.core.reply import Result as PlainResult
+from featurelib.errors import InputError
+from featurelib.feature import Role
+
+# ----------------------------------------
+# The JSON form of a recorded exchange, as docs/conformance.md specifies it: a line in, or why not.
+#
+# Keys that are not listed are ignored, and null is the same as leaving a key out, but for
+# `finalized` and `epoch`, where it is an answer. Numbers have the width they have on the wire.
+
+_NULL_ANSWERS = ("finalized", "epoch")
+_RELEASE = re.compile(r"\s*(\d+(?:\.\d+)*)")
+
+
+class Node(msgspec.Struct):
+    node_id: int
+    role: Literal["broker", "controller"]
+    features: dict[str, tuple[int, int]] | None = None
+    release: str = ""
+    fenced: bool = False
+    running: bool = True
+    active: bool = False
+    registered: bool = True
+
+
+class Flags(msgspec.Struct):
+    inter_broker_protocol: str = ""
+    sent_to: int | None = None
+    caches_noticed_the_new_node: bool = True
+    dynamic_quorum: bool = False
+    voters: list[int] | None = None
+    offline: list[int] = []
+    migrating: bool = False
+
+
+class Cluster(msgspec.Struct):
+    nodes: list[Node]
+    finalized: dict[str, int | tuple[int, int]] | None
+    epoch: int | None
+    flags: Flags = msgspec.field(default_factory=Flags)
+    controller_id: int | None = None
+    status: str | None = None
+
+
+class Update(msgspec.Struct):
+    feature: str
+    max_version_level: int
+    upgrade_type: int = 1
+    allow_downgrade: bool = False
+
+
+class Target(msgspec.Struct):
+    node_id: int
+    role: Literal["broker", "controller"]
+
+
+class Request(msgspec.Struct):
+    version: int
+    updates: list[Update]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+    target: Target | None = None
+
+
+class Result(msgspec.Struct):
+    feature: str
+    error_code: int
+    error_message: str | None = None
+
+
+class Response(msgspec.Struct):
+    error_code: int
+    error_message: str | None = None
+    results: list[Result] | None = None
+
+
+class After(msgspec.Struct):
+    finalized: dict[str, int | tuple[int, int]] | None
+    epoch: int | None
+
+
+class Line(msgspec.Struct):
+    id: str
+    release: str
+    mode: Literal["zk", "kraft"]
+    cluster: Cluster
+    request: Request
+    response: Response
+    after: After
+
+
+_DECODER = msgspec.json.Decoder()
+
+
+def decode(line: bytes) -> Line:
+    """A line of a recording. Raises msgspec.MsgspecError, ValueError: what is wrong with it."""
+    found = msgspec.convert(_without_nulls(_DECODER.decode(line)), Line)
+    for what, bits, number in _numbers(found):
+        if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+            raise ValueError(f"{what} {number}, which is no number of {bits} bits")
+    return found
+
+
+def _numbers(line: Line) -> Iterator[tuple[str, int, int]]:
+    """Every number that the wire has room for: what it is, how many bits, and the number."""
+    asked, cluster = line.request, line.cluster
+    for node in cluster.nodes:
+        yield "node_id", 32, node.node_id
+        for ends in (node.features or {}).values():
+            yield from (("level", 16, level) for level in ends)
+    for levels in (cluster.finalized, line.after.finalized):
+        for level in (levels or {}).values():
+            yield from (
+                ("level", 16, end) for end in ((level,) if isinstance(level, int) else level)
+            )
+    for update in asked.updates:
+        yield "max_version_level", 16, update.max_version_level
+        yield "upgrade_type", 8, update.upgrade_type
+    yield "timeout_ms", 32, asked.timeout_ms
+    for epoch in (cluster.epoch, line.after.epoch):
+        yield "epoch", 64, epoch or 0
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        kept = {key: v for key, v in value.items() if v is not None or key in _NULL_ANSWERS}
+        return {key: _without_nulls(v) for key, v in kept.items()}
+    if isinstance(value, list):
+        return [_without_nulls(v) for v in value]
+    return value
+
+
+def kafka_release(text: str) -> str:
+    """The numbers a release begins with: `4.2-SNAPSHOT` is built from 4.2, as `4.2.0.acme-1` is
+    from 4.2.0. A text without numbers stays as it is, for the error that names it."""
+    found = _RELEASE.match(text)
+    return found.group(1) if found else text
+
+
+# ----------------------------------------
+
+Levels = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One recorded request: before, asked, answered, after."""
+
+    id: str
+    mode: str  # zk or kraft
+    cluster: PlainCluster
+    dynamic_quorum: bool
+    request: PlainRequest
+    reply: Reply
+    after: Levels
+    epoch: int | None  # None: the features node does not exist
+    epoch_after: int | None
+
+    @property
+    def scenario(self) -> str:
+        """What of the id names the walk the exchange is a step of: release and scenario."""
+        return "-".join(self.id.split("-")[:2])
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read(
+    lines: Iterable[bytes], name: str, unread: list[InputError] | None = None
+) -> Iterator[Exchange]:
+    """The exchanges of a file, in its order.
+
+    A line that is none is an InputError: file, line, what is wrong. It is raised or, with `unread`,
+    put there, and the others go on.
+    """
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        if not text.strip():
+            continue
+        try:
+            found = _exchange(decode(text))
+        except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
+            wrong = InputError(
+                f"{name}:{number}: expected a recorded exchange, one JSON object a line with id, "
+                "release, mode, cluster, request, response and after; found: "
+                f"{error.args[0]}. docs/conformance.md specifies the form, and "
+                "`featurelib rules --dialects` lists the releases."
+            )
+            if unread is None:
+                raise wrong from error
+            unread.append(wrong)
+        else:
+            yield found
+
+
+def _exchange(raw: Line) -> Exchange:
+    _check(raw)
+    active = _active(raw)
+    return Exchange(
+        id=raw.id,
+        mode=raw.mode,
+        cluster=_cluster(raw, active),
+        dynamic_quorum=raw.cluster.flags.dynamic_quorum,
+        request=_request(raw, active),
+        reply=_reply(raw.response),
+        after=_levels(raw.after.finalized),
+        epoch=raw.cluster.epoch,
+        epoch_after=raw.after.epoch,
+    )
+
+
+def _check(raw: Line) -> None:
+    """Raises KeyError for a release no dialect is of, ValueError for what cannot have been."""
+    spoken = load(generation_of(kafka_release(raw.release), raw.mode)).can.wire_versions
+    if raw.request.version not in spoken:
+        raise ValueError(
+            f"request.version {raw.request.version}, and a controller of {raw.release} in "
+            f"{raw.mode} mode reads {', '.join(map(str, spoken))}"
+        )
+    halves = [(node.node_id, node.role) for node in raw.cluster.nodes]
+    twice = next((half for half in halves if halves.count(half) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice[1]} {twice[0]} twice in cluster.nodes")
+
+
+def _active(raw: Line) -> int:
+    if raw.cluster.controller_id is not None:
+        return raw.cluster.controller_id
+    for node in raw.cluster.nodes:
+        if node.active:
+            return node.node_id
+    raise ValueError("a cluster without controller_id in which no node is `active`")
+
+
+def _cluster(raw: Line, active: int) -> PlainCluster:
+    flags, finalized = raw.cluster.flags, _levels(raw.cluster.finalized)
+    blind = not flags.caches_noticed_the_new_node
+    unseen = blind or raw.cluster.finalized is None or raw.cluster.status == "Disabled"
+    return PlainCluster(
+        release=kafka_release(raw.release),
+        nodes=tuple(_node(node, flags) for node in raw.cluster.nodes),
+        active=active,
+        finalized=finalized,
+        cached={} if unseen else None,
+        raft_level=int(flags.dynamic_quorum),
+        off=_is_off(flags.inter_broker_protocol),
+        migrating=flags.migrating,
+        node_missing=raw.mode == "zk" and raw.cluster.finalized is None,
+        blind=blind,
+    )
+
+
+def _is_off(protocol: str) -> bool:
+    """Whether inter.broker.protocol.version is below 2.7, which switches the system off."""
+    parts = protocol.split("-")[0].split(".")
+    return bool(protocol) and tuple(int(part) for part in parts[:2]) < (2, 7)
+
+
+def _node(node: Node, flags: Flags) -> PlainNode:
+    controller = node.role == "controller"
+    return PlainNode(
+        node_id=node.node_id,
+        role=Role.CONTROLLER if controller else Role.BROKER,
+        supported=node.features or {},
+        release=kafka_release(node.release),
+        registered=node.registered,
+        fenced=node.fenced,
+        running=node.running and node.node_id not in flags.offline,
+        voter=controller and (flags.voters is None or node.node_id in flags.voters),
+    )
+
+
+def _request(raw: Line, active: int) -> PlainRequest:
+    asked, target, sent_to = raw.request, raw.request.target, raw.cluster.flags.sent_to
+    elsewhere = sent_to is not None and sent_to != active
+    if target is not None:  # a broker's listener forwards to the active controller
+        elsewhere = target.role == "controller" and target.node_id != active
+    return PlainRequest(
+        updates=tuple(
+            PlainUpdate(
+                feature=update.feature,
+                level=update.max_version_level,
+                kind=update.upgrade_type,
+                allow_downgrade=update.allow_downgrade,
+            )
+            for update in asked.updates
+        ),
+        version=asked.version,
+        validate_only=asked.validate_only,
+        timeout_ms=asked.timeout_ms,
+        to_active=not elsewhere,
+    )
+
+
+def _reply(response: Response) -> Reply:
+    results = response.results
+    return Reply(
+        code=response.error_code,
+        message=response.error_message,
+        results=None
+        if results is None
+        else tuple(
+            PlainResult(feature=r.feature, code=r.error_code, message=r.error_message)
+            for r in results
+        ),
+    )
+
+
+def _levels(finalized: dict[str, int | tuple[int, int]] | None) -> Levels:
+    """Feature → (minimum, level); level 0 is not finalized."""
+    pairs = {
+        name: (value, value) if isinstance(value, int) else value
+        for name, value in (finalized or {}).items()
+    }
+    return {name: pair for name, pair in pairs.items() if pair[1] != 0}

@@ -1,0 +1,183 @@
+"""Which dialect asks which rule: every row of every dialect's table has a stable id.
+
+`kraft-4.2.unsupported_by_node.3` is the third row of that rule in that dialect. A row is *reached*
+by a request when it decides the answer: Kafka names the first violated rule, so these are the rows
+whose words a recording proves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from featurelib.audit.findings import Wording, wordings
+from featurelib.catalogue.tables import Tables
+from featurelib.conformance.exchanges import Exchange
+from featurelib.core.batch import NOT_HERE
+from featurelib.core.dialect import (
+    GENERATIONS,
+    KIP,
+    STRICT,
+    Absence,
+    Dialect,
+    Order,
+    RuleRow,
+    generation_of,
+    load,
+    rule_words,
+)
+from featurelib.core.judge import decide, judge
+from featurelib.core.rules import RULES, Rule
+from featurelib.core.single import build
+
+DIALECTS = (*GENERATIONS, KIP, STRICT)
+_KRAFT = tuple(name for name in GENERATIONS if name.startswith("kraft"))
+# Rows that were read in Kafka's source and that no recorded exchange reaches, and why none does.
+_UNRECORDED: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("not_authorized.1", GENERATIONS, "no recorded cluster had an authorizer"),
+    ("unknown_metadata_version.1", _KRAFT, "the controller's own range refuses such levels first"),
+    ("unknown_level.1", _KRAFT[5:], "the controller's own range refuses such levels first"),
+    ("during_zk_migration.1", _KRAFT[1:5], "no migration from ZooKeeper was recorded"),
+    (
+        "unsupported_by_node.2",
+        _KRAFT[:1],
+        "in the recordings the active controller refused the same levels itself",
+    ),
+    (
+        "unsupported_by_node.3",
+        _KRAFT[2:3],
+        "no recorded cluster had registered an older controller by metadata.version 15",
+    ),
+)
+UNRECORDED: dict[str, str] = {
+    f"{dialect}.{row}": why for row, dialects, why in _UNRECORDED for dialect in dialects
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One row of a dialect's table, and where it stands there."""
+
+    id: str
+    dialect: str
+    row: RuleRow
+    at_door: bool  # about the request as a whole, before any update is looked at
+    position: int  # from 1, within the door or within the rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A rule, what it says to a person, and every row that asks it."""
+
+    rule: Rule
+    wording: Wording
+    questions: tuple[Question, ...]
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects that ask the rule, in the order of DIALECTS."""
+        return tuple(dict.fromkeys(question.dialect for question in self.questions))
+
+    @property
+    def groups(self) -> tuple[tuple[Question, ...], ...]:
+        """Questions that are the same in all but their place, in the order of the first of each."""
+        same: dict[RuleRow, list[Question]] = {}
+        for question in self.questions:
+            same.setdefault(question.row, []).append(question)
+        return tuple(tuple(group) for group in same.values())
+
+
+@cache
+def questions(dialect: str) -> tuple[Question, ...]:
+    """Every row of a dialect, the door first. Raises what `load` raises."""
+    table, seen, found = load(dialect), Counter[str](), []
+    for at_door, rows in ((True, table.door), (False, table.rules)):
+        for position, row in enumerate(rows, start=1):
+            seen[row.code] += 1
+            found.append(
+                Question(
+                    id=f"{dialect}.{row.code}.{seen[row.code]}",
+                    dialect=dialect,
+                    row=row,
+                    at_door=at_door,
+                    position=position,
+                )
+            )
+    return tuple(found)
+
+
+def describe(row: RuleRow) -> str:
+    """On which updates a row is asked, and of whom: `where sets, asks live_brokers`."""
+    said = []
+    if row.where:
+        said.append(f"where {' and '.join(scope.name for scope in row.where)}")
+    if row.asks is not None:
+        said.append(f"asks {row.asks.value}")
+        if row.absence is Absence.REFUSE:
+            said.append("silence refuses")
+        if row.order is not Order.NONE:
+            said.append(f"in {row.order.value} order")
+    return ", ".join(said)
+
+
+@cache
+def rulebook() -> dict[str, Entry]:
+    """Every rule by name, in the order of rules.py."""
+    every = [question for dialect in DIALECTS for question in questions(dialect)]
+    return {
+        name: Entry(
+            rule=rule,
+            wording=_wording(rule),
+            questions=tuple(q for q in every if q.row.rule is rule),
+        )
+        for name, rule in RULES.items()
+    }
+
+
+def _wording(rule: Rule) -> Wording:
+    said = wordings(load(STRICT))
+    if rule.name in said:
+        return said[rule.name]
+    words = rule_words(rule.name)
+    return Wording(
+        severity=words.severity,
+        source=rule.source,
+        message=words.message,
+        remedy=words.remedy,
+        command=words.command,
+    )
+
+
+def reached(exchanges: Sequence[Exchange], tables: Tables) -> list[tuple[str, ...]]:
+    """For each exchange the ids of the rows that decide its answer, by the position of exchanges.
+
+    Raises KeyError for a release no dialect is of.
+    """
+    found: list[tuple[str, ...]] = [()] * len(exchanges)
+    of: dict[str, list[int]] = {}
+    for position, exchange in enumerate(exchanges):
+        name = generation_of(exchange.cluster.release, exchange.mode)
+        of.setdefault(name, []).append(position)
+    for name, positions in of.items():
+        rows = _deciding([exchanges[i] for i in positions], load(name), tables)
+        for position, ids in zip(positions, rows, strict=True):
+            found[position] = ids
+    return found
+
+
+def _deciding(
+    exchanges: Sequence[Exchange], dialect: Dialect, tables: Tables
+) -> list[tuple[str, ...]]:
+    batch = build([(e.cluster, e.request) for e in exchanges], dialect, tables)
+    judged = judge(batch, dialect, tables)
+    failed_by = decide(batch, dialect, judged).failed_by
+    ids = [question.id for question in questions(dialect.name)]
+    found = [{} if door == NOT_HERE else {ids[door]: None} for door in judged.door.tolist()]
+    request_of = batch.updates.request.tolist()
+    for update, (request, rule) in enumerate(zip(request_of, judged.first.tolist(), strict=True)):
+        answered = judged.door[request] == NOT_HERE and rule != NOT_HERE
+        if answered and (not dialect.can.atomic or failed_by[request] == update):
+            found[request][ids[len(dialect.door) + rule]] = None
+    return [tuple(rows) for rows in found]

@@ -1,0 +1,440 @@
+"""What was asked of clusters and what became of it, in one SQLite file of this machine.
+
+An intent is on the disk before its request is sent; its outcome follows. An intent without a
+settled outcome is open: something may have been written. Nothing is ever changed or deleted but
+locks. A lock names its holder; it ends with it, when its process does, or when it expires.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from featurelib.core.outcome import Fate, Recipient, StepOutcome
+from featurelib.errors import BusyError, InputError, JournalError
+from featurelib.model import Step
+
+# ----------------------------------------
+# A process as the journal knows it: whose, where, since when, and whether it is still there.
+
+_ENDED = "ended"  # and its parent did not look yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """One process. `started` tells it from a later one with its number; "" = not known."""
+
+    user: str
+    host: str
+    pid: int
+    started: str
+    since: float  # seconds since 1970
+    command: str
+
+    @property
+    def text(self) -> str:
+        """`ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: featurelib apply …)`."""
+        since = f"{datetime.fromtimestamp(self.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{self.user} on {self.host} (process {self.pid}, since {since}: {self.command})"
+
+    def is_gone(self) -> bool:
+        """Whether this process is known to have ended; of another machine's it never is."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass  # it is there, and another user's
+        started = _started(self.pid)
+        return bool(started and self.started) and started != self.started
+
+
+def myself(command: str) -> Holder:
+    """This process, doing `command`."""
+    pid = os.getpid()
+    return Holder(
+        user=_user(),
+        host=socket.gethostname(),
+        pid=pid,
+        started=_started(pid),
+        since=datetime.now(UTC).timestamp(),
+        command=command,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user number without a name, as in containers
+        return f"user {os.getuid()}"
+
+
+def _started(pid: int) -> str:
+    """When a process started, in clock ticks after this boot of the machine; "" = not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
+    except OSError:  # not Linux, or it is gone
+        return ""
+    # The name of the program stands in brackets and may hold anything; start time is field 22.
+    state, *fields = stat.rpartition(")")[2].split()
+    return _ENDED if state in "ZX" else f"{boot.strip()} {fields[18]}"
+
+
+# ----------------------------------------
+# What the journal holds of one request: what was intended, and what was found out about it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clearance:
+    """What lets a plan be sent: an approval that was checked. `approval` is what it is known by,
+    "" = none was needed; `signed`: by a signature that `by` was found to have made."""
+
+    approval: str
+    by: str = ""
+    reason: str = ""
+    signed: bool = False
+
+    @property
+    def text(self) -> str:
+        """`signed by ann@example.com (CHG-1)`, `by ann, NOT signed`."""
+        who = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
+        return f"{who} ({self.reason})" if self.reason else who
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One request that is about to be sent, by whom and to whom.
+
+    Times are seconds since 1970; at `over_at` the request's own time is over, and whoever sent it
+    waits no longer. It settles nothing. `approval` is what the approval is known by. In entries of
+    releases that did not keep them `sent_to` and `signed` are None, and the last texts empty.
+    """
+
+    cluster: str
+    where: str  # how the cluster was reached
+    reach: str  # the options that reach it again
+    plan: str  # digest
+    approval: str
+    position: int  # of the step, from 0
+    total: int  # steps of the plan
+    step: Step
+    who: Holder
+    at: float
+    over_at: float
+    sent_to: Recipient | None = None
+    name: str = ""  # of the cluster, in the inventory that was used
+    settings: str = ""  # the file whose settings ruled, or that there was none
+    approved_by: str = ""
+    reason: str = ""  # of the approval
+    signed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a request, who says so, and when."""
+
+    result: StepOutcome
+    by: str  # apply, resume
+    who: Holder
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An intent and everything that was found out about it, oldest first."""
+
+    number: int
+    intent: Intent
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def fate(self) -> Fate:
+        """What is known last."""
+        return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may have been written that nobody knows of."""
+        return self.fate is Fate.UNKNOWN
+
+
+# ----------------------------------------
+
+FORM = "1"  # of the file; another one is refused
+LONGEST_WAIT_S = 30  # for another process that writes to the journal
+_SCHEMA = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE lock (cluster TEXT PRIMARY KEY, holder BLOB NOT NULL, expires REAL NOT NULL)",
+    "CREATE TABLE intent (number INTEGER PRIMARY KEY AUTOINCREMENT, cluster TEXT NOT NULL,"
+    " plan TEXT NOT NULL, content BLOB NOT NULL)",
+    "CREATE INDEX intent_plan ON intent (cluster, plan)",
+    "CREATE TABLE outcome (number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL,"
+    " settled INTEGER NOT NULL, content BLOB NOT NULL)",
+    "CREATE INDEX outcome_intent ON outcome (intent)",
+)
+
+
+_INTENT, _OUTCOME = msgspec.json.Decoder(Intent), msgspec.json.Decoder(Outcome)
+_HOLDER = msgspec.json.Decoder(Holder)
+_LATEST = 253_402_300_800.0  # the year 10000, seconds since 1970: no later time can be shown
+Row = TypeVar("Row")
+
+
+class Journal:
+    """One journal file. Where there is none it is made. Close it when done."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises JournalError for a file that cannot be kept, InputError for one that is none."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=LONGEST_WAIT_S)
+        except (OSError, sqlite3.Error) as error:
+            raise self._cannot("be opened", error) from error
+        try:
+            with self._transaction():
+                self._open()
+            # EXTRA: what was committed stays so if the machine stops at the next moment.
+            self._db.execute("PRAGMA synchronous = EXTRA")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; what was written is on the disk already."""
+        self._db.close()
+
+    @contextmanager
+    def lock(self, cluster: str, command: str, *, seconds: float) -> Iterator[Lock]:
+        """Hold the cluster for this process. Raises BusyError naming who else holds it.
+
+        It holds for `seconds`, and again from each intent and `keep`.
+        """
+        lock = Lock(journal=self, cluster=cluster, who=myself(command), seconds=seconds)
+        with self._transaction():
+            row = self._db.execute(
+                "SELECT holder, expires FROM lock WHERE cluster = ?", (cluster,)
+            ).fetchone()
+            if row is not None:
+                self._expect_free(cluster, *self._holder(cluster, *row))
+            self._put(lock, seconds)
+        try:
+            yield lock
+        finally:
+            self._release(lock)
+
+    def intend(self, lock: Lock, intent: Intent) -> int:
+        """Write down that a request is about to be sent; the number of its entry.
+
+        When this returns it is on the disk. Raises JournalError if it is not, and BusyError if the
+        lock is no longer ours: either way nothing is to be sent.
+        """
+        content = msgspec.json.encode(intent)
+        with self._transaction():
+            self._expect_mine(lock)
+            self._put(lock, lock.seconds + max(0.0, intent.over_at - intent.at))
+            number = self._db.execute(
+                "INSERT INTO intent (cluster, plan, content) VALUES (?, ?, ?)",
+                (intent.cluster, intent.plan, content),
+            ).lastrowid
+        assert number is not None
+        return number
+
+    def settle(self, number: int, outcome: Outcome) -> None:
+        """Write down what became of a request. Raises JournalError if that cannot be kept."""
+        settled = outcome.result.fate is not Fate.UNKNOWN
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO outcome (intent, settled, content) VALUES (?, ?, ?)",
+                (number, settled, msgspec.json.encode(outcome)),
+            )
+
+    def entries(
+        self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
+    ) -> tuple[Entry, ...]:
+        """What was intended and what became of it, oldest first.
+
+        Every row is read, whatever is asked for: one that is damaged may be of any cluster, open or
+        not. Raises JournalError for such a one.
+        """
+        with self._transaction():
+            intents = self._db.execute(
+                "SELECT number, cluster, plan, content FROM intent ORDER BY number"
+            ).fetchall()
+            rows = self._db.execute(
+                "SELECT intent, content FROM outcome ORDER BY number"
+            ).fetchall()
+        outcomes: dict[int, list[Outcome]] = {number: [] for number, *_ in intents}
+        for number, content in rows:
+            outcome = self._decoded(_OUTCOME, content, f"the outcome of entry {number}")
+            if number not in outcomes or not _are_times(outcome.at):
+                raise self._damaged(f"the outcome of entry {number}", "one of a request")
+            outcomes[number].append(outcome)
+        found = []
+        for number, its_cluster, its_plan, content in intents:
+            intent = self._decoded(_INTENT, content, f"entry {number}")
+            times = _are_times(intent.at, intent.over_at, intent.who.since)
+            if (its_cluster, its_plan) != (intent.cluster, intent.plan) or not times:
+                raise self._damaged(f"entry {number}", "one cluster, plan and time all through it")
+            entry = Entry(number=number, intent=intent, outcomes=tuple(outcomes[number]))
+            wanted = cluster in (None, intent.cluster) and plan in (None, intent.plan)
+            if wanted and (entry.is_open or not only_open):
+                found.append(entry)
+        return tuple(found)
+
+    def holders(self) -> dict[str, tuple[Holder, float]]:
+        """Who holds which cluster, and until when; seconds since 1970."""
+        rows = self._db.execute("SELECT cluster, holder, expires FROM lock")
+        return {row[0]: self._holder(*row) for row in rows}
+
+    def _holder(self, cluster: str, content: object, expires: object) -> tuple[Holder, float]:
+        what = f"the lock of cluster {cluster}"
+        holder = self._decoded(_HOLDER, content, what)
+        if not isinstance(expires, int | float) or not _are_times(expires, holder.since):
+            raise self._damaged(what, "a time when it ends")
+        return holder, float(expires)
+
+    def _decoded(self, decoder: msgspec.json.Decoder[Row], content: object, what: str) -> Row:
+        try:
+            return decoder.decode(content)  # type: ignore[arg-type]  # the file may hold anything
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+            raise self._damaged(what, "what was written down", str(error)) from error
+
+    def _damaged(self, what: str, expected: str, found: str = "another") -> JournalError:
+        return JournalError(
+            f"{self.path}: {what}: expected {expected}, found {found}: the journal is damaged, and "
+            "what is open cannot be told from it. Nothing was sent. Keep the file; put a copy from "
+            "before in its place, or name another with --journal FILE once you know by featurelib "
+            "describe what is true."
+        )
+
+    def _put(self, lock: Lock, seconds: float) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO lock VALUES (?, ?, ?)",
+            (lock.cluster, msgspec.json.encode(lock.who), _now() + seconds),
+        )
+
+    def _release(self, lock: Lock) -> None:
+        """Let go of what is ours. Where the journal cannot be written the lock ends with us."""
+        try:
+            with self._transaction():
+                self._db.execute(
+                    "DELETE FROM lock WHERE cluster = ? AND holder = ?",
+                    (lock.cluster, msgspec.json.encode(lock.who)),
+                )
+        except (JournalError, BusyError):
+            pass
+
+    def _expect_free(self, cluster: str, holder: Holder, expires: float) -> None:
+        if holder.is_gone() or expires <= _now():
+            return
+        raise BusyError(
+            f"cluster {cluster}: expected nobody else at work, found {holder.text}; the lock ends "
+            f"with that process, or at {_time(expires)}. Nothing was sent. Wait for it, then run "
+            "this again."
+        )
+
+    def _expect_mine(self, lock: Lock) -> None:
+        row = self._db.execute(
+            "SELECT holder FROM lock WHERE cluster = ?", (lock.cluster,)
+        ).fetchone()
+        if row is None or row[0] != msgspec.json.encode(lock.who):
+            what = f"the lock of cluster {lock.cluster}"
+            other = "nobody" if row is None else self._decoded(_HOLDER, row[0], what).text
+            raise BusyError(
+                f"cluster {lock.cluster}: expected to hold its lock, found that {other} does: ours "
+                "had expired. The request was not sent. Run this again."
+            )
+
+    def _open(self) -> None:
+        there = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
+        if not there:
+            for statement in _SCHEMA:
+                self._db.execute(statement)
+            self._db.execute("INSERT INTO about VALUES ('form', ?)", (FORM,))
+            return
+        form = None
+        if {"about", "intent"} <= there:
+            form = self._db.execute("SELECT value FROM about WHERE name = 'form'").fetchone()
+        if form != (FORM,):
+            raise InputError(
+                f"{self.path}: expected a journal of form {FORM}, found "
+                f"{'another file' if form is None else f'form {form[0]}'}. Nothing was sent. "
+                "Name another with --journal FILE."
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it or nothing, on the disk at the end. Raises JournalError."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            raise self._cannot("be written", error) from error
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        if self._db.in_transaction:
+            try:
+                self._db.execute("ROLLBACK")
+            except sqlite3.Error:  # SQLite undoes it when the file is opened next
+                self._db.close()
+
+    def _cannot(self, what: str, error: Exception) -> JournalError:
+        no_file_of_ours = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.OperationalError
+        )
+        if no_file_of_ours or "decode" in str(error):
+            return JournalError(
+                f"{self.path}: expected a journal, found a file that is none, or is damaged: "
+                f"{error}. Nothing was sent. Name the right one with --journal FILE."
+            )
+        return JournalError(
+            f"{self.path}: the journal cannot {what}: {error}. Make room or mend its rights, or "
+            "name another with --journal FILE."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A cluster that is held by this process."""
+
+    journal: Journal
+    cluster: str
+    who: Holder
+    seconds: float
+
+    def keep(self) -> None:
+        """Hold it for another while. Raises BusyError where it was lost, JournalError."""
+        with self.journal._transaction():
+            self.journal._expect_mine(self)
+            self.journal._put(self, self.seconds)
+
+
+def _are_times(*seconds: float) -> bool:
+    return all(0 <= moment < _LATEST for moment in seconds)
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

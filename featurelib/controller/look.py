@@ -1,0 +1,193 @@
+"""One look at a live cluster, as carrying out a plan needs it: judged, and who reports what.
+
+The look is the same as everybody's (featurelib.audit.cluster_view); only what each node itself
+says is finalized is read beside it, because a plan is done when all of them say so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.findings import wordings
+from featurelib.audit.side_effects import side_effects
+from featurelib.backends.base import Backend, Say
+from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import Fleet
+from featurelib.controller.decide import Found
+from featurelib.controller.validate import UNPROVEN
+from featurelib.core.dialect import STRICT, load
+from featurelib.core.dry_run import judge_again
+from featurelib.core.outcome import Passed, Seen
+from featurelib.errors import ProtocolError
+from featurelib.feature import Role, Severity, Witness
+from featurelib.landing import ApiVersionsAnswer, Landing, read
+from featurelib.model import Plan, Step
+from featurelib.planning.requirements import features_of, require
+
+Node = tuple[Role, int]
+Levels = Mapping[str, int]
+_SHOWN = 5  # findings that are told of one look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A cluster as it was seen. `reports`: what each node half that answered says is finalized,
+    None where it cannot tell (a controller before 3.6, a broker without a features node). `epochs`:
+    as of which one; in KRaft an offset of the metadata log."""
+
+    sight: Sight
+    reports: Mapping[Node, Levels | None]
+    epochs: Mapping[Node, int]
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether the controller may ask somebody whom nothing shows."""
+        return not UNPROVEN.isdisjoint(self.sight.judged.findings["code"].to_pylist())
+
+    def seen(self, features: Iterable[str]) -> Seen:
+        """The levels as the witness that is believed says them, of `features` and all others. What
+        nobody mentions is not finalized, if there is such a witness."""
+        evidence = self.sight.judged.evidence
+        assert evidence is not None
+        asked = evidence.questions
+        names = [asked.names[code] for code in asked.feature.tolist()]
+        known = dict(zip(names, asked.known.tolist(), strict=True))
+        levels = dict(zip(names, asked.current.tolist(), strict=True))
+        trusted = bool(evidence.levels.trusted[0] and not evidence.levels.too_old[0])
+        unsure = {name for name in {*names, *features} if not known.get(name, trusted)}
+        return Seen(levels=levels, unknown=frozenset(unsure))
+
+    def seen_after(self, passed: Passed, features: Collection[str]) -> Seen | None:
+        """The levels as somebody says them who has heard of all that was carried out before
+        `passed`; None where nobody is known to. In ZooKeeper mode that is the features node."""
+        if passed.offset is not None:
+            heard = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
+            levels = next((said for node in heard if (said := self.reports[node])), None)
+            return None if levels is None else Seen(levels=levels)
+        evidence = self.sight.judged.evidence
+        assert evidence is not None
+        witness = Witness(int(evidence.levels.kind[0]))
+        in_zookeeper_mode = all(name.startswith("zk") for name in self.sight.dialects)
+        if in_zookeeper_mode and witness is not Witness.FEATURES_NODE:
+            return None
+        return self.seen(features)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """How one cluster is looked at: its backend, and by what it is judged."""
+
+    backend: Backend
+    catalogue: Catalogue
+    fleet: Fleet
+    max_age: int  # microseconds
+    say: Say
+
+    def look(self, cluster: str | None = None, *, say: Say | None = None) -> Look:
+        """Ask every node. Raises UnreachableError and NoEvidenceError, and ProtocolError where
+        another cluster than `cluster` answers."""
+        lines = self.backend.describe(say or self.say)
+        now = time.time_ns() // 1000
+        sight = see(
+            lines, catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet
+        )
+        if cluster is not None and sight.cluster_id != cluster:
+            raise ProtocolError(
+                f"{self.backend.where}: expected the cluster {cluster}, found "
+                f"{sight.cluster_id}. Mend the addresses."
+            )
+        reports, epochs = _reports(lines)
+        return Look(sight=sight, reports=reports, epochs=epochs)
+
+    def as_if_seen(self, look: Look) -> Look:
+        """The same look, judged as if everybody had been seen whom the controller asks."""
+        sight = see_row(
+            look.sight.rows,
+            catalogue=self.catalogue,
+            as_of=time.time_ns() // 1000,
+            max_age=self.max_age,
+            fleet=self.fleet,
+            controller_decides=True,
+        )
+        return replace(look, sight=sight)
+
+    def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Found:
+        """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
+        evidence, sight = look.sight.judged.evidence, look.sight
+        assert evidence is not None
+        features = features_of(plan.steps)
+        refusals = judge_again(sight.cluster, sight.releases, self._mode(), rest, self.catalogue)
+        return Found(
+            cluster=sight.cluster_id,
+            requirements=require(evidence, 0, features, self.catalogue),
+            dialects=sight.dialects,
+            catalogue=self.catalogue.label,
+            unknown=look.seen(features).unknown,
+            missing=self._missing(sight, features),
+            against=tuple(
+                f"{refusal.judge}: {refusal.feature} {refusal.level}: {refusal.message}"
+                for refusal in refusals
+            ),
+            side_effects=side_effects(self.catalogue, rest, evidence),
+        )
+
+    def _mode(self) -> str:
+        return self.backend.abilities().mode
+
+    def _missing(self, sight: Sight, features: Sequence[str]) -> tuple[str, ...]:
+        """What is not known and could change the answer, as sentences; a plan is not made over it
+        either."""
+        usual = wordings(load(STRICT))
+        codes: list[str] = sight.judged.findings["code"].to_pylist()
+        if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
+            return ()
+        from featurelib.planning.reasons import (
+            Reasons,  # its words are not needed where all is well
+        )
+
+        reasons = Reasons(sight, self.catalogue).of_missing_evidence(features)
+        said = list(dict.fromkeys(reason.message for reason in reasons))
+        more = [f"{len(said) - _SHOWN} more; see featurelib describe"] if said[_SHOWN:] else []
+        return (*said[:_SHOWN], *more)
+
+
+def _reports(lines: Iterable[bytes]) -> tuple[dict[Node, Levels | None], dict[Node, int]]:
+    """What each node half that answered says is finalized, and as of which epoch."""
+    reports, epochs = dict[Node, Levels | None](), dict[Node, int]()
+    for raw in lines:
+        line = read(raw)
+        if not isinstance(line, Landing) or not isinstance(line.content, ApiVersionsAnswer):
+            continue
+        said = line.content
+        if said.error is None:
+            node = said.role, said.node_id
+            levels = {name: level for name, _, level in said.finalized}
+            reports[node] = levels if said.epoch >= 0 else None
+            epochs[node] = said.epoch
+    return reports, epochs
+
+
+def late_nodes(before: Look, now: Look | None, wanted: Levels) -> tuple[list[str], int]:
+    """Who does not report `wanted`, of the nodes that answered before, and how many were asked.
+
+    A node that could not tell before and cannot now is not waited for.
+    """
+    late = []
+    asked = 0
+    for node, told in sorted(before.reports.items(), key=lambda item: (item[0][0], item[0][1])):
+        answers = now is not None and node in now.reports
+        levels = now.reports[node] if now is not None and answers else None
+        if told is None and answers and levels is None:
+            continue
+        asked += 1
+        name = f"{node[0].text} {node[1]}"
+        if not answers:
+            late.append(f"{name} (it answers no longer)")
+        elif levels is None:
+            late.append(f"{name} (it says nothing is finalized)")
+        elif odd := [n for n, level in wanted.items() if levels.get(n, 0) != level]:
+            late.append(f"{name} ({', '.join(f'{n} {levels.get(n, 0)}' for n in odd)})")
+    return late, asked

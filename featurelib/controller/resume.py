@@ -1,0 +1,155 @@
+"""Finds out what became of requests whose outcome is not known. Nothing is written to the cluster.
+
+A request whose level is not there is called not applied only once it is proven that nobody can
+carry it out any more (featurelib.core.outcome); else it stays open, and it is said what is missing.
+What was closed before is looked at again: earlier releases closed requests by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from featurelib.controller.journal import Entry, Journal, Lock, Outcome
+from featurelib.controller.look import Watcher
+from featurelib.controller.send import LOCK_SECONDS, Waits, watch
+from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
+from featurelib.core.reply import NO_ERROR, Reply, Result
+from featurelib.errors import BackendError, JournalError, OutcomeUnknownError, RefusedError
+
+NEVER_HEARD = "no answer was written down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One request that was open, and what is known of it now."""
+
+    entry: Entry
+    result: StepOutcome
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still is not known."""
+        return self.result.fate is Fate.UNKNOWN
+
+
+def resume(
+    watcher: Watcher,
+    journal: Journal,
+    *,
+    command: str = "featurelib resume",
+    waits: Waits | None = None,
+    cluster: str | None = None,
+) -> tuple[Settled, ...]:
+    """Settle every open request of the cluster that `watcher` looks at, oldest first.
+
+    `cluster` is its id; without it a look tells. Raises RefusedError where another cluster answers,
+    BusyError while somebody is at work there, JournalError, and BackendError where the id is not
+    known and nothing answers.
+    """
+    cluster_id = cluster or watcher.look().sight.cluster_id
+    if not journal.entries(cluster=cluster_id, only_open=True):
+        return ()
+    with journal.lock(cluster_id, command, seconds=LOCK_SECONDS) as lock:
+        waiting = journal.entries(cluster=cluster_id, only_open=True)
+        times, settled = waits or Waits(), list[Settled]()
+        for entry in waiting:
+            if cluster and not settled:
+                _expect_cluster(watcher, cluster, waiting)
+            settled.append(_settle(entry, watcher, journal, lock, times))
+        return tuple(settled)
+
+
+def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[Entry]) -> None:
+    """Looking again at another cluster would never tell. One that does not answer may be it."""
+    try:
+        here = watcher.look(say=_quietly).sight.cluster_id
+    except BackendError:
+        return
+    if here == cluster:
+        return
+    numbers = ", ".join(str(entry.number) for entry in found)
+    used = [entry.intent.reach for entry in found if entry.intent.reach.startswith("--")]
+    how = f"It was reached with {used[-1]}" if used else "Mend its address."
+    raise RefusedError(
+        f"{watcher.backend.where}: this is cluster {here}, expected cluster {cluster}, of which "
+        f"the outcome of journal entry {numbers} is unknown. Nothing was sent. {how}"
+    )
+
+
+def _quietly(text: str) -> None:
+    """The wait was told, and what comes of it will be."""
+
+
+def _settle(entry: Entry, watcher: Watcher, journal: Journal, lock: Lock, waits: Waits) -> Settled:
+    result, _ = watch(watcher, lock, entry.intent, _heard(entry), None, waits)
+    outcome = Outcome(result=result, by="resume", who=lock.who, at=waits.clock())
+    try:
+        journal.settle(entry.number, outcome)
+    except JournalError as error:
+        raise OutcomeUnknownError(
+            f"journal entry {entry.number}: {result.fate.value}, and that could not be written "
+            f"down, so the entry stays open: {error}"
+        ) from error
+    return Settled(entry=entry, result=result)
+
+
+def _heard(entry: Entry) -> Heard:
+    """What was answered, as far as it was written down; a look in vain adds nothing to it."""
+    told = entry.outcomes[-1].result.updates if entry.outcomes else ()
+    codes = [one for one in told if one.code is not None]
+    if not codes:
+        why = next((one.message for one in told if one.message), NEVER_HEARD)
+        return Heard(why=why)
+    results = tuple(
+        Result(feature=one.update.feature, code=one.code, message=one.message)
+        for one in codes
+        if one.code is not None
+    )
+    return Heard(reply=Reply(code=NO_ERROR, message=None, results=results))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unexplained:
+    """A level that is there though no request that is known to be applied explains it; `entry`
+    asked for it and was closed without it."""
+
+    feature: str
+    level: int
+    entry: Entry
+
+
+def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
+    """Levels of now that only requests explain which were closed as rejected or not applied.
+
+    Looks only where there are such. Raises BackendError.
+    """
+    entries = journal.entries(cluster=cluster)
+    if not any(asked_in_vain(entry) for entry in entries):
+        return ()
+    features = {update.feature for entry in entries for update in entry.intent.step.updates}
+    seen = watcher.look(cluster, say=_quietly).seen(features)
+    found = []
+    for feature in sorted(features - seen.unknown):
+        level, asked = seen.level(feature), None
+        for entry, outcome in _of_feature(entries, feature):
+            if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # from here on it was known
+                asked = None
+            elif outcome.update.to_level == level and asked_in_vain(entry):
+                asked = entry
+        if asked is not None and level is not None:
+            found.append(Unexplained(feature=feature, level=level, entry=asked))
+    return tuple(found)
+
+
+def _of_feature(entries: Sequence[Entry], feature: str) -> Iterator[tuple[Entry, UpdateOutcome]]:
+    """What became of each request for a feature, as it is known last."""
+    for entry in entries:
+        for outcome in entry.outcomes[-1].result.updates if entry.outcomes else ():
+            if outcome.update.feature == feature:
+                yield entry, outcome
+
+
+def asked_in_vain(entry: Entry) -> bool:
+    """Whether it was closed as if nothing of it had been written."""
+    return entry.fate in (Fate.REJECTED, Fate.NOT_APPLIED)

@@ -1,0 +1,213 @@
+"""Signatures of approvals, made and checked by ssh-keygen as git does: no key is ever read here.
+
+What is signed is the approval's canonical bytes, in a namespace of its own, so that a signature
+made for anything else is none for an approval. A signature that is there must be right, whether
+one is required or not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shlex import quote
+
+from featurelib.config.settings import Settings
+from featurelib.controller.journal import Clearance
+from featurelib.errors import ApprovalError
+from featurelib.planning import files
+from featurelib.planning.files import PlanFile
+
+NAMESPACE = "featurelib-approval@v1"
+PROGRAM, AGENT_PROGRAM = "ssh-keygen", "ssh-add"
+_VERIFY_SECONDS = 20.0
+_SIGN_SECONDS = 120.0  # a hardware key waits to be touched
+
+
+def check_approval(
+    plan: PlanFile, text: bytes | str, *, now: datetime, settings: Settings, where: str
+) -> files.Approval:
+    """The approval in `text`, if it is one of `plan`, holds now and is signed as the plan and
+    `settings` ask: the stricter of both.
+
+    Raises ApprovalError for one that is not; PlanError for a file that is no approval.
+    """
+    file = files.read_approval(text, where)
+    longest = timedelta(hours=settings.longest_approval_hours)
+    try:
+        files.expect_approved(file.approval, plan.plan, now, longest=longest)
+        if file.signature is not None:
+            verify(file.approval, file.signature, settings.allowed_signers)
+        elif why := why_signed(plan, settings):
+            raise ApprovalError(
+                f"expected a signature ({why}), found none. Nothing was sent. Sign it: featurelib "
+                "approve PLAN --expires 24h --key FILE"
+            )
+    except ApprovalError as error:
+        raise ApprovalError(f"{where}: {error}") from error
+    return file.approval
+
+
+def why_signed(plan: PlanFile, settings: Settings) -> str:
+    """Who asks for a signature, the settings or the plan; "" = nobody."""
+    if settings.require_signature:
+        return "require_signature in conf/audit.toml"
+    guards = plan.plan.guards
+    return "require_signature in the plan" if guards and guards.require_signature else ""
+
+
+def checker(
+    plan: PlanFile, text: bytes | str, *, settings: Settings, where: str
+) -> Callable[[datetime], Clearance]:
+    """What asks for the approval in `text` again and again: as of a time it gives what lets the
+    plan be sent, or raises as check_approval does."""
+
+    def check(now: datetime) -> Clearance:
+        found = check_approval(plan, text, now=now, settings=settings, where=where)
+        return Clearance(
+            approval=files.digest(found),
+            by=found.approved_by,
+            reason=found.reason or "",
+            signed=files.read_approval(text, where).signature is not None,
+        )
+
+    return check
+
+
+def sign(message: bytes, key: str, *, agent: bool, terminal: bool) -> str:
+    """The signature of `message` by the key in the file `key` (private, or public with an agent).
+
+    `agent`: the private half must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
+    passphrase or a touch. Raises ApprovalError with what ssh-keygen said.
+    """
+    with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
+        path = Path(folder, "approval")
+        path.write_bytes(message)
+        options = ["-Y", "sign", *(["-U"] if agent else []), "-f", key, "-n", NAMESPACE]
+        done = _run([PROGRAM, *options, str(path)], seconds=_SIGN_SECONDS, terminal=terminal)
+        signature = Path(f"{path}.sig")
+        if done.returncode == 0 and signature.exists():
+            return signature.read_text(encoding="ascii")
+    hint = (
+        "Put the key into an agent (ssh-add), or name another with --key FILE."
+        if terminal
+        else "Without a terminal nobody is asked for a passphrase: put the key into an agent "
+        "(ssh-add) and name its public half with --key FILE.pub."
+    )
+    raise ApprovalError(
+        f"--key {key}: expected a key that signs, found: {_said(done)}. Nothing was written. {hint}"
+    )
+
+
+def agent_key() -> str:
+    """The public half of the one key ssh-agent holds. Raises ApprovalError for none or several."""
+    done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
+    keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    if len(keys) != 1:
+        found = f"{len(keys)} keys" if keys else _said(done)
+        raise ApprovalError(
+            f"--agent: expected one key in ssh-agent, found: {found}. Nothing was written. "
+            "Name the one to sign with: --agent --key FILE.pub"
+        )
+    return keys[0] + "\n"
+
+
+def verify(approval: files.Approval, signature: str, signers: str) -> None:
+    """Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval.
+
+    `signers` is an allowed_signers file of ssh-keygen(1). A key counts if it was valid when the
+    approval was given; times in that file are read as UTC.
+    """
+    if not os.access(signers, os.R_OK):
+        raise ApprovalError(
+            f"expected the signers in the file {signers}, found none that can be read. "
+            "Name it in conf/audit.toml: allowed_signers = FILE"
+        )
+    message = files.canonical(approval)
+    with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
+        path = Path(folder, "approval.sig")
+        path.write_text(signature, encoding="ascii")
+        time = f"-Overify-time={approval.approved_at.astimezone(UTC):%Y%m%d%H%M%S}"
+        who = ["-f", signers, "-I", approval.approved_by]
+        check = ["-n", NAMESPACE, "-s", str(path)]
+        done = _keygen("verify", [*who, *check, time], message)
+        if done.returncode == 0:
+            return
+        bare = _keygen("check-novalidate", check, message)
+        names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
+    raise ApprovalError(_why(approval, signers, done, bare, names))
+
+
+_Done = subprocess.CompletedProcess[bytes]
+
+
+def _why(approval: files.Approval, signers: str, done: _Done, bare: _Done, names: _Done) -> str:
+    """What is wrong with a signature that ssh-keygen did not accept."""
+    by = approval.approved_by
+    if bare.returncode:
+        return (
+            f"expected {by}'s signature over this approval in the namespace {NAMESPACE}, found "
+            f"another ({_said(bare)}). Nothing was sent. Sign it again: featurelib approve PLAN "
+            "--expires 24h --key FILE"
+        )
+    key = bare.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2]
+    known = names.stdout.decode("utf-8", "replace").replace(",", "\n").splitlines()
+    if known and by not in known:
+        return (
+            f"expected {by}'s signature, found that of {', '.join(known)} ({key}). Nothing was "
+            f"sent. Give the name that {signers} has for the key: "
+            f"featurelib approve PLAN --expires 24h --key FILE --by {quote(known[0])}"
+        )
+    said = _said(done) if done.stderr.strip() else "it has no such key"
+    return (
+        f"expected {by}'s signature, by a key that {signers} allows at "
+        f"{files.say_time(approval.approved_at)}, found {key} ({said}). Nothing was sent. "
+        "Have it allowed there, or sign with another key."
+    )
+
+
+def _keygen(what: str, options: Sequence[str], message: bytes) -> _Done:
+    return _run([PROGRAM, "-Y", what, *options], message, seconds=_VERIFY_SECONDS)
+
+
+def _run(
+    command: Sequence[str], message: bytes = b"", *, seconds: float, terminal: bool = False
+) -> _Done:
+    """Runs a program of OpenSSH; ApprovalError if it is missing or does not end in time."""
+    # The time zone fixes what times in allowed_signers mean, on every machine.
+    environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    if not terminal:
+        environment["SSH_ASKPASS_REQUIRE"] = "never"
+    try:
+        return subprocess.run(
+            command,
+            input=message,
+            stdout=subprocess.PIPE,
+            stderr=None if terminal else subprocess.PIPE,  # what it asks has to be seen
+            timeout=seconds,
+            env=environment,
+            start_new_session=not terminal,  # else it would find a terminal to ask at
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ApprovalError(
+            f"expected the program {command[0]} (OpenSSH 8.8 or newer), found none. Nothing was "
+            "sent. Install it (on Debian: openssh-client)."
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise ApprovalError(
+            f"expected {command[0]} to end within {seconds:g} s, found it waiting. "
+            "Nothing was sent. Start again, and touch the key if it is one of hardware."
+        ) from error
+
+
+def _said(done: _Done) -> str:
+    """The last thing a program said, as one line."""
+    lines = ((done.stderr or b"") + b"\n" + (done.stdout or b"")).decode("utf-8", "replace")
+    lines = lines.replace("Enter passphrase: ", "")
+    texts = [line.strip() for line in lines.splitlines() if line.strip().isprintable()]
+    texts = [text for text in texts if text and text != "Could not verify signature."]
+    return texts[-1].rstrip(".") if texts else f"{done.args[0]} ended with {done.returncode}"

@@ -1,0 +1,250 @@
+"""What ZooKeeper-mode brokers make of the text stored in the features node (/feature).
+
+One text and one generation of brokers give one reading: exactly theirs, order of checks and
+truncations included. Only core/rules.py compares a level with a range.
+What brokers then do is data: features_znode.toml.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from typing import Final, NoReturn, TypedDict
+
+
+class Generation(StrEnum):
+    """Brokers that read the node alike and react alike."""
+
+    ZK_2_7 = "zk-2.7"  # 2.7 to 3.2, measured with 2.8.2
+    ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; but see wrong_type in the toml
+    ZK_3_9 = "zk-3.9"  # measured with 3.9.2; reads as zk-3.3 does, reacts otherwise
+
+
+class Reading(StrEnum):
+    """What the stored text is to a broker."""
+
+    ACCEPTED = "accepted"
+    DISABLED = "disabled"  # status 0: readable, its features are ignored
+    UNDECODABLE = "undecodable"  # class A: Kafka's decoder raises IllegalArgumentException
+    WRONG_TYPE = "wrong_type"  # class B: it raises JsonMappingException
+    INCOMPATIBLE = "incompatible"  # class C: never an answer of `decode`, core/rules.py decides it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesNode:
+    """One reading of the features node.
+
+    `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
+    `schema_version`, `status`: None if refused. `fault`: one sentence for a person, or None.
+    """
+
+    reading: Reading
+    schema_version: int | None = None
+    status: int | None = None
+    levels: tuple[tuple[str, int, int], ...] = ()
+    fault: str | None = None
+
+
+class _RefusedTextError(Exception):
+    def __init__(
+        self, where: str, expected: str, found: str, reading: Reading = Reading.UNDECODABLE
+    ) -> None:
+        super().__init__(f"Features node, {where}: expected {expected}, found {found}.")
+        self.reading = reading
+
+
+def decode(text: str, generation: Generation) -> FeaturesNode:
+    """Read the text as brokers of a generation do.
+
+    Bytes that are no UTF-8 may stand in `text` as surrogateescape puts them. Never raises: text
+    that is no features node is a reading with a fault.
+    Source: FeatureZNode.decode (ZkData.scala; alike in 2.7.0 to 3.2.3 and in 3.3.0 to 3.9.0).
+    """
+    try:
+        members = _as_object(_parse(text), "top level")
+        version = _schema_version(members, generation)
+        # The order of these two decides the class of a text that has a fault of either class.
+        if generation is Generation.ZK_2_7:
+            entries, status = _entries(members), _status(members)
+            levels = {name: _range_2_7(name, entry) for name, entry in entries.items()}
+        else:
+            status, entries = _status(members), _entries(members)
+            levels = {name: _range_3_3(name, entry, version) for name, entry in entries.items()}
+    except _RefusedTextError as refusal:
+        return FeaturesNode(reading=refusal.reading, fault=str(refusal))
+    rows = tuple((name, *levels[name]) for name in sorted(levels))
+    some = ", ".join(f"{_show(name)} at {level}" for name, _, level in rows[:5])
+    lost = f"Features node, status: expected 1, found 0, so {len(rows)} are ignored, like {some}."
+    return FeaturesNode(
+        reading=Reading.ACCEPTED if status else Reading.DISABLED,
+        schema_version=version,
+        status=status,
+        levels=rows if status else (),
+        fault=lost if rows and not status else None,
+    )
+
+
+def _schema_version(members: dict[str, object], generation: Generation) -> int:
+    version = _as_int(members.get("version", _MISSING), "version")
+    if version < 1 or (version > 2 and generation is not Generation.ZK_2_7):
+        raise _RefusedTextError("version", "1 or 2", str(version))
+    return version
+
+
+def _status(members: dict[str, object]) -> int:
+    stored = members.get("status", _MISSING)
+    if stored is None or stored is _MISSING or (status := _as_int(stored, "status")) not in (0, 1):
+        raise _RefusedTextError("status", "0 or 1", _show(stored))
+    return status
+
+
+def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
+    """The numbers of every feature, 32 bits wide; even a key nobody knows must hold a number."""
+    features = members.get("features", _MISSING)
+    if features is None or features is _MISSING:
+        raise _RefusedTextError("features", "an object", _show(features))
+    entries = {}
+    for name, entry in _as_object(features, "features").items():
+        place = f"features[{_show(name)}]"
+        # A lone surrogate can be escaped in JSON; on the wire Java makes it a question mark.
+        entries[name.encode("utf-8", "replace").decode()] = {
+            key: _as_int(number, f"{place}[{_show(key)}]")
+            for key, number in _as_object(entry, place).items()
+        }
+    return entries
+
+
+def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
+    """Minimum and level, truncated first and checked then (BaseVersionRange)."""
+    shorts = {key: _as_short(number) for key, number in entry.items()}
+    least = _bounded(name, shorts, "min_version_level", 1)
+    return least, _bounded(name, shorts, "max_version_level", least)
+
+
+def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int]:
+    """The level twice, checked first and truncated then: 32768 passes and becomes -32768."""
+    least = _bounded(name, entry, "min_version_level", 1) if version == 1 else 1
+    level = _as_short(_bounded(name, entry, "max_version_level", least))
+    return level, level
+
+
+def _bounded(name: str, entry: dict[str, int], key: str, least: int) -> int:
+    level = entry.get(key)
+    if level is None or level < least:
+        found = _show(entry.get(key, _MISSING))
+        raise _RefusedTextError(f'features[{_show(name)}]["{key}"]', f"{least} or above", found)
+    return level
+
+
+def _as_short(number: int) -> int:
+    return (number + 0x8000 & 0xFFFF) - 0x8000  # Java's narrowing to 16 bits
+
+
+def _as_int(value: object, where: str) -> int:
+    # The exact type: Python counts true among the integers, Jackson does not.
+    if type(value) is int and -(2**31) <= value < 2**31:
+        return value
+    raise _RefusedTextError(where, "a whole number of 32 bits", _show(value), Reading.WRONG_TYPE)
+
+
+def _as_object(value: object, where: str) -> dict[str, object]:
+    if isinstance(value, dict):
+        return value
+    raise _RefusedTextError(where, "an object", _show(value), Reading.WRONG_TYPE)
+
+
+def _show(value: object) -> str:
+    """A stored value for a person: short, and escaped, for it may hold anything."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    shown = "nothing" if value is _MISSING else json.dumps(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+
+
+def _parse(text: str) -> object:
+    """The first document of the text as Jackson reads it, what follows is not looked at.
+
+    `_MISSING` for white space. Left out: from 3.7 on brokers refuse more than 1000 levels of
+    nesting or digits of a number, older ones do not; here Python's stack is the limit.
+    """
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+        # Jackson guesses the encoding likewise, but sees no byte-order mark in three bytes.
+        encoding = "utf-8" if len(data) == 3 else json.detect_encoding(data)
+        body = data.decode(encoding, "surrogateescape")
+        start = len(body) - len(body.lstrip(_SPACE))
+        if start == len(body):
+            return _MISSING
+        document, end = _JSON.raw_decode(body, start)
+        body[:end].encode()  # raises where the document holds bytes that are no UTF-8
+    except json.JSONDecodeError as error:
+        found = _show(error.doc[error.pos :][:50] or _MISSING)
+        raise _RefusedTextError(f"character {error.pos + 1}", "JSON", found) from error
+    except (UnicodeError, RecursionError) as error:
+        raise _RefusedTextError("top level", "JSON", f"none ({error})") from error
+    if _runs_on(document, body[end : end + 1]):
+        raise _RefusedTextError(f"character {end + 1}", "white space", _show(body[end:][:50]))
+    return document
+
+
+def _runs_on(document: object, follower: str) -> bool:
+    """Whether a number or word at the top level is part of something longer, as in 01 or nullx."""
+    if isinstance(document, dict | list | str):
+        return False
+    if document is None or isinstance(document, bool):
+        return follower.isalnum() or follower == "_" or follower > "~"
+    return follower not in _SPACE
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _RefusedTextError("top level", "JSON", name)
+
+
+_MISSING: Final = object()
+_SPACE: Final = " \t\n\r"
+_JSON: Final = json.JSONDecoder(
+    # Python refuses to make an int of thousands of digits; beyond 32 bits only the type matters.
+    parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits),
+    parse_constant=_refuse_constant,
+)
+
+
+class Behaviour(TypedDict):
+    """What brokers of some generations do with one reading: a row of features_znode.toml."""
+
+    reading: Reading
+    generations: list[Generation]
+    releases: str
+    running: list[str]  # the text is written under brokers that had read a good node
+    at_start: list[str]  # the text is there before the broker, and before its controller
+    brief: str
+    text: str
+
+
+_DATA: Final = tomllib.loads(files(__package__).joinpath("features_znode.toml").read_text("utf-8"))
+BEHAVIOURS: Final[tuple[Behaviour, ...]] = tuple(_DATA["behaviour"])
+
+
+def behaviour_row(reading: Reading, generation: Generation) -> Behaviour:
+    return next(
+        row for row in BEHAVIOURS if row["reading"] == reading and generation in row["generations"]
+    )
+
+
+def behaviour(reading: Reading, generation: Generation) -> str:
+    """What brokers of a generation do with a reading, in plain sentences for a person."""
+    return behaviour_row(reading, generation)["text"]
+
+
+def behaviour_anywhere(reading: Reading) -> str:
+    """The same for brokers of an unknown generation: shortly, by releases."""
+    rows = [row for row in BEHAVIOURS if row["reading"] == reading]
+    return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
+
+
+def remedy(reading: Reading) -> str:
+    """What a person should do about a reading, and should not."""
+    return str(_DATA["remedy"][reading])

@@ -1,0 +1,268 @@
+"""The levels a new cluster starts with, or every reason why kafka-storage format refuses.
+
+The tool of one release is a table (`initial.toml`): which questions it asks, in which words. Here
+is one order of questions for all of them; the tool says the first refusal, we say them all. What a
+release knows comes from its own catalogue (KIP-1022, storage tool; Formatter.java, StorageTool).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+from featurelib.catalogue import ReleaseCatalogue
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+
+# ----------------------------------------
+# Which questions kafka-storage format of each release asks, in which words: `initial.toml`.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """kafka-storage format of one generation: a row of initial.toml."""
+
+    releases: tuple[str, ...]
+    says: dict[str, str]  # question → words; a question without words is not asked
+    ignores_unknown_features: bool = False
+    defaults_of_latest: bool = False
+    unstable_by_default: bool = False
+    unstable_names_unknown: bool = False
+    kraft_needs_nothing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """initial.toml, read."""
+
+    before_kraft: tuple[str, ...]
+    unreadable: str
+    tools: dict[str, Tool]  # by release; a vendor build answers as the release it is based on
+
+    def tool(self, software: ReleaseCatalogue) -> Tool:
+        newest = next(reversed(self.tools.values()))
+        return self.tools.get(software.based_on, newest)
+
+
+@cache
+def load_words() -> Words:
+    """What the tools of all releases ask and say."""
+    path = resources.files(__package__).joinpath("initial.toml")
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    tools = [Tool(**{**row, "releases": tuple(row["releases"])}) for row in table["tool"]]
+    return Words(
+        before_kraft=tuple(table["before_kraft"]),
+        unreadable=table["preview"]["unreadable"],
+        tools={release: tool for tool in tools for release in tool.releases},
+    )
+
+
+# ----------------------------------------
+
+FIRST_LEVEL = 1  # 3.0-IV1: what a cluster without a record of metadata.version is at (KIP-778)
+DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP-853)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What kafka-storage format is asked for."""
+
+    release_version: str | None = None
+    features: Mapping[str, int] = field(default_factory=dict)
+    dynamic_quorum: bool = False  # --standalone, --initial-controllers, --no-initial-controllers
+    static_voters: bool = True  # controller.quorum.voters is set; a dynamic quorum needs it empty
+    unstable: bool = False  # unstable.feature.versions.enable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One reason: its stable code, and the tool's words."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Initial:
+    """The levels of the new cluster, or why there are none. Not listed = 0, not finalized."""
+
+    levels: dict[str, int]  # metadata.version first, then levels above 0 by feature name
+    refusals: tuple[Refusal, ...]  # in the order of the tool, which says the first
+
+    @property
+    def records(self) -> dict[str, int]:
+        """The levels written as FeatureLevelRecords; kraft.version is the quorum's own record."""
+        return {name: level for name, level in self.levels.items() if name != KRAFT_VERSION}
+
+
+def initial_levels(software: ReleaseCatalogue, request: Request) -> Initial:
+    """What kafka-storage format of `software` writes for `request`, or all its refusals."""
+    words = load_words()
+    tool = words.tool(software)
+    asked = _Format(software, request, tool, words.before_kraft)
+    refusals = tuple(
+        Refusal(code=code, text=tool.says[code].format_map(values))
+        for code, values in asked.refusals()
+        if code in tool.says
+    )
+    return Initial(levels={} if refusals else asked.written(), refusals=refusals)
+
+
+def preview_levels(software: ReleaseCatalogue) -> Initial:
+    """What `software` reads from a cluster that was formatted before 3.3, as a preview.
+
+    Its log has no record of metadata.version, which the active controller takes for 3.0-IV1
+    (KIP-778; QuorumController). Software that does not know that level cannot read it.
+    """
+    if software.knows(METADATA_VERSION, FIRST_LEVEL):
+        return Initial(levels={METADATA_VERSION: FIRST_LEVEL}, refusals=())
+    text = load_words().unreadable.format(release=software.release)
+    return Initial(levels={}, refusals=(Refusal(code="preview", text=text),))
+
+
+Said = Iterator[tuple[str, dict[str, object]]]  # a question's code, and the values of its words
+
+
+class _Format:
+    """One request at one tool. Whatever cannot be decided for want of a metadata.version is not
+    asked; the refusal of that version stands first anyway."""
+
+    def __init__(
+        self,
+        software: ReleaseCatalogue,
+        request: Request,
+        tool: Tool,
+        before_kraft: tuple[str, ...],
+    ) -> None:
+        self.software, self.request, self.tool = software, request, tool
+        self.version = self._chosen_version()
+        self.before_kraft = self._old_name(before_kraft) if "before_kraft" in tool.says else None
+        self.features = {
+            name: level
+            for name, level in request.features.items()
+            if name in software.features or not tool.ignores_unknown_features
+            if name != METADATA_VERSION
+        }
+        self.proposed = self._proposed()
+
+    def refusals(self) -> Said:
+        """Everything a tool may ask, in its order."""
+        yield from self._flags()
+        yield from self._version()
+        listed = ", ".join(sorted(self.software.features))
+        for name in sorted(set(self.features) - set(self.software.features)):
+            yield "unsupported_feature", {"feature": name, "features": listed}
+        yield from self._kraft()
+        for name in sorted(set(self.proposed) - {METADATA_VERSION}):
+            yield from self._level(name, self.proposed[name])
+        if self.version is not None and self.version not in self._bootstraps():
+            yield "bootstrap", {}
+
+    def written(self) -> dict[str, int]:
+        """The levels above 0: metadata.version, then by name."""
+        others = sorted(set(self.proposed) - {METADATA_VERSION})
+        return {n: self.proposed[n] for n in (METADATA_VERSION, *others) if self.proposed[n]}
+
+    def _chosen_version(self) -> int | None:
+        """The metadata.version asked for, or the tool's default; None if it knows none such."""
+        software, request = self.software, self.request
+        if request.release_version is not None:
+            hidden = self.tool.unstable_names_unknown and not request.unstable
+            return software.level_of(request.release_version, unstable=not hidden)
+        if METADATA_VERSION in request.features:
+            level = request.features[METADATA_VERSION]
+            return level if software.knows(METADATA_VERSION, level) else None
+        testing = request.unstable and self.tool.unstable_by_default
+        return software.newest_unstable if testing else software.newest_stable
+
+    def _old_name(self, names: tuple[str, ...]) -> str | None:
+        """The full name of a version before KRaft, as 2.8-IV1 for 2.8.2; None if it is no such."""
+        text = self.request.release_version
+        if text is None or self.version is not None:
+            return None
+        short = ".".join(text.split(".")[: 3 if text.startswith("0.") else 2])
+        return next((n for n in reversed(names) if n == short or n.startswith(f"{short}-")), None)
+
+    def _proposed(self) -> dict[str, int]:
+        """Every feature's level: as asked, else as it maps (Formatter, Feature.defaultLevel)."""
+        software = self.software
+        levels = {} if self.version is None else {METADATA_VERSION: self.version}
+        named = self.request.release_version is not None
+        latest = self.tool.defaults_of_latest and not named
+        mapped = software.newest_stable if latest else self.version
+        for name in software.features:
+            if name in self.features:
+                levels[name] = self.features[name]
+            elif name == KRAFT_VERSION:  # the quorum decides, not the mapping
+                levels[name] = DYNAMIC if self.request.dynamic_quorum else STATIC
+            elif mapped is not None:
+                levels[name] = software.default(name, mapped)
+        return levels
+
+    def _flags(self) -> Said:
+        request = self.request
+        if request.features:
+            yield "no_feature_flag", {}
+        if request.dynamic_quorum:
+            yield "no_dynamic_quorum", {}
+        if request.features and request.release_version is not None:
+            yield "both_flags", {}
+
+    def _version(self) -> Said:
+        software, text = self.software, self.request.release_version
+        level = self.request.features.get(METADATA_VERSION)
+        hidden = self.tool.unstable_names_unknown and not self.request.unstable
+        accepted = software.known_levels(METADATA_VERSION, unstable=not hidden)
+        names = [software.names[n] for n in accepted]
+        ends = {"oldest_level": accepted[0], "newest_level": max(software.names)}
+        if text is not None and self.version is None and self.before_kraft is None:
+            listed = {"names": ", ".join(names), "oldest": names[0], "newest": names[-1]}
+            yield "unknown_version", {"version": text, **listed}
+        if not (self.request.static_voters or self.request.dynamic_quorum):
+            yield "no_quorum", {}
+        if text is not None and level is not None:
+            yield "version_twice", {}
+        elif level is not None and self.version is None:
+            yield "unknown_level", {"level": level, **ends}
+        if self.before_kraft is not None:
+            yield "before_kraft", {"name": self.before_kraft}
+        if self._version_is_unstable():
+            yield "unstable", {"name": software.names[self.version or 0]}
+
+    def _version_is_unstable(self) -> bool:
+        """Whether the metadata.version is known, but not for production, and that matters."""
+        usable = self.software.known_levels(METADATA_VERSION, unstable=self.request.unstable)
+        return self.version is not None and self.version not in usable
+
+    def _kraft(self) -> Said:
+        level = self.features.get(KRAFT_VERSION)
+        if level is None or KRAFT_VERSION not in self.software.features:
+            return
+        if self.request.dynamic_quorum and level == STATIC:
+            yield "kraft_of_dynamic", {"level": level}
+        if not self.request.dynamic_quorum and level != STATIC:
+            yield "kraft_of_static", {"level": level}
+
+    def _level(self, name: str, level: int) -> Said:
+        what: dict[str, object] = {"feature": name, "level": level}
+        if not self.software.knows(name, level, unstable=self.request.unstable):
+            # The default of an unstable version is refused with it, not once more.
+            if name in self.features or not self._version_is_unstable():
+                yield "unknown_feature_level", what
+            return
+        if self.version is None or (name == KRAFT_VERSION and self.tool.kraft_needs_nothing):
+            return
+        declared = self.software.needs(name, level)
+        for needed in self.software.unmet(self.proposed):
+            if needed.feature != name:
+                continue
+            code = "dependency" if needed in declared else "too_old_for_features"
+            least = {"other": needed.other, "least": needed.least}
+            yield code, {**what, **least, "least_name": self.software.names.get(needed.least, "")}
+
+    def _bootstraps(self) -> list[int]:
+        """The metadata.versions a new cluster may start with (BootstrapMetadata.java)."""
+        names = self.software.names
+        return [level for level in names if level >= self.software.oldest_bootstrap]

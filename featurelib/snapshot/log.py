@@ -1,0 +1,365 @@
+"""Replays dumps of the metadata log: which nodes are registered, and which levels hold.
+
+An offset is an offset wherever and whenever it was dumped, so pieces of the log may come in any
+order: pieces that join what is known are applied, the others wait. A piece that starts above 0
+proves nothing until its checkpoint, or the piece before it, is there. Records between
+BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.landing import metadata_log as log
+from featurelib.landing.metadata_log import parse_line
+from featurelib.snapshot.state import Event, Log, Map, Node, Segment, State
+
+# ----------------------------------------
+# Cuts a dump of the metadata log into pieces whose offsets are consecutive.
+#
+# What a record means depends on the file it stands in, and a dump shows several: segments of the
+# log, checkpoints, the bootstrap checkpoint. A file is believed as far as it was dumped without a
+# hole; a checkpoint only from its header to its footer.
+
+FENCE, NO_CHANGE = 1, 0  # BROKER_REGISTRATION_CHANGE_RECORD, `fenced`; -1 unfences
+
+
+class DumpLine(NamedTuple):
+    """One line of a dump: its number in the tool's output, its text, its landing line."""
+
+    number: int
+    text: str
+    line_id: int
+
+
+def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> Iterator[Segment]:
+    """Cut one dump into pieces of consecutive offsets, and whole checkpoints.
+
+    `lines` are in the order of their numbers. A number that is missing inside a file ends the
+    piece: whether the line said something, and in which file the next one stands, is not known.
+    """
+    reader = _Reader(at, position)
+    number = -1
+    for line in lines:
+        if line.number != number + 1:
+            yield from reader.end_section()
+        item = parse_line(line.text)
+        number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
+        if item is not None:
+            yield from reader.take(item, line.line_id)
+    yield from reader.end_section()  # what the last batch holds may still come
+
+
+class _Reader:
+    """Where in a dump we are: in which kind of file, and at which offset."""
+
+    def __init__(self, at: int, position: Callable[[Map], int]) -> None:
+        self.at = at
+        self.position = position
+        self.kind = ""  # log · checkpoint · "" = a file that proves nothing
+        self.snapshot_end = 0
+        self.footer = False
+        self.start = self.expected = -1
+        self.batch: log.Batch | None = None
+        self.batch_offset = -1
+        self.events: list[Event] = []
+
+    def take(self, item: log.LogItem, line: int) -> Iterator[Segment]:
+        if isinstance(item, log.Dumping | log.BootstrapStart):
+            yield from self.end()
+        elif isinstance(item, log.LogStart):
+            yield from self.end()
+            self.kind = "log"
+        elif isinstance(item, log.SnapshotStart):
+            yield from self.end()
+            self.kind, self.snapshot_end = "checkpoint", item.end_offset
+        elif isinstance(item, log.Batch):
+            yield from self.close_batch()
+            self.batch, self.batch_offset = item, item.base_offset
+        elif isinstance(item, log.LeftOut):
+            yield from self.take_left_out(item)
+        elif isinstance(item, log.Record) and self.kind:
+            yield from self.take_record(item, line)
+
+    def close_batch(self) -> Iterator[Segment]:
+        """With --skip-record-metadata the tool does not show what is in a control batch."""
+        batch, self.batch = self.batch, None
+        if batch is None or not batch.is_control or not self.kind:
+            return
+        if self.batch_offset == batch.base_offset:
+            began = self.start >= 0
+            for offset in range(batch.base_offset, batch.last_offset + 1):
+                yield from self.take_record(log.Record(offset, log.Other("CONTROL")), 0)
+            self.events.append(Event(batch.last_offset, "hidden", at=self.at))
+            self.footer = began
+
+    def take_record(self, record: log.Record, line: int) -> Iterator[Segment]:
+        if isinstance(record.body, log.Undecodable):
+            # Whatever it said is missing: the piece ends here, and a checkpoint is no image.
+            kind = self.kind
+            yield from self.end_section()
+            self.kind = kind if kind == "log" else ""
+            return
+        offset = self.batch_offset if record.offset is None else record.offset
+        self.batch_offset = offset + 1
+        if offset != self.expected:
+            kind, backwards = self.kind, offset < self.expected
+            if self.start >= 0:
+                yield from self.end_section()
+                # After a hole a checkpoint is no image, and a log goes on as another piece;
+                # offsets that go backwards belong to a file whose first lines are missing.
+                if kind == "checkpoint" or backwards:
+                    return
+                self.kind = kind
+            self.start = offset
+        self.expected = offset + 1
+        self.footer = isinstance(record.body, log.SnapshotFooter)
+        event = _event(record.body, self.position)
+        if event is not None:
+            event.offset, event.line, event.at = offset, line, self.at
+            self.events.append(event)
+
+    def take_left_out(self, item: log.LeftOut) -> Iterator[Segment]:
+        if item.first is None or item.last is None:
+            return  # blank lines, and what the tool says beside the log
+        yield from self.close_batch()
+        if not self.kind:
+            return
+        yield from self.take_record(log.Record(item.first, log.Other("LEFT_OUT")), 0)
+        if self.kind:
+            self.batch_offset = self.expected = item.last + 1
+
+    def end(self) -> Iterator[Segment]:
+        """The file is at its end."""
+        yield from self.close_batch()
+        yield from self.end_section()
+        self.kind = ""
+
+    def end_section(self) -> Iterator[Segment]:
+        """What was read of the file so far is all that counts of it."""
+        start, end, events, kind = self.start, self.expected, self.events, self.kind
+        footer = self.footer
+        self.kind, self.start, self.expected, self.events = "", -1, -1, []
+        self.footer, self.batch = False, None
+        if start < 0:
+            return
+        if kind == "log":
+            yield Segment(start, end, self.at, events, False)
+        elif kind == "checkpoint" and start == 0 and footer:
+            yield Segment(0, self.snapshot_end, self.at, events, True)
+
+
+def _event(body: log.Body, position: Callable[[Map], int]) -> Event | None:
+    """The part of a record that is kept, or None for records that are not about features."""
+    match body:
+        case log.FeatureLevel(name=name, level=level):
+            return Event(0, "level", level, name)
+        case log.RegisterBroker(id=node, fenced=fenced, features=features):
+            return Event(0, "broker", node, profile=position(features), fenced=int(fenced))
+        case log.RegisterController(id=node, features=features):
+            return Event(0, "controller", node, profile=position(features))
+        case log.UnregisterBroker(id=node):
+            return Event(0, "unregister", node)
+        case log.UnregisterController(id=node):
+            return Event(0, "unregister controller", node)
+        case log.RegistrationChange(id=node, fenced=change) if change != NO_CHANGE:
+            return Event(0, "fenced", node, fenced=int(change == FENCE))
+        case log.FenceBroker(id=node):
+            return Event(0, "fenced", node, fenced=1)
+        case log.UnfenceBroker(id=node):
+            return Event(0, "fenced", node, fenced=0)
+        case log.ZkMigrationState(state=number):
+            return Event(0, "migration", number)
+        case log.KRaftVersion(level=level):
+            return Event(0, "kraft", level)
+        case log.BeginTransaction():
+            return Event(0, "begin")
+        case log.EndTransaction():
+            return Event(0, "end")
+        case log.AbortTransaction():
+            return Event(0, "abort")
+        case _:
+            return None
+
+
+# ----------------------------------------
+
+# A log that begins at 0 and never set metadata.version is read as 3.0-IV1 (QuorumController).
+UNSET_METADATA_VERSION = 1
+_UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
+UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
+
+
+class Change(NamedTuple):
+    """One applied record worth a row in the histories."""
+
+    offset: int
+    at: int
+    line: int
+    level: tuple[str, int] | None  # FEATURE_LEVEL_RECORD or a KRaftVersion control record
+    node: tuple[int, int] | None  # a registration: (role, node id)
+    ranges: Map
+
+
+def replay(
+    state: State, dumps: dict[int, list[DumpLine]], position: Callable[[Map], int]
+) -> list[Change]:
+    """Apply `dumps` (by the time they were read) to the state; returns what was learned."""
+    image = state.log
+    for at in sorted(dumps):
+        lines = sorted(set(dumps[at]))
+        if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
+            state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
+            continue
+        image.pending.extend(segments(lines, at, position))
+    changes: list[Change] = []
+    while (found := _next(image)) is not None:
+        _join(image, found, state.maps, changes)
+    image.pending = _waiting(image)
+    return changes
+
+
+def level_map(image: Log) -> Map:
+    """What the log finalizes at its end, as (feature, level, level), sorted by feature."""
+    levels = {METADATA_VERSION: UNSET_METADATA_VERSION, **image.levels}
+    # A feature record for kraft.version moves nothing: only the raft layer's control record does.
+    levels.pop(KRAFT_VERSION, None)
+    kraft_version = image.kraft_version or image.kraft_at_start
+    if kraft_version:
+        levels[KRAFT_VERSION] = kraft_version
+    return tuple((name, level, level) for name, level in sorted(levels.items()))
+
+
+def _next(image: Log) -> Segment | None:
+    """A waiting piece that reaches further than the image and joins it, or a whole checkpoint."""
+    for segment in image.pending:
+        if (segment.whole or segment.start <= image.end) and image.end < segment.end:
+            return segment
+    return None
+
+
+def _waiting(image: Log) -> list[Segment]:
+    """The pieces still beyond a gap; those covered already only say when they were read."""
+    waiting: dict[tuple[int, int, bool], Segment] = {}
+    for segment in image.pending:
+        if segment.whole and segment.end == 0:
+            # A dynamic quorum's first checkpoint: nothing precedes it, and only it may say this.
+            said = [event.number for event in segment.events if event.kind == "kraft"]
+            image.kraft_at_start = max([image.kraft_at_start, *said])
+        elif segment.end <= image.end:
+            image.at = max(image.at, segment.at)
+            _credit(image, _registered(segment))
+            _credit_line(image, segment)
+        else:
+            key = (segment.start, segment.end, segment.whole)
+            if key not in waiting or segment.at > waiting[key].at:
+                waiting[key] = segment
+    return [waiting[key] for key in sorted(waiting)]
+
+
+def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
+    """The registrations of a piece, the last of each node."""
+    return {
+        (int(Role.BROKER if event.kind == "broker" else Role.CONTROLLER), event.number): event
+        for event in segment.events
+        if event.kind in ("broker", "controller")
+    }
+
+
+def _credit(image: Log, said: Mapping[tuple[int, int], Event | Node]) -> None:
+    """A registration is credited to the newest dump that shows it, whichever came first."""
+    for node in image.nodes:
+        shown = said.get((node.role, node.node_id))
+        if shown is None or shown.profile != node.profile:
+            continue
+        if (shown.at, shown.line) > (node.at, node.line):
+            node.at, node.line = shown.at, shown.line
+
+
+def _credit_line(image: Log, segment: Segment) -> None:
+    """The record applied last is credited to the newest dump that shows it, too."""
+    for event in () if segment.whole else segment.events:
+        if event.offset == image.line_offset and (event.at, event.line) > (
+            image.line_at,
+            image.line,
+        ):
+            image.line, image.line_at = event.line, event.at
+
+
+def _join(image: Log, segment: Segment, maps: list[Map], changes: list[Change]) -> None:
+    before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
+    if segment.whole:
+        image.nodes, image.levels, image.kraft_version = [], {}, 0
+        image.migration, image.open_transaction, before = -1, None, -1
+    for event in segment.events:
+        if segment.whole or event.offset >= before:
+            _read_event(image, event, maps, changes)
+    if segment.whole:
+        image.line_offset = -1  # offsets inside a checkpoint are not the log's
+        _credit(image, earlier)
+    image.end = segment.end
+    image.at = max(image.at, segment.at)
+
+
+def _read_event(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> None:
+    if event.kind == "begin":
+        image.open_transaction = []
+    elif event.kind == "abort":
+        image.open_transaction = None
+    elif event.kind == "end":
+        held, image.open_transaction = image.open_transaction or [], None
+        for inner in held:
+            _apply(image, inner, maps, changes)
+    elif image.open_transaction is not None and event.kind not in ("kraft", "hidden"):
+        image.open_transaction.append(event)
+    else:
+        _apply(image, event, maps, changes)
+
+
+def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> None:
+    if event.line:
+        image.line, image.line_at, image.line_offset = event.line, event.at, event.offset
+    level: tuple[str, int] | None = None
+    node: tuple[int, int] | None = None
+    if event.kind == "level":
+        image.levels.pop(event.name, None)
+        if event.number:
+            image.levels[event.name] = event.number
+        level = (event.name, event.number)
+    elif event.kind == "kraft":
+        if event.number == image.kraft_version:
+            return
+        image.kraft_version = event.number
+        level = (KRAFT_VERSION, event.number)
+    elif event.kind in ("broker", "controller"):
+        role = Role.BROKER if event.kind == "broker" else Role.CONTROLLER
+        earlier = {(node.role, node.node_id): node for node in image.nodes}
+        _remove(image, int(role), event.number)
+        image.nodes.append(
+            Node(event.number, int(role), event.profile, event.fenced, event.line, event.at)
+        )
+        _credit(image, earlier)
+        image.nodes.sort(key=lambda entry: (entry.role, entry.node_id))
+        node = (int(role), event.number)
+    elif event.kind in _UNREGISTERED:
+        _remove(image, int(_UNREGISTERED[event.kind]), event.number)
+    elif event.kind == "fenced":
+        for entry in image.nodes:
+            if (entry.role, entry.node_id) == (int(Role.BROKER), event.number):
+                entry.fenced = event.fenced
+    elif event.kind == "migration":
+        image.migration = event.number
+    elif event.kind == "hidden":
+        image.kraft_version = UNSEEN
+    if level is not None or node is not None:
+        ranges = maps[event.profile] if event.profile >= 0 else ()
+        changes.append(Change(event.offset, event.at, event.line, level, node, ranges))
+
+
+def _remove(image: Log, role: int, node_id: int) -> None:
+    image.nodes = [node for node in image.nodes if (node.role, node.node_id) != (role, node_id)]
+
+
+__all__ = ["Change", "DumpLine", "level_map", "replay"]
