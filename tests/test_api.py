@@ -31,7 +31,7 @@ from featurelib import (
     why_not,
 )
 from featurelib.api.clusters import Live, epoch_of
-from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.controller.journal import Journal
 from featurelib.controller.send import Waits
@@ -51,6 +51,7 @@ from featurelib.errors import (
 )
 from featurelib.questions.why_not import Answer as Verdict
 from tests.backends.clusters import KRAFT, TABLES, ZK
+from tests.backends.simulator import Simulated
 from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
 
@@ -64,7 +65,7 @@ GHOST = "h0FOOR_sRsiOiKHch7mH4w"
 def live(folder: Path, cluster: Cluster = KRAFT, mode: str = "kraft") -> Live:
     """An embedded cluster of two controllers and two brokers, or of one ZooKeeper-mode broker."""
     path = folder / "cluster.db"
-    with EmbeddedCluster(str(path), TABLES, mode=mode, cluster_id="c-1") as made:
+    with Simulated(str(path), TABLES, mode=mode, cluster_id="c-1") as made:
         made.put(cluster, 9)
     return connect(file=str(path), fleet=no_fleet(folder))
 
@@ -168,7 +169,7 @@ def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_
     cluster = live(tmp_path, ZK, mode="zk")
     known = describe_features(cluster)
     assert (known.finalized_features_epoch, levels(cluster)) == (9, {"f": 1, "g": 1})
-    with EmbeddedCluster(str(tmp_path / "cluster.db"), TABLES) as opened:
+    with Simulated(str(tmp_path / "cluster.db"), TABLES) as opened:
         opened.write_features_node(None)
         assert opened.describe(1)["finalized_features_epoch"] == -1
     described = describe_features(cluster)

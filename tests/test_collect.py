@@ -17,7 +17,6 @@ import pytest
 
 from featurelib.audit.cluster_view import see
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
@@ -40,13 +39,14 @@ from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
 from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK
+from tests.backends.simulator import Simulated
 
 NIGHT = datetime(2026, 11, 21, 6, tzinfo=UTC)
 
 
 def embedded(folder: Path, name: str, cluster: Plain = KRAFT, mode: str = "kraft") -> Cluster:
     path = folder / f"{name}.db"
-    made = EmbeddedCluster(str(path), TABLES, mode=mode, cluster_id=f"id-{name}")
+    made = Simulated(str(path), TABLES, mode=mode, cluster_id=f"id-{name}")
     made.put(cluster, 9)
     made.close()
     return Cluster(id=f"id-{name}", name=name, file=str(path))
@@ -98,7 +98,7 @@ def test_what_is_collected_is_accepted_line_by_line_and_judged(
 
 def test_a_node_that_does_not_answer_is_written_down(tmp_path: Path) -> None:
     entry = embedded(tmp_path, "one")
-    made = EmbeddedCluster(entry.file, TABLES)
+    made = Simulated(entry.file, TABLES)
     made.stop(4)
     made.close()
     result = taken(tmp_path, entry)["one"]
@@ -169,7 +169,7 @@ def test_where_a_secret_or_a_file_is_missing_the_nodes_are_said_not_to_answer_an
 def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path) -> None:
     entry = embedded(tmp_path, "one")
     before = taken(tmp_path, entry)["one"]
-    made = EmbeddedCluster(entry.file, TABLES)
+    made = Simulated(entry.file, TABLES)
     made.put(dead(), 10)
     made.close()
     after = taken(tmp_path, entry)["one"]

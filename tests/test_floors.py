@@ -41,7 +41,6 @@ FLOORS = {
     "featurelib.planning.planner": 4,
     "featurelib.planning.probe": 4,
     "featurelib.planning.reasons": 4,
-    "featurelib.making": 4,
     "featurelib.source": 4,
     "featurelib.collect": 4,
     "featurelib.questions": 4,

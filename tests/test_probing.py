@@ -11,7 +11,6 @@ import pytest
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
 from featurelib.collect import Collected, Probed, collect, probe, read_lines
@@ -22,6 +21,7 @@ from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableErro
 from featurelib.landing import Landing, Probe, read
 from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
+from tests.backends.simulator import Simulated
 from tests.test_collect import embedded, quiet
 
 CATALOGUE = load()
@@ -146,7 +146,7 @@ def test_a_controller_that_agrees_is_the_last_line_and_nothing_is_written(tmp_pa
         ("metadata.version", 25, 29, 0), ("group.version", 0, 1, 0),
     }  # fmt: skip
     assert result.probe.startswith("probe: the controller agreed, validating only: ")
-    kept = EmbeddedCluster(entry.file, TABLES)
+    kept = Simulated(entry.file, TABLES)
     assert kept.cluster.finalized == KRAFT.finalized
     kept.close()
     assert "probe_agreed" in codes(lines)

@@ -13,10 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from featurelib.api.clusters import AnyCluster, Embedded, Live, Readable, choose, choose_live
+from featurelib.backends.embedded import Captured, Formatted, make_embedded
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.cli.journal import journal_path
 from featurelib.cli.options import choose_software, open_catalogue
 from featurelib.cli.plan import all_warnings, for_people, plan_lines
+from featurelib.collect import landing_lines
 from featurelib.config.files import find_settings
 from featurelib.controller import apply as controller
 from featurelib.controller import update as updating
@@ -27,7 +29,6 @@ from featurelib.controller.signing import checker
 from featurelib.controller.update import FeatureUpdate, UpdateResult
 from featurelib.core.outcome import Applied, Ending, NothingToDo
 from featurelib.errors import ApprovalError, ConfigError, RefusedError
-from featurelib.making import Formatted, make_embedded
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile
 from featurelib.planning.goal import Command, Intent
@@ -283,9 +284,9 @@ def embedded(
     there already is reached with connect(file=…). Raises ConfigError, LandingError.
     """
     catalogue = open_catalogue(overlay)
-    like: Formatted | str
+    like: Formatted | Captured
     if capture is not None:
-        like = capture
+        like = Captured(path=capture, lines=landing_lines("--capture", capture))
     else:
         own = choose_software(catalogue, software)
         like = Formatted(own=own, metadata=metadata, brokers=brokers, controllers=controllers)

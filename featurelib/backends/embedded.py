@@ -2,52 +2,130 @@
 
 Every operation is one transaction that reads the newest state, asks, and appends the next one; a
 crash at any moment leaves the state before or the state after. Nodes protect themselves as real
-ones do: what an operation finalizes may end some. A node that lags behind answers with what was.
+ones do: what an update finalizes may end some. As a backend it is looked at and updated as a real
+cluster is: it gives what nodes of its release say over the wire, and not what the file knows beyond
+that: fenced brokers of before 4.0 stay hidden, a node that does not run gives no answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+import base64
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import msgspec
 
+from featurelib.audit.cluster_view import see
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
+from featurelib.backends import embedded_answers as answers
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded_answers import ALL_RANGES, Answer, EmbeddedView, znodes
 from featurelib.backends.embedded_state import (
     NOBODY,
-    Elected,
-    Outcome,
     State,
-    arrive,
     ask_again,
-    crown,
     end,
-    look_again,
-    overwritten,
     react,
-    run_with,
     start_of,
     written,
 )
-from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster as InventoryCluster
+from featurelib.backends.state_file import IN_MEMORY as IN_MEMORY
+from featurelib.backends.state_file import StateFile
+from featurelib.catalogue import Catalogue, ReleaseCatalogue
+from featurelib.catalogue.tables import Tables
+from featurelib.config.fleet import Cluster as Entry
 from featurelib.core.cluster import Cluster, Node, Request
-from featurelib.core.compatibility import Entry, Joined, Stopped
-from featurelib.core.dry_run import answer, request_of
+from featurelib.core.compatibility import Stopped, advertised
+from featurelib.core.dialect import Dialect, generation_of, load
+from featurelib.core.dry_run import Answered, answer, request_of
 from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.reply import Reply
-from featurelib.errors import ConfigError, InputError, ProtocolError, RefusedError, UnreachableError
+from featurelib.core.storage_format import Request as Format
+from featurelib.core.storage_format import initial_levels
+from featurelib.errors import ConfigError, InputError, RefusedError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.landing.fields import write_line
 from featurelib.model import Step
 from featurelib.planning.goal import level_of
 
+FIRST_CONTROLLER = 100  # its node id; brokers begin at 1
+ANY_AGE = 2**62
+_STATE = msgspec.json.Decoder(State)
+_KRAFT_CANNOT = ("It cannot refuse a request that another writer has overtaken.",)
+_ZOOKEEPER_CANNOT = (
+    "It cannot validate without writing: in ZooKeeper mode such a request is applied.",
+    *_KRAFT_CANNOT,
+)
 
-class EmbeddedCluster(EmbeddedView):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """The controller's answer, and the nodes that stopped over what was finalized."""
+
+    answered: Answered
+    stopped: tuple[Stopped, ...] = ()
+
+
+class EmbeddedCluster:
     """One cluster in one file. A file that is empty or not there becomes one of `mode`."""
+
+    def __init__(
+        self,
+        path: str,
+        tables: Tables,
+        *,
+        mode: str = "kraft",
+        cluster_id: str = "embedded",
+        dialect: Dialect | None = None,
+    ) -> None:
+        self._tables, self._dialect = tables, dialect
+        self._file = StateFile(path, {"mode": mode, "cluster_id": cluster_id})
+        self.mode: str = self._file.about["mode"]
+        self.cluster_id: str = self._file.about["cluster_id"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was answered is on the disk already."""
+        self._file.close()
+
+    @property
+    def path(self) -> str:
+        """The file it is kept in."""
+        return self._file.path
+
+    @property
+    def state(self) -> State:
+        """The newest state. Raises InputError when nothing was put in yet."""
+        return self._newest()[1]
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as of now. Raises InputError as `state` does."""
+        return self.state.cluster
+
+    @property
+    def epoch(self) -> int:
+        """KRaft: the log's end. ZooKeeper mode: the version of the features node."""
+        return self.state.epoch
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the active controller answers: as its release does, unless one was given."""
+        return self._generation(self.cluster.release)
 
     def put(self, cluster: Cluster, epoch: int = 0) -> None:
         """Make `cluster` the state, whatever was there: a start, or a restored capture."""
@@ -56,50 +134,21 @@ class EmbeddedCluster(EmbeddedView):
         with self._file.transaction():
             self._file.let_go(self._file.held, held_for_good=True)
             if cluster.blind:  # to the node that came after the one they knew
-                self._append("delete", overwritten(state, None, ()))
+                gone = replace(cluster, finalized={}, cached={}, node_missing=True, blind=False)
+                self._append("delete", replace(state, cluster=gone, node=None))
                 self._file.hold(ids, self._newest()[0], for_good=True)
             self._append("put", state)
 
-    def register(self, node: Node, *, protocol_version: str = "") -> Joined:
-        """A node starts for the first time, or in the place of the one of its id and role: whether
-        it may join. `protocol_version`: of ZooKeeper mode's brokers; empty: their release's own."""
-        return self._arrive(f"register {node.node_id}", lambda _: [node], protocol_version)[-1]
-
-    def start(self, node_id: int, *, protocol_version: str | None = None) -> tuple[Joined, ...]:
-        """A process that ended starts again and is judged, its controller first; None = with the
-        protocol version it had. Raises InputError."""
-
-        def halves(state: State) -> list[Node]:
-            ended = [node for node in state.cluster.nodes if not node.running]
-            self._find(ended, "nodes that do not run", node_id)
-            mine = sorted((n for n in ended if n.node_id == node_id), key=lambda n: -n.role)
-            return [replace(n, fenced=False, supported=state.supported(n)) for n in mine]
-
-        return self._arrive(f"start {node_id}", halves, protocol_version)
-
-    def stop(self, node_id: int) -> None:
-        """A process ends. KRaft: it stays registered, a broker fenced. Raises InputError."""
-
-        def ended(state: State) -> Cluster:
-            self._find(state.cluster.nodes, "nodes", node_id)
-            return end(state.cluster, {node_id}, self._generation(state.cluster.release))
-
-        self._change(f"stop {node_id}", ended)
-
-    def fence(self, node_id: int, *, fenced: bool = True) -> None:
-        """The session of a broker that runs ends, or comes back. Raises InputError."""
-
-        def changed(state: State) -> Cluster:
-            brokers = [n for n in state.cluster.nodes if n.role is Role.BROKER and n.running]
-            found = self._find(brokers, "running brokers", node_id)
-            kraft = self.mode == "kraft"
-            now = replace(found, fenced=fenced) if kraft else replace(found, registered=not fenced)
-            nodes = tuple(now if node is found else node for node in state.cluster.nodes)
-            leads = kraft or not fenced or state.cluster.active != node_id
-            active = state.cluster.active if leads else NOBODY
-            return replace(state.cluster, nodes=nodes, active=active)
-
-        self._change(f"fence {node_id}", changed)
+    def update_features(self, request: Request) -> Updated:
+        """Put a request to the active controller, and let every node apply what came of it."""
+        with self._file.transaction():
+            position, before = self._newest()
+            answered, after = self._answered(before, request)
+            stopped: tuple[Stopped, ...] = ()
+            if after != before:
+                after, stopped = self._meet(position, before, after)
+                self._append("update_features", after)
+        return Updated(answered=answered, stopped=stopped)
 
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
         """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
@@ -129,106 +178,32 @@ class EmbeddedCluster(EmbeddedView):
                 "below it no controller can be unregistered (KIP-1312)."
             )
 
-    def elect(self, node_id: int, *, protocol_version: str | None = None) -> Elected:
-        """Another node becomes the active controller: a running voter, or in ZooKeeper mode a live
-        broker, which then looks at the features node. Raises InputError."""
-        with self._file.transaction():
-            position, before = self._newest()
-            nodes = before.cluster.nodes
-            if self.mode == "kraft":
-                able = [n for n in nodes if n.voter and n.running]
-                leader = self._find(able, "running voters", node_id)
-                release = leader.release or before.cluster.release
-                led = replace(before.cluster, active=node_id, release=release)
-                term = before.term + 1
-                self._append(
-                    f"elect {node_id}", replace(before, cluster=led, term=term), moves=True
-                )
-                return Elected()
-            able = [n for n in nodes if n.running and n.registered]
-            leader = self._find(able, "live brokers", node_id)
-            dialect = self._generation(leader.release or before.cluster.release)
-            if protocol_version is not None:
-                before = run_with(before, leader, protocol_version, dialect)
-            version = before.protocol_version(node_id)
-            deaf = self._deaf()
-            after, election = crown(before, leader, version, dialect, deaf=node_id in deaf)
-            after, stopped = self._meet(position, before, after)
-            if after.cluster.active == node_id:
-                after = look_again(after, dialect, self._tables)
-            self._append(f"elect {node_id}", after)
-        return Elected(election=election, stopped=stopped)
-
-    def update_features(self, request: Request, *, lagging: bool = False) -> Outcome:
-        """Put a request to the active controller. With `lagging` no node has applied it yet, so
-        nobody stops before `settle`."""
-        with self._file.transaction():
-            position, before = self._newest()
-            cluster, dialect = before.cluster, self._generation(before.cluster.release)
-            asked = replace(request, to_active=False) if cluster.active == NOBODY else request
-            answered = answer(cluster, asked, dialect, self._tables)
-            after = replace(before, cluster=answered.after)
-            if answered.writes:
-                epoch = before.epoch + 1
-                after = replace(after, epoch=epoch, features_at=epoch)
-                after = written(after, dialect) if self.mode == "zk" else after
-            stopped: tuple[Stopped, ...] = ()
-            if after == before:
-                return Outcome(answered=answered)
-            if lagging:
-                self._file.hold([node.node_id for node in cluster.nodes], position)
-            else:
-                after, stopped = self._meet(position, before, after)
-            self._append("update_features", after)
-        return Outcome(answered=answered, stopped=stopped)
-
-    def write_features_node(self, text: str | None) -> tuple[Stopped, ...]:
-        """ZooKeeper mode: somebody else writes `text` into the features node, or deletes it (None):
-        who stops over it. Brokers that saw it deleted see no later one. Raises InputError."""
-        if self.mode != "zk":
-            raise InputError(
-                f"{self._file.path}: expected a cluster in ZooKeeper mode, found KRaft mode, which "
-                "has no features node. Send an update."
+    def seen(self, node_id: int, role: Role | None = None) -> tuple[State, Node, Dialect]:
+        """The state that a running half of a process has read, that half (a broker's if none is
+        named) and how its controllers answer. Raises UnreachableError for one that does not run."""
+        _, newest = self._newest()
+        nodes = [n for n in newest.cluster.nodes if role is None or n.role is role]
+        what = "nodes" if role is None else f"{role.text}s"
+        node = self._find(sorted(nodes, key=lambda n: n.role), what, node_id)
+        if not node.running:
+            raise UnreachableError(
+                f"{self._file.path}: node {node_id} does not run. Start it first."
             )
-        with self._file.transaction():
-            position, before = self._newest()
-            after = overwritten(before, text, self._deaf())
-            after, stopped = self._meet(position, before, after)
-            self._append("write_features_node", after)
-            if text is None:
-                ids = [node.node_id for node in after.cluster.nodes if node.running]
-                self._file.hold(ids, self._newest()[0], for_good=True)
-        return stopped
+        held = self._file.held.get(node_id)
+        state = newest if held is None else self._at(held.position)
+        return state, node, self._generation(state.cluster.release)
 
-    def settle(self) -> tuple[Stopped, ...]:
-        """Every node applies everything, and may stop over it. What was between the state it had
-        and the newest it skips, as one that loads a snapshot does."""
-        with self._file.transaction():
-            position, before = self._newest()
-            after, stopped = self._meet(position, before, before)
-            if after != before:
-                self._append("settle", after)
-        return stopped
-
-    def _arrive(
-        self, what: str, halves: Callable[[State], Sequence[Node]], protocol_version: str | None
-    ) -> tuple[Joined, ...]:
-        """The halves of a process start, one after the other, until one ends it."""
-        joined: list[Joined] = []
-        with self._file.transaction():
-            _, state = self._newest()
-            dialect = self._generation(state.cluster.release)
-            for node in halves(state):
-                had = state.protocol_version(node.node_id)
-                version = had if protocol_version is None else protocol_version
-                state, found = arrive(state, node, version, dialect, self._tables)
-                joined.append(found)
-                if found.entry is Entry.STOPS:
-                    break
-                self._file.let_go([node.node_id], held_for_good=True)
-            accepted = any(found.entry is Entry.ACCEPTED for found in joined)
-            self._append(what, state, moves=accepted)
-        return tuple(joined)
+    def _answered(self, before: State, request: Request) -> tuple[Answered, State]:
+        """The active controller's answer, and the state it makes."""
+        cluster, dialect = before.cluster, self._generation(before.cluster.release)
+        asked = replace(request, to_active=False) if cluster.active == NOBODY else request
+        answered = answer(cluster, asked, dialect, self._tables)
+        after = replace(before, cluster=answered.after)
+        if answered.writes:
+            epoch = before.epoch + 1
+            after = replace(after, epoch=epoch, features_at=epoch)
+            after = written(after, dialect) if self.mode == "zk" else after
+        return answered, after
 
     def _change(self, what: str, change: Callable[[State], Cluster]) -> None:
         with self._file.transaction():
@@ -261,21 +236,36 @@ class EmbeddedCluster(EmbeddedView):
             state = replace(state, epoch=state.epoch + 1)
         self._file.append(what, msgspec.json.encode(state))
 
+    def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
+        by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts
+        if node_id in by_id:
+            return by_id[node_id]
+        ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
+        raise InputError(
+            f"{self._file.path}: expected one of the {what} {ids}, found {node_id}. "
+            "Register or start it first."
+        )
 
-# ----------------------------------------
-# An embedded cluster as a backend: looked at and updated as a real one is.
-#
-# It says what nodes of the cluster's release say over the wire, and not what the file knows beyond
-# that: fenced brokers of before 4.0 stay hidden, a node that does not run gives no answer.
+    def _generation(self, release: str) -> Dialect:
+        """The dialect of controllers of a release, or the one that was given. InputError."""
+        if self._dialect is not None:
+            return self._dialect
+        try:
+            return load(generation_of(release, self.mode))
+        except KeyError as error:
+            raise InputError(
+                f"{self._file.path}: {error.args[0]}. `featurelib rules --dialects` lists them."
+            ) from error
 
-_KRAFT_CANNOT = ("It cannot refuse a request that another writer has overtaken.",)
-_ZOOKEEPER_CANNOT = (
-    "It cannot validate without writing: in ZooKeeper mode such a request is applied.",
-    *_KRAFT_CANNOT,
-)
+    def _newest(self) -> tuple[int, State]:
+        position, content = self._file.read()
+        return position, _STATE.decode(content)
+
+    def _at(self, position: int) -> State:
+        return _STATE.decode(self._file.read(position)[1])
 
 
-def open_embedded(entry: InventoryCluster, catalogue: Catalogue) -> Backend:
+def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
     """The backend of the embedded cluster in `entry.file`. Raises ConfigError where none is."""
     if not Path(entry.file).is_file():
         raise ConfigError(
@@ -308,9 +298,8 @@ class EmbeddedBackend:
                 "Nothing was asked or sent."
             )
         say(f"asking {len(nodes)} listeners of {self.where}")
-        lines = [self._line("api_versions", **self._answer(node)) for node in nodes]
-        lines += [self._line(kind, **answer) for kind, answer in self._lists(running)]
-        lines += [self._line(kind, **answer) for kind, answer in self._configurations(running)]
+        lines = [self._line("api_versions", self._ranges(node)) for node in nodes]
+        lines += [self._line(kind, keys) for kind, keys in self._lists(running)]
         return tuple(lines)
 
     def abilities(self) -> Abilities:
@@ -356,48 +345,127 @@ class EmbeddedBackend:
             "Try again once one is elected."
         )
 
-    def _answer(self, node: Node) -> Answer:
+    def _ranges(self, node: Node) -> answers.Keys:
         """What a listener answers to ApiVersions, or that it does not."""
-        port = 9093 if node.role is Role.CONTROLLER else 9092
-        asked: Answer = {
+        who: answers.Keys = {
             "node_id": node.node_id,
             "role": node.role.text,
-            "endpoint": f"node-{node.node_id}.embedded:{port}",
-            "asked_version": ALL_RANGES,
+            "endpoint": answers.endpoint(node),
+            "asked_version": answers.ASKED_VERSION,
         }
-        try:
-            return asked | self._cluster.describe(node.node_id, ALL_RANGES, role=node.role)
-        except UnreachableError:
-            return asked | {"error": "ConnectionRefusedError: the process does not run"}
+        if not node.running:
+            return who | {"error": "ConnectionRefusedError: the process does not run"}
+        return who | answers.api_versions(*self._cluster.seen(node.node_id, node.role))
 
-    def _lists(self, running: list[Node]) -> Iterator[tuple[str, Answer]]:
-        """Who belongs to the cluster: what one running node of each role says, or the znodes."""
+    def _lists(self, running: list[Node]) -> Iterator[tuple[str, answers.Keys]]:
+        """Who belongs to the cluster, as one running node of each role answers, and what each
+        running node is configured with; or the znodes."""
         cluster = self._cluster
         if cluster.mode == "zk":
-            yield from (("znode", node) for node in znodes(cluster))
+            yield from (
+                ("znode", node) for node in answers.znodes(cluster.state, cluster.cluster_id)
+            )
             return
         for role in (Role.CONTROLLER, Role.BROKER):
             asked = next((node.node_id for node in running if node.role is role), None)
-            if asked is None:
-                continue
-            where: Answer = {"asked_node": asked, "listener": role.text}
-            yield "describe_cluster", where | self._members(asked, role)
-            yield "describe_quorum", where | cluster.describe_quorum(asked, role=role)
+            if asked is not None:
+                state, node, dialect = cluster.seen(asked, role)
+                who: answers.Keys = {"asked_node": asked, "listener": role.text}
+                members = answers.describe_cluster(state, node, dialect, cluster.cluster_id)
+                yield "describe_cluster", who | members
+                yield "describe_quorum", who | answers.describe_quorum(state, node)
+        for node in running:
+            state, node, _ = cluster.seen(node.node_id, node.role)
+            who = {"asked_node": node.node_id, "role": node.role.text}
+            yield "describe_configs", who | answers.describe_configs(state, node)
 
-    def _configurations(self, running: list[Node]) -> Iterator[tuple[str, Answer]]:
-        """What each running node is configured with; brokers of ZooKeeper mode are not asked."""
-        for node in running if self._cluster.mode != "zk" else ():
-            said = self._cluster.describe_configs(node.node_id, role=node.role)
-            who: Answer = {"asked_node": node.node_id, "role": node.role.text}
-            yield "describe_configs", who | said
+    def _line(self, kind: str, keys: answers.Keys) -> bytes:
+        now = int(datetime.now(UTC).timestamp() * 1_000_000)
+        return write_line(kind, self._cluster.cluster_id, now, keys)
 
-    def _members(self, asked: int, role: Role) -> Answer:
-        try:
-            return self._cluster.describe_cluster(asked, include_fenced=True, role=role)
-        except ProtocolError:  # before 4.0
-            return self._cluster.describe_cluster(asked, role=role)
 
-    def _line(self, kind: str, **content: object) -> bytes:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        head = {"kind": kind, "cluster_id": self._cluster.cluster_id, "observed_at": now}
-        return msgspec.json.encode(head | content)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formatted:
+    """A KRaft cluster as kafka-storage.sh format of `own` leaves it: `metadata` is its release
+    version, None = the newest there is."""
+
+    own: ReleaseCatalogue
+    metadata: str | None = None
+    brokers: int = 3
+    controllers: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What is in the file now."""
+
+    mode: str  # kraft, zk
+    cluster_id: str
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """The cluster that landing lines show; `path` is the file or folder they were read from."""
+
+    path: str
+    lines: Iterable[bytes]
+
+
+def make_embedded(file: str, like: Formatted | Captured, catalogue: Catalogue) -> Made:
+    """Make a new embedded cluster in `file`. Raises ConfigError, and for lines what reading them
+    raises, LandingError and NoEvidenceError."""
+    if Path(file).exists():
+        raise ConfigError(f"{file}: expected no file there, found one. Name another.")
+    if isinstance(like, Formatted):
+        made = _formatted(like, catalogue)
+    else:
+        made = _captured(like, catalogue)
+    with EmbeddedCluster(
+        file, catalogue.tables, mode=made.mode, cluster_id=made.cluster_id
+    ) as embedded:
+        embedded.put(made.cluster, len(made.cluster.nodes))
+    return made
+
+
+def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
+    own, metadata = like.own, like.metadata
+    initial = initial_levels(own, Format(release_version=metadata))
+    if initial.refusals:
+        said = "; ".join(refusal.text for refusal in initial.refusals)
+        raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {said}")
+    names = (METADATA_VERSION, *own.features)
+    ranges = advertised(catalogue, names)
+    at = ranges.releases.index(own.release)
+    rows = zip(names, ranges.min_version[at].tolist(), ranges.max_version[at].tolist(), strict=True)
+    supported = {name: (low, high) for name, low, high in rows if high > 0}
+    leaders = range(FIRST_CONTROLLER, FIRST_CONTROLLER + like.controllers)
+    nodes = [
+        Node(node_id=i, role=Role.CONTROLLER, supported=supported, release=own.release, voter=True)
+        for i in leaders
+    ]
+    nodes += [
+        Node(node_id=i, role=Role.BROKER, supported=supported, release=own.release)
+        for i in range(1, like.brokers + 1)
+    ]
+    finalized = {name: (level, level) for name, level in initial.levels.items() if level}
+    cluster = Cluster(
+        release=own.release, nodes=tuple(nodes), active=leaders[0], finalized=finalized
+    )
+    made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
+    return Made(mode="kraft", cluster_id=made_up, cluster=cluster)
+
+
+def _captured(like: Captured, catalogue: Catalogue) -> Made:
+    path = like.path
+    one = "Keep the lines of one of them in a file of their own."
+    if Path(path).is_dir():
+        one = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
+    sight = see(like.lines, catalogue=catalogue, as_of=None, max_age=ANY_AGE, choosing=one)
+    mode = sight.dialects[0].partition("-")[0] if sight.dialects else ""
+    if not mode or not sight.releases:
+        raise ConfigError(
+            f"--capture {path}: expected a cluster whose controllers' release shows, found none. "
+            "Collect the controllers too."
+        )
+    return Made(mode=mode, cluster_id=sight.cluster_id, cluster=sight.cluster)

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded import Captured, EmbeddedCluster, Formatted, Made, make_embedded
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.cli.options import Json, OverlayFile, choose_software, open_catalogue
+from featurelib.collect import landing_lines
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
-from featurelib.making import Formatted, Made, make_embedded
 
 
 def embedded(
@@ -75,10 +75,13 @@ def embedded(
         return _unregister(file, node, role, catalogue, as_json)
     if node is not None:
         raise ConfigError("--node: expected with unregister only, found it with make.")
+    like: Formatted | Captured
     if capture is None:
         own = choose_software(catalogue, software)
         like = Formatted(own=own, metadata=metadata, brokers=brokers, controllers=controllers)
-    made = make_embedded(file, like if capture is None else capture, catalogue)
+    else:
+        like = Captured(path=capture, lines=landing_lines("--capture", capture))
+    made = make_embedded(file, like, catalogue)
     _say(file, made, catalogue, as_json)
     return 0
 

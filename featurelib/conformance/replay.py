@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.state_file import IN_MEMORY
+from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
 from featurelib.catalogue.tables import Tables
 from featurelib.conformance.exchanges import Exchange, Levels
 from featurelib.core.cluster import Cluster

@@ -9,7 +9,7 @@ believed. ApiVersions has no answer of its own: its fields stand in the line (ap
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -32,7 +32,7 @@ _Words = Text | None | UnsetType
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
-BROKER = 4  # resource type; a controller is asked for its own configuration as one, too
+BROKER: Final = 4  # resource type; a controller is asked for its own configuration as one, too
 
 
 def given(text: str | UnsetType | None) -> str | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.state_file import IN_MEMORY
+from featurelib.backends.embedded import IN_MEMORY
 from featurelib.catalogue import load
 from featurelib.core.cluster import Cluster, Node, Range, Request, Update
 from featurelib.core.election import Content
 from featurelib.feature import Role, UpgradeType
+from tests.backends.simulator import Simulated
 
 TABLES = load().tables
 NEW = {"metadata.version": (7, 29), "kraft.version": (0, 1), "group.version": (0, 1)}
@@ -45,21 +45,21 @@ def to(level: int, kind: int = UP, feature: str = "metadata.version") -> Request
     return Request(updates=(Update(feature=feature, level=level, kind=kind),))
 
 
-def opened(cluster: Cluster, epoch: int = 0, mode: str = "kraft") -> EmbeddedCluster:
+def opened(cluster: Cluster, epoch: int = 0, mode: str = "kraft") -> Simulated:
     """A cluster in memory, put there."""
-    embedded = EmbeddedCluster(IN_MEMORY, TABLES, mode=mode)
+    embedded = Simulated(IN_MEMORY, TABLES, mode=mode)
     embedded.put(cluster, epoch)
     return embedded
 
 
-def finalized(cluster: EmbeddedCluster, node_id: int = 3, **how: Any) -> tuple[dict[str, int], int]:
+def finalized(cluster: Simulated, node_id: int = 3, **how: Any) -> tuple[dict[str, int], int]:
     """Levels and epoch as a node shows them."""
     said: dict[str, Any] = cluster.describe(node_id, **how)
     levels = {entry["name"]: entry["max_version_level"] for entry in said["finalized_features"]}
     return levels, said["finalized_features_epoch"]
 
 
-def node_of(cluster: EmbeddedCluster, node_id: int, role: Role = Role.BROKER) -> Node | None:
+def node_of(cluster: Simulated, node_id: int, role: Role = Role.BROKER) -> Node | None:
     found = (n for n in cluster.cluster.nodes if (n.node_id, n.role) == (node_id, role))
     return next(found, None)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.core.cluster import Request, Update
 from featurelib.feature import UpgradeType
+from tests.backends.simulator import Simulated
 
 
 def main() -> None:
-    with EmbeddedCluster(sys.argv[1], load().tables, mode="zk") as cluster:
+    with Simulated(sys.argv[1], load().tables, mode="zk") as cluster:
         level = cluster.cluster.finalized["f"][1]
         while True:
             kind = UpgradeType.UPGRADE if level == 1 else UpgradeType.SAFE_DOWNGRADE

@@ -15,7 +15,7 @@ import pytest
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Backend
-from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster, open_embedded
+from featurelib.backends.embedded import EmbeddedBackend, open_embedded
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
 from featurelib.config.fleet import Cluster as FleetEntry
@@ -35,6 +35,7 @@ from featurelib.planning.planner import make_plan
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node, start_kraft
+from tests.backends.simulator import Simulated
 from tests.controller.clusters import OLD, kraft, zookeeper
 
 CATALOGUE = load()
@@ -72,7 +73,7 @@ def embedded_kraft_old(folder: Path) -> Subject:
 def _embedded(folder: Path, release: str) -> Subject:
     old = release < "4"
     low = 20 if old else 25
-    cluster = EmbeddedCluster(str(folder / "c.db"), CATALOGUE.tables, cluster_id="embedded-1")
+    cluster = Simulated(str(folder / "c.db"), CATALOGUE.tables, cluster_id="embedded-1")
     cluster.put(kraft(low, release=release, **({"ranges": OLD} if old else {})), 50)
     entry = FleetEntry(id="embedded-1", release=release, registrations_complete=old)
 
@@ -95,7 +96,7 @@ def _embedded(folder: Path, release: str) -> Subject:
 
 def embedded_zookeeper(folder: Path) -> Subject:
     path = str(folder / "c.db")
-    cluster = EmbeddedCluster(path, CATALOGUE.tables, mode="zk", cluster_id="embedded-2")
+    cluster = Simulated(path, CATALOGUE.tables, mode="zk", cluster_id="embedded-2")
     cluster.put(zookeeper(), 50)
 
     def stop() -> int:

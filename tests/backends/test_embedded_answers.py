@@ -10,55 +10,45 @@ from typing import Any
 
 import pytest
 
-from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.core.cluster import Cluster
-from featurelib.errors import ProtocolError
 from featurelib.feature import Role
 from featurelib.landing import Landing, read
-from tests.backends.clusters import KRAFT, NEW, ZK, broker, controller, opened, to, zk_broker
+from tests.backends.clusters import KRAFT, ZK, broker, controller, opened, to, zk_broker
+from tests.backends.simulator import Simulated
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-BOTH = Role.BROKER, Role.CONTROLLER
-# What a collector says: who was asked, and when.
-BESIDE = {"kind", "cluster_id", "observed_at", "asked_node", "listener"}
-BESIDE |= {"node_id", "role", "endpoint"}
 
 
 @pytest.fixture
-def kraft() -> Iterator[EmbeddedCluster]:
+def kraft() -> Iterator[Simulated]:
     with opened(KRAFT, 100) as cluster:
         yield cluster
 
 
-def landed(kind: str, said: dict[str, Any], node_id: int, role: Role) -> Any:
-    """What landing makes of an answer once a collector has said who was asked, and when."""
-    line = {"kind": kind, "cluster_id": "c", "observed_at": "2026-11-21T05:44:54Z", **said}
-    if kind == "api_versions":
-        line |= {"node_id": node_id, "role": role.text, "endpoint": "e:1"}
-    else:
-        said_by = "role" if kind == "describe_configs" else "listener"
-        line |= {"asked_node": node_id, said_by: role.text}
-    found = read(json.dumps(line).encode())
+def lines(cluster: Simulated, kind: str, role: Role) -> list[dict[str, Any]]:
+    """The lines of one look, of that kind and of listeners of that role."""
+    every = map(json.loads, EmbeddedBackend(cluster).describe(lambda text: None))
+    mine = [line for line in every if line["kind"] == kind]
+    return [line for line in mine if line.get("listener", line.get("role")) == role.text]
+
+
+def landed(kind: str, cluster: Simulated, role: Role) -> Any:
+    """What landing makes of the first of them."""
+    found = read(json.dumps(lines(cluster, kind, role)[0]).encode())
     assert isinstance(found, Landing), found
     return found.content
 
 
-def test_version_3_leaves_out_ranges_from_0(kraft: EmbeddedCluster) -> None:
-    newest = landed("api_versions", kraft.describe(3), 3, Role.BROKER)
-    older = landed("api_versions", kraft.describe(3, version=3), 3, Role.BROKER)
-    assert {name: (low, high) for name, low, high in newest.supported} == NEW
-    assert older.supported == (("metadata.version", 7, 29),)
-    assert older.finalized == newest.finalized == (("metadata.version", 25, 25),)
-    with pytest.raises(ProtocolError, match="version 3 or above, found 2"):
-        kraft.describe(3, version=2)
+def test_older_nodes_answer_in_version_3_without_ranges_from_0() -> None:
+    old = broker(3, release="3.8.1")
+    with opened(replace(KRAFT, nodes=(*KRAFT.nodes[:2], old))) as cluster:
+        older = landed("api_versions", cluster, Role.BROKER)
+    assert (older.answered_version, older.supported) == (3, (("metadata.version", 7, 29),))
+    assert older.finalized == (("metadata.version", 25, 25),)
 
 
-def test_only_newer_nodes_answer_in_version_4() -> None:
-    with opened(replace(ZK, nodes=(zk_broker(1, "3.8.1"), zk_broker(2, "3.9.2"))), 7, "zk") as zk:
-        assert [zk.describe(i)["answered_version"] for i in (1, 2)] == [3, 4]
-
-
-def test_a_controller_has_an_epoch_of_its_own(kraft: EmbeddedCluster) -> None:
+def test_a_controller_has_an_epoch_of_its_own(kraft: Simulated) -> None:
     """The offset of its last feature record; a broker's is the last offset it applied."""
     kraft.update_features(to(26))
     kraft.fence(3)
@@ -66,53 +56,38 @@ def test_a_controller_has_an_epoch_of_its_own(kraft: EmbeddedCluster) -> None:
     assert epochs == [101, 102]
 
 
-def test_controllers_before_3_6_show_no_levels() -> None:
+@pytest.mark.parametrize(
+    ("release", "shows"), [("3.5.2", (-1, ())), ("3.6.2", (0, (("metadata.version", 7, 7),)))]
+)
+def test_controllers_before_3_6_show_no_levels(release: str, shows: object) -> None:
     levels = {"metadata.version": (7, 7)}
-    old = controller(1, release="3.5.2", supported={"metadata.version": (1, 11)})
-    new = controller(2, release="3.6.2", supported={"metadata.version": (1, 14)})
-    with opened(Cluster(release="3.5.2", nodes=(old, new), active=1, finalized=levels)) as cluster:
-        said = landed("api_versions", cluster.describe(1), 1, Role.CONTROLLER)
-        assert (said.epoch, said.finalized) == (-1, ())
-        said = landed("api_versions", cluster.describe(2), 2, Role.CONTROLLER)
-        assert (said.epoch, said.finalized) == (0, (("metadata.version", 7, 7),))
+    one = controller(1, release=release, supported={"metadata.version": (1, 11)})
+    with opened(Cluster(release=release, nodes=(one,), active=1, finalized=levels)) as cluster:
+        answered = landed("api_versions", cluster, Role.CONTROLLER)
+    assert (answered.epoch, answered.finalized) == shows
 
 
-def test_the_halves_of_a_process_answer_each_for_itself(kraft: EmbeddedCluster) -> None:
+def test_the_halves_of_a_process_answer_each_for_itself(kraft: Simulated) -> None:
     kraft.register(broker(1, supported={"metadata.version": (7, 25)}))
-    ranges = [kraft.describe(1, role=role)["supported_features"] for role in BOTH]
-    assert [len(some) for some in ranges] == [1, 3]
+    halves = [landed("api_versions", kraft, role) for role in Role]
+    assert [(half.node_id, len(half.supported)) for half in halves] == [(1, 1), (1, 3)]
 
 
-def test_fenced_brokers_are_listed_where_they_are_asked_for(kraft: EmbeddedCluster) -> None:
+def test_fenced_brokers_are_listed_where_a_node_knows_them(kraft: Simulated) -> None:
     kraft.fence(4)
-    plain = landed("describe_cluster", kraft.describe_cluster(3), 3, Role.BROKER)
-    assert plain.brokers == ((3, False),)
-    said = kraft.describe_cluster(3, include_fenced=True)
-    whole = landed("describe_cluster", said, 3, Role.BROKER)
+    whole = landed("describe_cluster", kraft, Role.BROKER)
     assert whole.brokers == ((3, False), (4, True))
     assert (whole.version, whole.endpoint_type, whole.include_fenced) == (2, 1, True)
-
-
-def test_a_controllers_listener_lists_controllers(kraft: EmbeddedCluster) -> None:
-    said = landed("describe_cluster", kraft.describe_cluster(2), 2, Role.CONTROLLER)
-    assert said.brokers == ((1, False), (2, False))
-    assert (said.endpoint_type, said.controller_id) == (2, 1)
-
-
-def test_before_version_2_nothing_tells_a_fenced_broker() -> None:
     old = broker(3, release="3.9.2", supported={"metadata.version": (1, 21)})
-    with opened(replace(KRAFT, nodes=(*KRAFT.nodes[:2], old))) as cluster:
-        said = landed("describe_cluster", cluster.describe_cluster(3), 3, Role.BROKER)
-        assert (said.version, said.brokers) == (1, ((3, None),))
-        with pytest.raises(ProtocolError, match=r"4\.0 or later, found 3\.9\.2"):
-            cluster.describe_cluster(3, include_fenced=True)
+    with opened(replace(KRAFT, nodes=(*KRAFT.nodes[:2], old, broker(4, fenced=True)))) as cluster:
+        answered = landed("describe_cluster", cluster, Role.BROKER)
+    assert (answered.version, answered.brokers) == (1, ((3, None),))
 
 
-def test_a_zookeeper_broker_names_the_controller() -> None:
-    nodes = zk_broker(1, "2.8.2"), replace(zk_broker(2, "2.8.2"), ignored=True)
-    with opened(replace(ZK, release="2.8.2", nodes=nodes), 7, "zk") as cluster:
-        said = landed("describe_cluster", cluster.describe_cluster(1), 1, Role.BROKER)
-        assert (said.version, said.controller_id, said.brokers) == (0, 1, ((1, None),))
+def test_a_controllers_listener_lists_controllers(kraft: Simulated) -> None:
+    answered = landed("describe_cluster", kraft, Role.CONTROLLER)
+    assert answered.brokers == ((1, False), (2, False))
+    assert (answered.endpoint_type, answered.controller_id) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -124,31 +99,33 @@ def test_an_older_controller_describes_no_cluster(
     one = controller(1, release=release, supported={"metadata.version": (1, 19)})
     levels = {"metadata.version": (level, level)}
     with opened(Cluster(release=release, nodes=(one,), active=1, finalized=levels)) as cluster:
-        said: dict[str, Any] = cluster.describe_cluster(1)
-        found = landed("describe_cluster", said, 1, Role.CONTROLLER)
-        assert found.answered == (code == 0)
-        assert (said["answer"] or {}).get("error_code") == code
+        found = landed("describe_cluster", cluster, Role.CONTROLLER)
+        configured = landed("describe_configs", cluster, Role.CONTROLLER)
+    assert (found.answered, found.error_code) == (code == 0, code or 0)
+    assert configured.answered == (code is not None)
 
 
-def test_the_quorum_is_its_voters_and_who_follows(kraft: EmbeddedCluster) -> None:
+def test_the_quorum_is_its_voters_and_who_follows(kraft: Simulated) -> None:
     kraft.register(controller(5, voter=False))
     kraft.elect(2)
-    said = kraft.describe_quorum(3)
-    found = landed("describe_quorum", said, 3, Role.BROKER)
+    found = landed("describe_quorum", kraft, Role.BROKER)
     assert (found.voters, found.observers) == ((1, 2), (3, 4, 5))
     assert (found.leader_id, found.leader_epoch, found.high_watermark) == (2, 1, 103)
     kraft.stop(2)
-    assert not landed("describe_quorum", kraft.describe_quorum(3), 3, Role.BROKER).answered
+    assert not landed("describe_quorum", kraft, Role.BROKER).answered
 
 
-def test_there_is_no_quorum_in_zookeeper_mode() -> None:
-    with opened(ZK, 7, "zk") as cluster, pytest.raises(ProtocolError, match="no metadata quorum"):
-        cluster.describe_quorum(1)
+def test_zookeeper_mode_has_no_lists_but_its_znodes() -> None:
+    nodes = zk_broker(1, "2.8.2"), replace(zk_broker(2, "2.8.2"), ignored=True)
+    with opened(replace(ZK, release="2.8.2", nodes=nodes), 7, "zk") as cluster:
+        kinds = [
+            json.loads(x)["kind"] for x in EmbeddedBackend(cluster).describe(lambda text: None)
+        ]
+    assert set(kinds) == {"api_versions", "znode"}
 
 
-def test_each_node_says_what_it_is_configured_with(kraft: EmbeddedCluster) -> None:
-    found = landed("describe_configs", kraft.describe_configs(3), 3, Role.BROKER)
-    own, default = found.resources
+def test_each_node_says_what_it_is_configured_with(kraft: Simulated) -> None:
+    own, default = landed("describe_configs", kraft, Role.BROKER).resources
     assert default == ("", ())
     assert own[0] == "3"
     assert {key: value for key, value, _ in own[1]} == {
@@ -158,26 +135,16 @@ def test_each_node_says_what_it_is_configured_with(kraft: EmbeddedCluster) -> No
         "node.id": "3",
         "process.roles": "broker",
     }
-    leads = landed("describe_configs", kraft.describe_configs(1), 1, Role.CONTROLLER)
+    leads = landed("describe_configs", kraft, Role.CONTROLLER)
     assert [name for name, _ in leads.resources] == ["1"]
 
 
 def test_a_controller_of_a_dynamic_quorum_names_no_voters() -> None:
     with opened(replace(KRAFT, raft_level=1)) as cluster:
-        found = landed("describe_configs", cluster.describe_configs(1), 1, Role.CONTROLLER)
-    [(_, values)] = found.resources
-    said = {key: value for key, value, _ in values}
-    assert said["controller.quorum.voters"] == ""
-    assert said["controller.quorum.bootstrap.servers"].count(",") == 1
-
-
-def test_older_controllers_and_zookeeper_mode_describe_no_configuration() -> None:
-    one = controller(1, release="3.5.2", supported={"metadata.version": (1, 11)})
-    with opened(Cluster(release="3.5.2", nodes=(one,), active=1)) as cluster:
-        found = landed("describe_configs", cluster.describe_configs(1), 1, Role.CONTROLLER)
-        assert not found.answered
-    with opened(ZK, 7, "zk") as cluster, pytest.raises(ProtocolError, match="found ZooKeeper"):
-        cluster.describe_configs(1)
+        [(_, values)] = landed("describe_configs", cluster, Role.CONTROLLER).resources
+    configured = {key: value for key, value, _ in values}
+    assert configured["controller.quorum.voters"] == ""
+    assert configured["controller.quorum.bootstrap.servers"].count(",") == 1
 
 
 # --- The shape of recorded answers ----------------------------------------------------------------
@@ -196,30 +163,28 @@ def shape(value: object) -> object:
 def test_answers_have_the_keys_of_recorded_ones(folder: str) -> None:
     """One process, broker and controller, as it was recorded: asked again, the same keys."""
     text = (SAMPLES / folder / "landing.jsonl").read_text("utf-8").splitlines()
-    lines = [json.loads(line) for line in text]
-    kinds = ("api_versions", "describe_cluster", "describe_quorum")
+    recorded = [json.loads(line) for line in text]
     release = {"k35": "3.5.2", "k37": "3.7.2", "k39": "3.9.2", "k42": "4.2.1"}[folder[:3]]
     seen = set()
-    for line in (line for line in lines if line["kind"] in kinds):
-        role = Role[line.get("listener", line.get("role")).upper()]
-        with opened(recorded_cluster(lines, release), 9) as cluster:
-            if line["kind"] == "api_versions":
-                ours = cluster.describe(1, line["asked_version"], role=role)
-            elif line["kind"] == "describe_cluster":
-                fenced = line.get("include_fenced_brokers", False)
-                ours = cluster.describe_cluster(1, include_fenced=fenced, role=role)
-            else:
-                ours = cluster.describe_quorum(1, role=role)
-        theirs = {key: value for key, value in line.items() if key in ours}
-        assert set(line) - set(ours) <= BESIDE
-        bare = {"observers", "supported_features", "finalized_features"}
-        assert without(shape(theirs), bare) == without(shape(ours), bare), line["kind"]
-        for key in ("version", "answered_version", "endpoint_type", "why"):
-            assert theirs.get(key) == ours.get(key)
-        if "supported_features" in ours:
-            assert by_name(ours["supported_features"]) == by_name(line["supported_features"])
-            assert by_name(ours["finalized_features"]) == by_name(line["finalized_features"])
-        seen.add((line["kind"], role))
+    with opened(recorded_cluster(recorded, release), 9) as cluster:
+        for theirs in recorded:
+            kind = theirs["kind"]
+            if kind not in ("api_versions", "describe_cluster", "describe_quorum"):
+                continue
+            role = Role[theirs.get("listener", theirs.get("role")).upper()]
+            ours = lines(cluster, kind, role)[0]
+            fenced = [line.get("include_fenced_brokers", True) for line in (ours, theirs)]
+            if theirs.get("asked_version", 4) != 4 or fenced[0] != fenced[1]:
+                continue
+            bare = {"observed_at", "observers", "supported_features", "finalized_features"}
+            absent = {key for key, value in theirs.items() if value is None}
+            assert without(shape(theirs), bare | absent) == without(shape(ours), bare), kind
+            for key in ("version", "answered_version", "endpoint_type", "why"):
+                assert theirs.get(key) == ours.get(key)
+            if "supported_features" in ours:
+                assert by_name(ours["supported_features"]) == by_name(theirs["supported_features"])
+                assert by_name(ours["finalized_features"]) == by_name(theirs["finalized_features"])
+            seen.add((kind, role))
     assert len(seen) == 6
 
 

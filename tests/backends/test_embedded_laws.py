@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.backends.embedded import EmbeddedCluster
-from featurelib.backends.state_file import IN_MEMORY
+from featurelib.backends.embedded import IN_MEMORY
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster, Features, Node, Request, Update
@@ -22,6 +21,7 @@ from featurelib.core.single import build
 from featurelib.errors import InputError
 from featurelib.feature import KRAFT_VERSION, Role
 from tests.backends.clusters import TABLES, content
+from tests.backends.simulator import Simulated
 from tests.core import recordings
 
 SLOW = [HealthCheck.too_slow]
@@ -68,7 +68,7 @@ def test_it_accepts_exactly_what_the_core_passes(generation: str, data: st.DataO
         for feature, bad in zip(batch.updates.feature, judged.offends.any(axis=0), strict=True)
         if bad
     }
-    with EmbeddedCluster(IN_MEMORY, TABLES, mode=exchange.mode) as cluster:
+    with Simulated(IN_MEMORY, TABLES, mode=exchange.mode) as cluster:
         cluster.put(before, 5)
         answered = cluster.update_features(request).answered
         after, epoch = cluster.cluster.finalized, cluster.epoch
@@ -148,7 +148,7 @@ def requests(mode: str) -> st.SearchStrategy[Request]:
     return st.builds(lambda updates: Request(updates=tuple(updates), version=0), some)
 
 
-def act(cluster: EmbeddedCluster, data: st.DataObject) -> None:
+def act(cluster: Simulated, data: st.DataObject) -> None:
     """One thing that may happen to a cluster."""
     mode, node_id = cluster.mode, data.draw(IDS)
     version = data.draw(st.sampled_from(["", "", "2.6"])) if mode == "zk" else ""
@@ -189,7 +189,7 @@ def test_no_node_runs_that_cannot_live_with_what_is_finalized(
     role = Role.CONTROLLER if mode == "kraft" else Role.BROKER
     own: Features = {"metadata.version": (1, 25)} if mode == "kraft" else {"f": (1, 6), "g": (1, 6)}
     first = Node(node_id=1, role=role, supported=own, release=release, voter=mode == "kraft")
-    with EmbeddedCluster(IN_MEMORY, TABLES, mode=mode) as cluster:
+    with Simulated(IN_MEMORY, TABLES, mode=mode) as cluster:
         cluster.put(Cluster(release=release, nodes=(first,), active=1, finalized=levels), 5)
         for _ in range(data.draw(st.integers(1, 8))):
             epoch, before = cluster.epoch, cluster.cluster
@@ -201,7 +201,7 @@ def test_no_node_runs_that_cannot_live_with_what_is_finalized(
         check(cluster)
 
 
-def check(cluster: EmbeddedCluster) -> None:
+def check(cluster: Simulated) -> None:
     """Every running node, held against what it shows to be finalized."""
     now, dialect = cluster.cluster, cluster.dialect
     ids = {n.node_id for n in now.nodes if n.running}

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.core.cluster import Cluster
 from featurelib.core.compatibility import Entry
-from featurelib.core.election import Change, Reason
-from featurelib.errors import InputError
-from tests.backends.clusters import DOWN, ZK, content, finalized, node_of, opened, to, zk_broker
+from featurelib.core.election import Change
+from tests.backends.clusters import ZK, content, finalized, node_of, opened, to, zk_broker
+from tests.backends.simulator import Simulated
 
 TESTS = Path(__file__).parents[1]
 F1 = {"f": (1, 1)}
 
 
-def cluster_of(*nodes: Any, level: int = 3, **change: Any) -> EmbeddedCluster:
+def cluster_of(*nodes: Any, level: int = 3, **change: Any) -> Simulated:
     """Brokers with f finalized, the first of them the controller."""
     release = nodes[0].release if nodes else "3.9.2"
     low = 1 if release.startswith("2") else level
@@ -31,12 +30,12 @@ def cluster_of(*nodes: Any, level: int = 3, **change: Any) -> EmbeddedCluster:
 
 
 @pytest.fixture
-def two() -> Iterator[EmbeddedCluster]:
+def two() -> Iterator[Simulated]:
     with cluster_of(zk_broker(1, f=(1, 5)), zk_broker(2, f=(1, 3))) as cluster:
         yield cluster
 
 
-def raised(cluster: EmbeddedCluster, level: int, feature: str = "f") -> int:
+def raised(cluster: Simulated, level: int, feature: str = "f") -> int:
     """The code an update is answered with: of the request, or of its only result."""
     reply = cluster.update_features(replace(to(level, feature=feature), version=0)).answered.reply
     return reply.results[0].code if reply.results else reply.code
@@ -60,8 +59,8 @@ def own(case: dict[str, Any]) -> dict[str, tuple[int, int]]:
     return {name: (low, high) for name, (low, high) in case["supported"].items()}
 
 
-def shown(cluster: EmbeddedCluster) -> tuple[int, list[tuple[str, int, int]]]:
-    said: dict[str, Any] = cluster.describe(1, 3)
+def shown(cluster: Simulated) -> tuple[int, list[tuple[str, int, int]]]:
+    said: dict[str, Any] = cluster.describe(1)
     return said["finalized_features_epoch"], levels_of(said)
 
 
@@ -71,7 +70,7 @@ def levels_of(said: dict[str, Any]) -> list[tuple[str, int, int]]:
     return sorted(rows)
 
 
-def empty(release: str) -> EmbeddedCluster:
+def empty(release: str) -> Simulated:
     return opened(Cluster(release=release, node_missing=True, cached={}), mode="zk")
 
 
@@ -143,7 +142,7 @@ def test_a_first_broker_makes_of_the_node_what_was_recorded(release: str) -> Non
             assert cluster.features_node is not None
             assert json.loads(cluster.features_node) == json.loads(case["node_after"]), case["id"]
             assert cluster.epoch == case["znode_version_after"], case["id"]
-            told, said = case["apiversions"], cluster.describe(1, 3)
+            told, said = case["apiversions"], cluster.describe(1)
             assert shown(cluster) == (told["finalized_features_epoch"], levels_of(told)), case["id"]
             ranges = {e["name"]: e for e in told["supported_features"]}
             assert {e["name"]: e for e in said["supported_features"]} == ranges
@@ -153,7 +152,7 @@ def test_a_first_broker_makes_of_the_node_what_was_recorded(release: str) -> Non
 # --- Protections ----------------------------------------------------------------------------------
 
 
-def test_a_level_written_from_outside_stops_who_does_not_support_it(two: EmbeddedCluster) -> None:
+def test_a_level_written_from_outside_stops_who_does_not_support_it(two: Simulated) -> None:
     (stopped,) = two.write_features_node(content(("f", 4, 4)))
     assert stopped.node.node_id == 2
     assert "4 is incompatible with SupportedVersionRange" in stopped.unfit[0].text
@@ -167,17 +166,7 @@ def test_a_level_written_from_outside_stops_who_does_not_support_it(two: Embedde
     assert raised(two, 5) == 0  # a stopped broker is asked no more
 
 
-def test_with_the_controller_gone_nobody_leads_until_one_is_elected(two: EmbeddedCluster) -> None:
-    two.register(zk_broker(3, f=(1, 9)))
-    stopped = two.write_features_node(content(("f", 9, 9)))
-    assert [item.node.node_id for item in stopped] == [1, 2]
-    assert two.cluster.active == -1
-    assert raised(two, 8) == 41
-    assert two.elect(3).election.change is Change.UNCHANGED
-    assert raised(two, 9) != 41
-
-
-def test_an_update_spares_the_live_and_ends_who_was_not_asked(two: EmbeddedCluster) -> None:
+def test_an_update_spares_the_live_and_ends_who_was_not_asked(two: Simulated) -> None:
     """The lifetime race: a broker without session runs, is not asked, and watches the node."""
     assert raised(two, 4) == 42
     two.fence(2)
@@ -185,90 +174,7 @@ def test_an_update_spares_the_live_and_ends_who_was_not_asked(two: EmbeddedClust
     assert [item.node.node_id for item in outcome.stopped] == [2]
 
 
-def test_a_session_that_comes_back_counts_again(two: EmbeddedCluster) -> None:
-    two.fence(2)
-    two.fence(2, fenced=False)
-    assert raised(two, 4) == 42
-    two.fence(1)
-    assert two.cluster.active == -1
-
-
-def test_a_broker_below_2_7_is_registered_and_left_out(two: EmbeddedCluster) -> None:
-    node = zk_broker(3, "2.8.2", f=(1, 2))
-    joined = two.register(node, protocol_version="2.6")
-    assert joined.entry is Entry.IGNORED
-    assert str(joined.message).endswith("incompatibilities with finalized features: 3")
-    there = node_of(two, 3)
-    assert there is not None
-    assert (there.ignored, there.running, there.supported) == (True, True, {})
-    assert finalized(two, 3, version=3) == ({}, -1)
-    said: dict[str, Any] = two.describe(3, 3)
-    assert said["supported_features"] == [{"name": "f", "min_version": 1, "max_version": 2}]
-    two.stop(2)
-    assert raised(two, 4) == 0  # it is not asked, and does not stop
-    assert two.write_features_node(content(("f", 5, 5))) == ()
-    two.stop(3)
-    assert [j.entry for j in two.start(3)] == [Entry.IGNORED]  # as it was started before
-    two.stop(3)
-    assert [j.entry for j in two.start(3, protocol_version="2.8")] == [Entry.STOPS]
-
-
-def test_a_broker_that_says_no_ranges_holds_the_first_level_back() -> None:
-    with opened(replace(ZK, finalized={}), 7, "zk") as cluster:
-        assert cluster.register(zk_broker(2), protocol_version="2.6").entry is Entry.ACCEPTED
-        assert raised(cluster, 1) == 42
-        assert cluster.write_features_node(content(("f", 1, 1))) == ()
-
-
-def test_a_new_controller_looks_at_the_registrations_again(two: EmbeddedCluster) -> None:
-    two.register(zk_broker(3, f=(1, 5)), protocol_version="2.6")
-    assert node_of(two, 3).ignored
-    two.update_features(to(0, DOWN, "f"))
-    assert node_of(two, 3).ignored
-    two.elect(2)
-    assert not node_of(two, 3).ignored
-
-
 # --- Elections ------------------------------------------------------------------------------------
-
-
-def test_a_node_that_is_missing_is_created_over_everybody_else(two: EmbeddedCluster) -> None:
-    """All that the new controller supports is finalized, whatever the others support."""
-    with opened(replace(two.cluster, node_missing=True, cached={}, finalized={}), 0, "zk") as new:
-        elected = new.elect(1)
-        assert elected.election is not None
-        assert elected.election.change is Change.CREATED
-        assert [item.node.node_id for item in elected.stopped] == [2]
-        assert finalized(new, 1) == ({"f": 5}, 0)
-
-
-def test_a_controller_below_2_7_switches_the_system_off_and_on_again(two: EmbeddedCluster) -> None:
-    off = two.elect(1, protocol_version="2.6").election
-    assert off is not None
-    assert (off.reasons, off.lost) == (
-        (Reason.DISABLED, Reason.SCHEMA_DOWN),
-        (("f", 3, 3),),
-    )
-    assert finalized(two, 2) == ({}, -1)
-    assert two.update_features(to(3, feature="f")).answered.reply.code == 42
-    on = two.elect(1, protocol_version="3.9").election
-    assert on is not None
-    assert on.reasons == (Reason.ENABLED, Reason.SCHEMA_UP)
-    assert finalized(two, 2) == ({}, 9)
-    assert raised(two, 3) == 0
-
-
-def test_nobody_is_elected_over_a_text_that_is_no_node(two: EmbeddedCluster) -> None:
-    assert two.write_features_node("not json") == ()
-    assert finalized(two, 2) == ({}, -1)
-    elected = two.elect(2).election
-    assert elected is not None
-    assert (elected.change, elected.reasons) == (Change.NOBODY, (Reason.UNDECODABLE,))
-    assert (two.cluster.active, two.features_node) == (-1, "not json")
-    assert raised(two, 3) == 41
-    two.write_features_node(content(("f", 2, 2)))
-    assert two.elect(2).election.change is Change.UNCHANGED
-    assert finalized(two, 1) == ({"f": 2}, 9)
 
 
 def test_an_update_over_a_damaged_node_loses_the_other_levels() -> None:
@@ -292,17 +198,8 @@ def test_a_wrong_type_stops_older_brokers_and_newer_ones_keep_what_they_had() ->
         assert [j.entry for j in cluster.start(2)] == [Entry.ACCEPTED]
 
 
-def test_brokers_of_two_generations_read_one_node_each_in_its_own_way() -> None:
-    with cluster_of(zk_broker(1, "2.8.2", f=(1, 5)), zk_broker(2, "3.3.2", f=(1, 5))) as cluster:
-        minimums = []
-        for node_id in (1, 2):
-            said: dict[str, Any] = cluster.describe(node_id)
-            minimums.append(said["finalized_features"][0]["min_version_level"])
-        assert minimums == [1, 3]
-
-
 def test_who_saw_the_node_deleted_sees_no_later_one_until_it_is_restarted(
-    two: EmbeddedCluster,
+    two: Simulated,
 ) -> None:
     assert two.write_features_node(None) == ()
     assert (two.features_node, finalized(two, 1)) == (None, ({}, -1))
@@ -316,20 +213,6 @@ def test_who_saw_the_node_deleted_sees_no_later_one_until_it_is_restarted(
     two.elect(2)
     assert raised(two, 3) == 0
     assert (finalized(two, 1), finalized(two, 2)) == (({}, -1), ({"f": 3}, 2))
-
-
-@pytest.mark.parametrize("unseen", [{"node_missing": True}, {"off": True}, {"blind": True}])
-def test_who_sees_no_features_node_says_minus_one(unseen: dict[str, bool]) -> None:
-    with opened(replace(ZK, finalized={}, cached={}, **unseen), 7, "zk") as cluster:
-        assert finalized(cluster, 1) == ({}, -1)
-
-
-def test_only_a_live_broker_is_elected(two: EmbeddedCluster) -> None:
-    two.stop(2)
-    with pytest.raises(InputError, match="one of the live brokers 1, found 2"):
-        two.elect(2)
-    two.unregister(1)
-    assert two.cluster.active == -1
 
 
 def test_a_controller_that_sees_no_node_writes_only_its_own_update() -> None:

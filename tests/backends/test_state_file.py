@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends import state_file
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.state_file import IN_MEMORY, Held, StateFile
 from featurelib.core.cluster import Cluster
 from featurelib.errors import InputError, UnreachableError
 from tests.backends.clusters import KRAFT, TABLES, ZK, finalized, opened, to
+from tests.backends.simulator import Simulated
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,18 +50,18 @@ def test_a_reader_is_held_where_it_stood_first_until_it_is_let_go() -> None:
 
 def test_a_cluster_is_there_again_when_its_file_is_opened_again(tmp_path: Path) -> None:
     path = str(tmp_path / "cluster")
-    with EmbeddedCluster(path, TABLES, mode="zk", cluster_id="mine") as cluster:
+    with Simulated(path, TABLES, mode="zk", cluster_id="mine") as cluster:
         cluster.put(ZK, 7)
         cluster.update_features(to(2, feature="f"), lagging=True)
         left = cluster.cluster
-    with EmbeddedCluster(path, TABLES) as again:
+    with Simulated(path, TABLES) as again:
         assert (again.mode, again.cluster_id) == ("zk", "mine")
         assert (again.cluster, again.epoch) == (left, 8)
         assert finalized(again, 1) == ({"f": 1, "g": 1}, 7)  # still lagging
 
 
 def test_a_new_file_holds_no_cluster(tmp_path: Path) -> None:
-    with EmbeddedCluster(str(tmp_path / "new"), TABLES) as cluster:
+    with Simulated(str(tmp_path / "new"), TABLES) as cluster:
         for read in (lambda: cluster.cluster, lambda: cluster.describe(1)):
             with pytest.raises(InputError, match=r"new: no cluster is in this file yet"):
                 read()
@@ -76,11 +76,11 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     for path, found in ((text, "not a database"), (other, "the tables bills")):
         before = path.read_bytes()
         with pytest.raises(InputError, match=found) as error:
-            EmbeddedCluster(str(path), TABLES)
+            Simulated(str(path), TABLES)
         assert str(error.value).startswith(f"{path}: expected an embedded cluster's file")
         assert path.read_bytes() == before
     with pytest.raises(InputError, match="unable to open"):
-        EmbeddedCluster(str(tmp_path / "nowhere" / "cluster"), TABLES)
+        Simulated(str(tmp_path / "nowhere" / "cluster"), TABLES)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, change: str, found: str) -> None:
     path = tmp_path / "cluster"
-    EmbeddedCluster(str(path), TABLES).close()
+    Simulated(str(path), TABLES).close()
     with sqlite3.connect(path) as db:
         db.executescript(change)
     db.close()
     says = f"expected an embedded cluster of form 2, found {found}"
     with pytest.raises(InputError, match=says):
-        EmbeddedCluster(str(path), TABLES)
+        Simulated(str(path), TABLES)
 
 
 def test_a_file_that_another_process_holds_is_waited_for_and_then_given_up(
@@ -106,7 +106,7 @@ def test_a_file_that_another_process_holds_is_waited_for_and_then_given_up(
 ) -> None:
     monkeypatch.setattr(state_file, "LONGEST_WAIT_S", 0.05)
     path = str(tmp_path / "cluster")
-    with EmbeddedCluster(path, TABLES) as cluster:
+    with Simulated(path, TABLES) as cluster:
         cluster.put(KRAFT)
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
@@ -129,11 +129,11 @@ def test_a_change_that_fails_half_way_leaves_the_state_before() -> None:
 
 def test_killed_at_any_moment_the_state_is_before_or_after(tmp_path: Path) -> None:
     path = str(tmp_path / "cluster")
-    with EmbeddedCluster(path, TABLES, mode="zk") as cluster:
+    with Simulated(path, TABLES, mode="zk") as cluster:
         cluster.put(ZK, 0)
     for wait in (0.0, 0.003, 0.007, 0.011, 0.019, 0.031, 0.053):
         answered = _run_and_kill(path, wait)
-        with EmbeddedCluster(path, TABLES, mode="zk") as cluster:
+        with Simulated(path, TABLES, mode="zk") as cluster:
             levels, epoch = cluster.cluster.finalized, cluster.epoch
         assert epoch in (answered, answered + 1), "an answer was lost"
         assert levels in ({"f": (1, 1), "g": (1, 1)}, {"f": (2, 2), "g": (2, 2)})

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from featurelib.audit.cluster_view import see
-from featurelib.backends import embedded as embedded_backend
-from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
+from featurelib.backends import embedded
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.controller.journal import Journal, Outcome
@@ -29,6 +29,7 @@ from featurelib.model import Step
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
+from tests.backends.simulator import Simulated
 from tests.controller.clusters import AGE, say_nothing, zookeeper
 
 CATALOGUE = load()
@@ -57,7 +58,7 @@ def run(*args: str) -> tuple[int, str, str]:
 
 def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:
     """Plan and approval of the embedded cluster, in files; upgrade-all unless `how` says."""
-    backend = EmbeddedBackend(EmbeddedCluster(path, CATALOGUE.tables))
+    backend = EmbeddedBackend(Simulated(path, CATALOGUE.tables))
     sight = see(backend.describe(say_nothing), catalogue=CATALOGUE, as_of=None, max_age=AGE)
     backend.close()
     command = Command.UPDATE if how else Command.UPGRADE_ALL
@@ -83,7 +84,7 @@ def kraft() -> str:
 
 
 def in_zookeeper_mode() -> None:
-    with EmbeddedCluster("cluster.db", CATALOGUE.tables, mode="zk", cluster_id="c-1") as made:
+    with Simulated("cluster.db", CATALOGUE.tables, mode="zk", cluster_id="c-1") as made:
         made.put(zookeeper(f=2, g=3), 7)
 
 
@@ -151,7 +152,7 @@ def test_apply_dry_run_needs_no_approval_and_sends_nothing() -> None:
         "[Upgrade] Feature: f ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: 4",
         "Dry run: cluster c-1 is as the plan expects it; nothing was sent.",
     ]
-    with EmbeddedCluster("cluster.db", CATALOGUE.tables) as left:
+    with Simulated("cluster.db", CATALOGUE.tables) as left:
         assert left.epoch == 7
 
 
@@ -216,7 +217,7 @@ def test_apply_refuses_a_cluster_that_is_managed_elsewhere() -> None:
 def test_apply_names_everything_that_changed_since_the_plan() -> None:
     in_zookeeper_mode()
     plan(up={"f": "4"})
-    with EmbeddedCluster("cluster.db", CATALOGUE.tables) as there:
+    with Simulated("cluster.db", CATALOGUE.tables) as there:
         there.update_features(Request(updates=(Update(feature="g", level=4),)))
         there.stop(3)
     code, out, err = run(*APPLY, "--yes")
@@ -278,7 +279,7 @@ def lose_replies(monkeypatch: pytest.MonkeyPatch, *, applied: bool) -> None:
             real(self, step)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(embedded_backend.EmbeddedBackend, "update", update)
+    monkeypatch.setattr(embedded.EmbeddedBackend, "update", update)
 
 
 @pytest.mark.parametrize("applied", [True, False])
@@ -386,7 +387,7 @@ def test_resume_says_a_level_that_a_closed_request_asked_for(
     assert said["unexplained"] == [
         {"cluster": "c-1", "feature": "f", "level": 4, "entry": 1, "closed_as": "rejected"}
     ]
-    with EmbeddedCluster("cluster.db", CATALOGUE.tables) as there:
+    with Simulated("cluster.db", CATALOGUE.tables) as there:
         for node in there.cluster.nodes:
             there.stop(node.node_id)
     code, out, err = run("resume", "c-1")
@@ -396,7 +397,7 @@ def test_resume_says_a_level_that_a_closed_request_asked_for(
 
 def ghost() -> str:
     """Another cluster, in ghost.db; its id."""
-    with EmbeddedCluster("ghost.db", CATALOGUE.tables, mode="zk", cluster_id="g-1") as made:
+    with Simulated("ghost.db", CATALOGUE.tables, mode="zk", cluster_id="g-1") as made:
         made.put(zookeeper(f=2, g=3), 7)
     return str(Path("ghost.db").absolute())
 
@@ -435,7 +436,7 @@ def test_resume_says_which_request_it_may_be_run_again_for(monkeypatch: pytest.M
         lose_replies(patched, applied=True)
         assert run(*APPLY[:4], "--file", "ghost.db", "--yes")[0] == 4
     Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "g-1"\nfile = "{where}"\n')
-    with EmbeddedCluster(where, CATALOGUE.tables) as there:
+    with Simulated(where, CATALOGUE.tables) as there:
         for node in there.cluster.nodes:
             there.stop(node.node_id)
     code, out, err = run("resume")
@@ -583,7 +584,7 @@ def test_what_cannot_be_looked_at_stays_unknown(monkeypatch: pytest.MonkeyPatch)
         assert run(*APPLY, "--yes")[0] == 4
     file = Path("cluster.db").absolute()
     Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "{cluster}"\nfile = "{file}"\n')
-    with EmbeddedCluster(str(file), CATALOGUE.tables) as there:
+    with Simulated(str(file), CATALOGUE.tables) as there:
         for node in there.cluster.nodes:
             there.stop(node.node_id)
     code, out, _ = run("resume")
@@ -753,7 +754,7 @@ def test_an_embedded_cluster_is_made_of_a_capture() -> None:
     assert "metadata.version 4.2-IV1" in out
     code, out, _ = run("embedded", "make", "z.db", "--capture", str(samples / "zk-392-many"))
     assert code == 0
-    with EmbeddedCluster("z.db", CATALOGUE.tables) as made:
+    with Simulated("z.db", CATALOGUE.tables) as made:
         assert made.mode == "zk"
         assert made.cluster.finalized["svc-b.v"][1] == 5
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.landing import Landing, read
 from tests.backends.clusters import TABLES, ZK
+from tests.backends.simulator import Simulated
 from tests.backends.test_hostile_listeners import hostile
 from tests.cli.commands import run
 from tests.landing.test_tool_outputs import DUMPS
@@ -107,7 +107,7 @@ def test_where_nobody_answers_the_address_is_named_once(tmp_path: Path) -> None:
 
 
 def test_one_cluster_by_name_with_its_steps_and_a_silent_node(tmp_path: Path, fleet: str) -> None:
-    made = EmbeddedCluster(str(tmp_path / "kraft.db"), TABLES)
+    made = Simulated(str(tmp_path / "kraft.db"), TABLES)
     made.stop(4)
     made.close()
     out = tmp_path / "landing"

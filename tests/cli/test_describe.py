@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from featurelib.audit.cluster_view import see
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.config.fleet import Cluster
 from featurelib.questions.describe import Description, LevelShown, NodeShown, describe
 from featurelib.view.describe import describe_lines, letter
 from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, TABLES, broker
+from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.core import test_software as software
 from tests.questions.nights import RUN, write_night
@@ -236,7 +236,7 @@ def test_a_live_look_says_the_same_as_what_was_collected_of_it(
 
 def test_a_silent_node_is_told_with_the_reason(tmp_path: Path) -> None:
     entry = embedded(tmp_path, "one")
-    made = EmbeddedCluster(entry.file, TABLES)
+    made = Simulated(entry.file, TABLES)
     made.stop(4)
     made.close()
     _, out, said = run("describe", "--file", entry.file)

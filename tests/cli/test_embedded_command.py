@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.feature import Role
+from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 
 GHOST = str(Path(__file__).parents[2] / "data" / "samples" / "ghost-broker")
@@ -25,7 +25,7 @@ def ghost(tmp_path: Path) -> str:
 
 
 def brokers(path: str) -> list[int]:
-    with EmbeddedCluster(path, load().tables) as cluster:
+    with Simulated(path, load().tables) as cluster:
         return sorted(node.node_id for node in cluster.cluster.nodes if node.role == 0)
 
 
@@ -44,7 +44,7 @@ def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
     """KIP-1312; of voters it is refused (KAFKA-20865)."""
     path = str(tmp_path / "new.db")
     assert run("embedded", "make", path, "--software", "4.4", "--controllers", "1")[0] == 0
-    with EmbeddedCluster(path, load().tables) as cluster:
+    with Simulated(path, load().tables) as cluster:
         before = cluster.cluster
         voter = next(node for node in before.nodes if node.role is Role.CONTROLLER)
         observer = replace(voter, node_id=102, voter=False)
@@ -54,7 +54,7 @@ def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
     assert (code, "one of the controllers that do not vote 102" in err) == (2, True)
     code, out, _ = run(*words, "102")
     assert (code, "controller 102 is unregistered" in out) == (0, True)
-    with EmbeddedCluster(path, load().tables) as cluster:
+    with Simulated(path, load().tables) as cluster:
         assert cluster.cluster.nodes == before.nodes
 
 

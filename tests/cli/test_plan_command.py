@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.model import Guards
 from featurelib.planning import files
 from tests.backends.clusters import KRAFT
+from tests.backends.simulator import Simulated
 from tests.core import test_software as software
 from tests.report.samples import SAMPLES
 
@@ -255,7 +255,7 @@ def test_a_broken_line_is_said_and_the_rest_goes_on() -> None:
 
 
 def test_an_embedded_cluster_is_looked_at_live() -> None:
-    EmbeddedCluster("c.json", load().tables, mode="kraft").put(KRAFT, 7)
+    Simulated("c.json", load().tables, mode="kraft").put(KRAFT, 7)
     code, out, _ = run("upgrade", "--metadata", "29", "--file", "c.json", "--out", "p.json")
     assert code == 0, out
     assert "  metadata.version 25 (4.0-IV3) → 29 (4.2-IV1): upgrade\n" in out

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends import embedded as embedded_backend
+from featurelib.backends import embedded
 from featurelib.backends.base import Backend, Say
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError
 from featurelib.model import Step
 from featurelib.planning import files
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
+from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.controller.clusters import OLD
 
@@ -76,25 +76,23 @@ class Wire:
 def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wire:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    found, usual = Wire(), embedded_backend.open_embedded
-    monkeypatch.setattr(
-        embedded_backend, "open_embedded", lambda *given: found.opened(usual(*given))
-    )
+    found, usual = Wire(), embedded.open_embedded
+    monkeypatch.setattr(embedded, "open_embedded", lambda *given: found.opened(usual(*given)))
     return found
 
 
 def put(cluster: Cluster, mode: str = "kraft") -> None:
-    embedded = EmbeddedCluster("c.db", TABLES, mode=mode, cluster_id="c-1")
-    embedded.put(cluster, 100)
-    embedded.close()
+    kept = Simulated("c.db", TABLES, mode=mode, cluster_id="c-1")
+    kept.put(cluster, 100)
+    kept.close()
 
 
 def levels() -> dict[str, int]:
-    embedded = EmbeddedCluster("c.db", TABLES)
+    kept = Simulated("c.db", TABLES)
     try:
-        return {name: level for name, (_, level) in embedded.cluster.finalized.items()}
+        return {name: level for name, (_, level) in kept.cluster.finalized.items()}
     finally:
-        embedded.close()
+        kept.close()
 
 
 def test_the_controller_s_word_stands_for_what_nobody_lists_and_the_plan_says_so(

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import featurelib
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.election import Change, Reason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
 from featurelib.view.election import CHANGES, DOUBTS, REASONS
+from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.report.samples import SAMPLES
 
@@ -139,7 +139,7 @@ def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Pat
     assert "2 finalized levels LOST" in found.text
     with pytest.raises(ConfigError, match=r"--ibp nine: expected an inter\.broker\.protocol"):
         featurelib.what_if(cluster, ibp="nine")
-    with EmbeddedCluster(file, load_catalogue().tables) as copy:
+    with Simulated(file, load_catalogue().tables) as copy:
         done = copy.elect(2, protocol_version="2.6").election
     assert done is not None
     assert (done.change, done.lost) == (said.election.change, said.election.lost)

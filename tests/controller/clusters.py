@@ -13,7 +13,7 @@ from typing import Any
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import Mode, Order, apply
@@ -28,6 +28,7 @@ from featurelib.model import Move, Plan, Requirements, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import features_of, require
+from tests.backends.simulator import Simulated
 
 CATALOGUE = load()
 AGE = 72 * 3_600_000_000
@@ -141,7 +142,7 @@ class Bench:
     """One cluster in a file, a journal, and who looks at it."""
 
     folder: Path
-    cluster: EmbeddedCluster
+    cluster: Simulated
     fleet: Fleet = field(default_factory=Fleet)
     catalogue: Catalogue = CATALOGUE
     said: list[str] = field(default_factory=list)
@@ -234,9 +235,7 @@ def approved(at: datetime) -> Clearance:
 
 def bench(folder: Path, cluster: Cluster, mode: str = "kraft", **how: Any) -> Bench:
     """A cluster put into a file in `folder`."""
-    embedded = EmbeddedCluster(
-        str(folder / "cluster.db"), CATALOGUE.tables, mode=mode, cluster_id="c-1"
-    )
+    embedded = Simulated(str(folder / "cluster.db"), CATALOGUE.tables, mode=mode, cluster_id="c-1")
     embedded.put(cluster, 100)
     return Bench(folder=folder, cluster=embedded, **how)
 

@@ -10,13 +10,14 @@ import signal
 from pathlib import Path
 
 from featurelib.backends.base import Say
-from featurelib.backends.embedded import EmbeddedBackend, EmbeddedCluster
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import Order, apply
 from featurelib.controller.journal import Intent, Journal, Lock, Outcome
 from featurelib.controller.look import Watcher
 from featurelib.core.reply import Reply
 from featurelib.model import Plan, Step
+from tests.backends.simulator import Simulated
 from tests.controller.clusters import AGE, CATALOGUE, WAITS, approved, say_nothing
 
 BOUNDARIES = (
@@ -47,7 +48,7 @@ class Killer:
 class KilledBackend(EmbeddedBackend):
     """The real backend, and a killer beside it."""
 
-    def __init__(self, cluster: EmbeddedCluster, killer: Killer) -> None:
+    def __init__(self, cluster: Simulated, killer: Killer) -> None:
         super().__init__(cluster)
         self._killer, self._sent = killer, False
 
@@ -101,7 +102,7 @@ class KilledJournal(Journal):
 def carry_out(folder: Path, plan: Plan, boundary: str, step: int) -> None:
     """Apply `plan` to the cluster in `folder`; the process does not live to see the end."""
     killer = Killer(boundary, step)
-    backend = KilledBackend(EmbeddedCluster(str(folder / "cluster.db"), CATALOGUE.tables), killer)
+    backend = KilledBackend(Simulated(str(folder / "cluster.db"), CATALOGUE.tables), killer)
     journal = KilledJournal(folder / "state" / "journal.sqlite", killer)
     watcher = Watcher(
         backend=backend, catalogue=CATALOGUE, fleet=Fleet(), max_age=AGE, say=say_nothing

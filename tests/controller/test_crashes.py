@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.controller.journal import Journal
 from featurelib.controller.resume import resume
 from featurelib.core import outcome as endings
@@ -19,6 +18,7 @@ from featurelib.core.outcome import Fate
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, JournalError
 from featurelib.model import Plan
+from tests.backends.simulator import Simulated
 from tests.controller.clusters import CATALOGUE, WAITS, Bench, bench, kraft, zookeeper
 from tests.controller.crashing import BOUNDARIES, carry_out
 
@@ -181,7 +181,7 @@ def test_of_fifty_appliers_at_once_exactly_one_applies(tmp_path: Path) -> None:
 
 def _one_of_many(folder: Path, plan: Plan) -> str:
 
-    cluster = EmbeddedCluster(str(folder / "cluster.db"), CATALOGUE.tables)
+    cluster = Simulated(str(folder / "cluster.db"), CATALOGUE.tables)
     try:
         return Bench(folder=folder, cluster=cluster).apply(plan).word
     except FeatureLibError as error:

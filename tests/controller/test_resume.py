@@ -190,9 +190,9 @@ def test_the_levels_of_another_cluster_settle_nothing(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = bench(tmp_path / "other", kraft(25))
     other.cluster.close()
-    from featurelib.backends.embedded import EmbeddedCluster
+    from tests.backends.simulator import Simulated
 
-    there = EmbeddedCluster(str(tmp_path / "two"), CATALOGUE.tables, cluster_id="c-2")
+    there = Simulated(str(tmp_path / "two"), CATALOGUE.tables, cluster_id="c-2")
     there.put(kraft(29), 5)
     it.cluster = there
     journal = Journal(it.journal_path)
