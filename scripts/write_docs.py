@@ -30,6 +30,7 @@ from scripts.docs_texts import (
     PLACEHOLDERS,
     RULES_INTRO,
 )
+from scripts.draw_picture import picture
 from scripts.markdown import code, comments_of, page, table
 from scripts.write_commands import commands_page, errors_page, exit_codes_page
 from scripts.write_schemas import schemas_page, tables_page
@@ -213,6 +214,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "dialects.md": dialects_page,
     "vocabulary.md": vocabulary_page,
     "side_effects.md": side_effects_page,
+    "pictures/ghost-broker.svg": picture,
     "reference/commands.md": commands_page,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,

@@ -21,6 +21,7 @@ from featurelib.conformance.rulebook import DIALECTS, questions, rulebook
 from featurelib.core.dialect import STRICT, load
 from scripts.write_docs import DOCS, PAGES
 from scripts.write_vocabulary import ENUMS, MEMBERS
+from tests.docs.examples import is_as_printed
 
 ROOT = Path(__file__).parents[2]
 NAMING = (".py", ".toml", ".sh", ".j2")  # files whose texts may name a page
@@ -92,6 +93,13 @@ def test_the_readme_leads_to_the_site() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     wanted = ("docs/index.md", "docs/tutorial.md", "docs/reference/commands.md")
     assert [page for page in wanted if page not in readme] == []
+
+
+def test_the_readme_shows_the_report_of_the_samples() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    report = (ROOT / "tests" / "golden" / "report" / "report.txt").read_text(encoding="utf-8")
+    assert is_as_printed(f"…\n{shown}…\n", report)
 
 
 def test_the_example_of_the_form_is_one() -> None:

@@ -1,0 +1,18 @@
+"""Draws the picture of the README: the range plot of one recorded cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from featurelib.api.clusters import Stored
+from featurelib.api.questions import range_plot
+from featurelib.catalogue import load
+from featurelib.source import Wanted
+
+SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "ghost-broker"
+
+
+def picture() -> str:
+    """The plot of metadata.version of the sample ghost-broker, as an SVG document."""
+    wanted = Wanted(capture=str(SAMPLE), as_of="newest")
+    return range_plot(Stored(wanted=wanted, catalogue=load())).svg("metadata.version")
