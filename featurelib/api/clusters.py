@@ -25,7 +25,7 @@ from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
 from featurelib.questions.draft import Terms
 from featurelib.source import Reached, Source, Wanted, find_source, reach
-from featurelib.view.describe import describe_lines
+from featurelib.view.describe import describe_page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +298,7 @@ def describe_features(cluster: AnyCluster) -> Described:
         finalized_features_epoch=epoch_of(said),
         supported=dict(_supported(said)),
         description=said,
-        text="\n".join(describe_lines(said, source.entry, source.made_from)),
+        text=str(describe_page(said, source.entry, source.made_from)),
     )
 
 

@@ -26,9 +26,9 @@ from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS,
 from featurelib.view.layout import WIDEST
 from featurelib.view.plot import portraits
 from featurelib.view.report import RunInfo, summarize
-from featurelib.view.roll import roll_lines
-from featurelib.view.what_if import what_if_lines
-from featurelib.view.why_not import why_not_lines
+from featurelib.view.roll import roll_page
+from featurelib.view.what_if import what_if_page
+from featurelib.view.why_not import why_not_page
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
@@ -53,8 +53,8 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     found = ask_why_not(sight, feature, number, catalogue)
     all_of_them, mutes = (*found.proofs, *found.unknown), asked.source.muted
     places = asked.places((proof.line_id, proof.seen_at) for proof in all_of_them)
-    lines = why_not_lines(
-        found, asked.name, asked.ways, asked.source.made_from, places, catalogue, WIDEST, mutes
+    page = why_not_page(
+        found, asked.name, asked.ways, asked.source.made_from, places, catalogue, mutes, WIDEST
     )
     rows: list[dict[str, object]] = [
         {
@@ -72,7 +72,7 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
         }
         for proof in all_of_them
     ]
-    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+    return Answer(value=found, text=str(page), rows=tuple(rows))
 
 
 def what_if(
@@ -119,9 +119,9 @@ def what_if(
     found = ask_what_if(sight, changes, asked.terms)
     said, made_from = say_changes(changes), asked.source.made_from
     mutes = asked.source.muted
-    lines = what_if_lines(found, said, asked.name, made_from, catalogue, WIDEST, mutes)
+    page = what_if_page(found, said, asked.name, made_from, catalogue, mutes, WIDEST)
     rows = [_turn_row(turn) for turn in found.turns]
-    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+    return Answer(value=found, text=str(page), rows=tuple(rows))
 
 
 def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
@@ -139,7 +139,7 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     asked = _ask(chosen)
     catalogue = chosen.catalogue
     found = ask_roll(asked.source.sight, to, asked.terms)
-    lines = roll_lines(found, asked.name, asked.source.made_from, catalogue, WIDEST)
+    page = roll_page(found, asked.name, asked.source.made_from, catalogue, WIDEST)
     software = software_of_release(found.release, found.mode, catalogue)
     rows: list[dict[str, object]] = [
         {
@@ -151,7 +151,7 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
         }
         for name, level in sorted(found.levels.items())
     ]
-    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+    return Answer(value=found, text=str(page), rows=tuple(rows))
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:

@@ -15,7 +15,7 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.cli.asked import expect_catalogue
-from featurelib.cli.nights import diff_lines, read_timeline, timeline_lines
+from featurelib.cli.nights import read_timeline
 from featurelib.cli.options import open_catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
@@ -31,6 +31,7 @@ from featurelib.source import RUN_TIME, Wanted, entry_named, open_fleet
 from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
 from featurelib.view.layout import WIDEST
 from featurelib.view.model import Report, ReportedCluster
+from featurelib.view.nights import diff_page, timeline_page
 from featurelib.view.report import RunInfo, summarize
 from featurelib.words import nodes as say_nodes
 
@@ -70,9 +71,8 @@ def timeline(cluster: AnyCluster) -> Answer[Timeline]:
     entry = entry_named(wanted.cluster, open_fleet(wanted.fleet, catalogue)[1].cluster)
     found = read_timeline(lake, entry.id, wanted.run)
     made_from = f"tables in {wanted.tables}, up to run {lake.run(wanted.run)}"
-    words = FindingWords(catalogue, load(STRICT))
-    lines = timeline_lines(found, entry.title, made_from, words, catalogue, WIDEST)
-    return Answer(value=found, text="\n".join(lines), rows=tuple(_changes(found)))
+    page = timeline_page(found, entry.title, made_from, catalogue, WIDEST)
+    return Answer(value=found, text=str(page), rows=tuple(_changes(found)))
 
 
 def diff(tables: Tables, before: int | None = None, after: int | None = None) -> Answer[Diff]:
@@ -89,9 +89,9 @@ def diff(tables: Tables, before: int | None = None, after: int | None = None) ->
     lake, now = tables.lake, tables.run if after is None else after
     found = compare(lake, _before(lake, now) if before is None else before, lake.run(now))
     names = tables.names
-    lines = diff_lines(found, names, tables.catalogue, MOST, WIDEST)
+    page = diff_page(found, names, tables.catalogue, MOST, WIDEST)
     rows = (row for one in found.clusters for row in _findings(one, names, tables.catalogue))
-    return Answer(value=found, text="\n".join(lines), rows=tuple(rows))
+    return Answer(value=found, text=str(page), rows=tuple(rows))
 
 
 def _before(lake: Lake, run: int) -> int:

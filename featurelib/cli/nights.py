@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from featurelib.audit.wording import FindingColumns, FindingWords
-from featurelib.catalogue import Catalogue
 from featurelib.cli.asked import usual_tables
 from featurelib.cli.options import (
     ClusterName,
@@ -21,18 +18,14 @@ from featurelib.cli.options import (
     TablesFolder,
     open_catalogue,
 )
-from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
-from featurelib.questions.diff import ClusterDiff, Diff, Row, State, diff
-from featurelib.questions.timeline import RangeChange, Timeline, timeline
-from featurelib.snapshot.history import LevelChange
+from featurelib.questions.diff import Diff, diff
+from featurelib.questions.timeline import Timeline, timeline
 from featurelib.source import entry_named, open_fleet
 from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
-from featurelib.view.layout import table, terminal_width, wrap
-from featurelib.words import clean, code_text, count, metadata_first, range_text
-from featurelib.words import nodes as say_nodes
+from featurelib.view.nights import diff_page, timeline_page
 
 DIFF_VERSION = 1  # of the JSON output
 FINDINGS_FOUND = 1  # exit code
@@ -91,8 +84,7 @@ def diff_command(
     if as_json:
         print(json.dumps(_diff_document(found, names, tables), default=str, ensure_ascii=False))
     else:
-        for line in diff_lines(found, names, catalogue, limit, terminal_width()):
-            print(line)
+        print(diff_page(found, names, catalogue, limit))
     failed = worst is not None and found.new_at_least(worst) > 0
     return FINDINGS_FOUND if failed else 0
 
@@ -128,64 +120,6 @@ def _choose(lake: Lake, runs: list[int], last: bool) -> tuple[int, int]:
             "nightly again."
         )
     return known[1], known[0]
-
-
-def diff_lines(
-    found: Diff, names: dict[str, str], catalogue: Catalogue, limit: int, width: int
-) -> Iterator[str]:
-    """The lines of a difference, without line ends; `limit` 0 = all of it."""
-    words = FindingWords(catalogue, load(STRICT))
-    yield f"run {found.before} → run {found.after}"
-    yield ", ".join(f"{found.counts[state]:,} {state}" for state in State)
-    if not found.judged_alike:
-        text = "the nights were judged by another catalogue or policy: nothing can be compared"
-        yield from wrap(text, width)
-    shown = sorted(found.clusters, key=_turn)
-    for one in shown[: limit or None]:
-        yield ""
-        yield from _cluster_lines(one, names, words, limit, width)
-    yield ""
-    if len(shown) > limit > 0:
-        more = count(len(shown) - limit, "cluster")
-        yield f"and {more} with a difference: --limit 0 shows all"
-    yield f"{count(found.same, 'cluster')} without a difference"
-
-
-def _turn(one: ClusterDiff) -> tuple[int, int, str]:
-    """Clusters in which something got worse first."""
-    order = list(Severity)
-    worst = min((order.index(Severity(row["severity"])) for row in one.new), default=len(order))
-    return worst, -len(one.new), one.cluster
-
-
-def _cluster_lines(
-    one: ClusterDiff, names: dict[str, str], words: FindingWords, limit: int, width: int
-) -> Iterator[str]:
-    was, now = one.before or "not judged", one.after or "not judged"
-    verdict = was if was == now else f"{was} → {now}"
-    name = names.get(one.cluster, one.cluster)
-    kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
-    yield from wrap(f"{clean(name)}: {verdict}{kept}", width)
-    for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
-        yield from _finding_lines(f"{state}  ", rows, words, limit, width)
-    for why in dict.fromkeys(reason for _, reason in one.incomparable):
-        rows = tuple(row for row, reason in one.incomparable if reason is why)
-        text = f"{State.INCOMPARABLE}, {why}: {count(len(rows), 'finding')}"
-        yield from wrap(text, width, "  ", "    ")
-        yield from _finding_lines("  ", rows, words, limit, width)
-
-
-def _finding_lines(
-    start: str, rows: tuple[Row, ...], words: FindingWords, limit: int, width: int
-) -> Iterator[str]:
-    order = list(Severity)
-    ranked = sorted(rows, key=lambda row: order.index(Severity(row["severity"])))
-    for row in ranked[: limit or None]:
-        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
-        text = f"{row['severity']}, {code_text(row['code'])}: {words.of(columns).message}"
-        yield from wrap(f"{start}{text}", width, "  ", "    ")
-    if len(ranked) > limit > 0:
-        yield f"    and {len(ranked) - limit:,} more: --limit 0 shows all"
 
 
 def _diff_document(found: Diff, names: dict[str, str], tables: str) -> dict[str, object]:
@@ -251,10 +185,8 @@ def timeline_command(
     if as_json:
         print(json.dumps(_document(found, entry.title, tables), ensure_ascii=False))
     else:
-        width, words = terminal_width(), FindingWords(catalogue, load(STRICT))
         made_from = f"tables in {tables}, up to run {lake.run(run)}"
-        for line in timeline_lines(found, entry.title, made_from, words, catalogue, width):
-            print(line)
+        print(timeline_page(found, entry.title, made_from, catalogue))
     return 0
 
 
@@ -270,71 +202,6 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
             f"{lake.run(run)}. Collect it."
         )
     return timeline(cluster_id, advertised, finalized)
-
-
-def timeline_lines(
-    found: Timeline,
-    name: str,
-    made_from: str,
-    words: FindingWords,
-    catalogue: Catalogue,
-    width: int,
-) -> Iterator[str]:
-    """The lines of a timeline, without line ends."""
-    back = count(found.regressions, "change") if found.regressions else "nothing"
-    yield from wrap(f"{clean(name)}: {back} went back", width)
-    yield from wrap(clean(made_from, 300), width)
-    if found.levels:
-        yield ""
-        head = ("finalized levels", "epoch", "what changed", "")
-        rows = [_level_row(change, catalogue) for change in found.levels]
-        yield from table([head, *rows], width)
-    else:
-        yield "nothing was ever said to be finalized"
-    yield from wrap("times are when it was read; of a dumped log, when it was dumped", width)
-    yield ""
-    yield "what nodes supported"
-    for change in found.ranges:
-        yield from _range_lines(change, words, width)
-    for one in found.epochs:
-        who = f"{one.witness} {one.node_id}" if one.node_id is not None else one.witness
-        text = f"{_time(one.at)}  WENT BACK: the epoch of {who}, from {one.before} to {one.after}"
-        yield from wrap(text.replace("_", " "), width, "  ", "    ")
-
-
-def _level_row(change: LevelChange, catalogue: Catalogue) -> tuple[str, ...]:
-    def text(feature: str, level: int) -> str:
-        name = catalogue.level_name(feature, level)
-        return str(level) if name == str(level) else f"{level} ({name})"
-
-    order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
-    moves = [f"{clean(n, 60)} {text(n, was)} → {text(n, now)}" for n, was, now in order]
-    epoch = "" if change.epoch is None else str(change.epoch)
-    mark = "WENT DOWN" if change.went_down else ""
-    return _time(change.at), epoch, "; ".join(moves), mark
-
-
-def _range_lines(change: RangeChange, words: FindingWords, width: int) -> Iterator[str]:
-    when = _time(change.since)
-    if change.until != change.since:
-        when += f" to {_time(change.until)}"
-
-    def text(feature: str, ends: tuple[int, int] | None) -> str:
-        return range_text(words.catalogue, feature, ends) if ends else "not listed"
-
-    order = sorted(change.changes, key=lambda one: metadata_first(one[0]))
-    if change.first:
-        said = [f"{clean(n, 60)} {text(n, now)}" for n, _, now in order] or ["no feature"]
-        what = f"first seen: {', '.join(said)}"
-    else:
-        said = [f"{clean(n, 60)} {text(n, was)} → {text(n, now)}" for n, was, now in order]
-        what = f"{'WENT BACK: ' if change.shrank else ''}{'; '.join(said)}"
-    who = say_nodes(change.role, change.node_ids)
-    yield from wrap(f"{when}  {who}: {what}", width, "  ", "    ")
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _iso(moment: datetime) -> str:

@@ -46,7 +46,7 @@ from featurelib.planning.probe import Asking, plan_by_asking
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.source import Source, Wanted
-from featurelib.view.layout import wrap
+from featurelib.view.layout import Page, wrap
 from featurelib.view.plan import (
     fact_lines,
     judged_text,
@@ -57,7 +57,7 @@ from featurelib.view.plan import (
     update_text,
     warning_lines,
 )
-from featurelib.view.why_not import muted_lines
+from featurelib.view.words import show_muted
 from featurelib.words import clean, count
 
 # ----------------------------------------
@@ -191,7 +191,9 @@ def plan_lines(
         yield f"Left out, {count(len(planned.refusals), 'reason')}:"
         yield from reason_lines(planned.refusals, catalogue)
     mutes = (over_reason(source.muted, reason) for reason in planned.refusals)
-    yield from muted_lines(mutes, plan_width(), MUTED)
+    muted = Page(plan_width())
+    show_muted(mutes, muted, MUTED)
+    yield from muted
     if planned.goal.stays:
         yield ""
         yield from stay_lines(planned)

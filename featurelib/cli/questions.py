@@ -36,12 +36,12 @@ from featurelib.questions.roll import First, Roll, WayBack, roll
 from featurelib.questions.what_if import Changes, Refused, WhatIf, what_if
 from featurelib.questions.why_not import Proof, WhyNot, why_not
 from featurelib.source import NEWEST, Source, Wanted
-from featurelib.view.describe import describe_lines
+from featurelib.view.describe import describe_page
 from featurelib.view.election import election_document
-from featurelib.view.layout import iso_moment, terminal_width
-from featurelib.view.roll import roll_lines
-from featurelib.view.what_if import what_if_lines
-from featurelib.view.why_not import Places, why_not_lines
+from featurelib.view.layout import iso_moment
+from featurelib.view.roll import roll_page
+from featurelib.view.what_if import what_if_page
+from featurelib.view.why_not import Places, why_not_page
 from featurelib.words import clean
 
 WHY_NOT_VERSION = 1  # of the JSON output
@@ -89,11 +89,12 @@ def why_not_command(
     if as_json:
         print(json.dumps(_why_not_document(found, asked, places), ensure_ascii=False))
     else:
-        made_from, width = asked.source.made_from, terminal_width()
-        for line in why_not_lines(
-            found, asked.name, asked.ways, made_from, places, catalogue, width, asked.source.muted
-        ):
-            print(line)
+        source = asked.source
+        print(
+            why_not_page(
+                found, asked.name, asked.ways, source.made_from, places, catalogue, source.muted
+            )
+        )
     return 0
 
 
@@ -284,10 +285,8 @@ def _show(found: WhatIf, changes: Changes, asked: Asked, *, as_json: bool) -> No
         print(json.dumps(_document(found, asked), default=str, ensure_ascii=False))
         return
     name, made_from, said = asked.name, asked.source.made_from, say_changes(changes)
-    catalogue, width = asked.terms.catalogue, terminal_width()
-    mutes = asked.source.muted
-    for line in what_if_lines(found, said, name, made_from, catalogue, width, mutes):
-        print(line)
+    catalogue, mutes = asked.terms.catalogue, asked.source.muted
+    print(what_if_page(found, said, name, made_from, catalogue, mutes))
 
 
 def _releases(option: str, texts: list[str]) -> dict[int, str]:
@@ -395,10 +394,7 @@ def roll_command(
     if as_json:
         print(json.dumps(_roll_document(found, asked), ensure_ascii=False))
     else:
-        for line in roll_lines(
-            found, asked.name, asked.source.made_from, catalogue, terminal_width()
-        ):
-            print(line)
+        print(roll_page(found, asked.name, asked.source.made_from, catalogue))
     return 0
 
 
@@ -487,8 +483,7 @@ def describe_command(
     if as_json:
         print(json.dumps(_describe_document(described, source), ensure_ascii=False))
     else:
-        for line in describe_lines(described, source.entry, source.made_from):
-            print(line)
+        print(describe_page(described, source.entry, source.made_from))
     return 0 if described.answered else UnreachableError.exit_code
 
 

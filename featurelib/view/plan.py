@@ -22,7 +22,7 @@ from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE, Reason
 from featurelib.source import open_fleet
 from featurelib.view.layout import columns, terminal_width, wrap
-from featurelib.view.why_not import would
+from featurelib.view.words import answer_text
 from featurelib.words import clean, count
 
 WIDEST = 96
@@ -200,8 +200,8 @@ def reason_lines(reasons: Sequence[Reason], catalogue: Catalogue) -> Iterator[st
 def _reason_lines(reason: Reason, told: set[str]) -> Iterator[str]:
     message = clean(reason.message, 1000)
     if reason.judge in GENERATIONS:
-        title = load(reason.judge).title
-        yield from _wrapped(f'    {title} {would(reason.is_answer)}: "{message}"', 6)
+        text = answer_text(reason.judge, reason.message, is_answer=reason.is_answer)
+        yield from _wrapped(f"    {text}", 6)
         return
     missing = "missing evidence, " if reason.judge == EVIDENCE else ""
     yield from _wrapped(f"    {missing}{reason.code}: {message}", 6)

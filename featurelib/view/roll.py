@@ -7,117 +7,108 @@ from collections.abc import Iterator
 
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity
-from featurelib.questions.roll import Back, First, Misfit, Roll, WayBack
-from featurelib.view.layout import wrap
-from featurelib.view.plan import update_text
-from featurelib.view.what_if import refused_lines
-from featurelib.words import clean, level_text, metadata_first, range_text, releases_text
+from featurelib.questions.roll import Back, First, Roll, WayBack
+from featurelib.view.layout import Page
+from featurelib.view.what_if import show_refused
+from featurelib.view.words import no_return_text, update_text
+from featurelib.words import clean, level_text, levels_text, range_text, releases_text
 
 _KEPT = (Severity.CRITICAL, Severity.WARNING)
 
 
-def roll_lines(
-    found: Roll, name: str, made_from: str, catalogue: Catalogue, width: int
-) -> Iterator[str]:
-    """The lines of an answer, without line ends."""
-    words = FindingWords(catalogue, load(STRICT))
+def roll_page(
+    found: Roll, name: str, made_from: str, catalogue: Catalogue, width: int | None = None
+) -> Page:
+    """The text of an answer."""
+    page = Page(width)
     may = "may join now" if found.may_join else "may NOT join now"
-    yield from wrap(f"{clean(name)}: software of {found.release} {may}", width)
-    order = sorted(found.levels.items(), key=lambda item: metadata_first(item[0]))
-    levels = [f"{clean(n, 60)} {_level(words, n, v)}" for n, v in order]
-    yield from wrap(f"finalized: {', '.join(levels) or 'nothing'}", width, "", "  ")
-    yield from wrap(clean(made_from, 300), width)
+    page.text(f"{clean(name)}: software of {found.release} {may}")
+    levels = levels_text(catalogue, found.levels.items())
+    page.item(f"finalized: {levels or 'nothing'}")
+    page.text(clean(made_from, 300))
     if not found.levels_known:
-        text = (
+        page.text(
             "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only if "
             "it is as shown. Collect the cluster again."
         )
-        yield from wrap(text, width)
-    if found.misfits:
-        yield ""
-        yield f"what software of {found.release} does not support"
-        for misfit in found.misfits:
-            yield from wrap(_misfit(misfit, words), width, "  ", "    ")
-        if found.only_unstable:
-            names = ", ".join(found.only_unstable)
-            text = f"with unstable features enabled it supports {names}; do not, in production"
-            yield from wrap(text, width, "  ", "    ")
+    _misfits(found, catalogue, page)
     if found.refused:
-        yield ""
-        yield "what would become of its nodes"
-        for line in refused_lines(found.refused, width - 2):
-            yield f"  {line}"
+        page.line()
+        page.line("what would become of its nodes")
+        show_refused(found.refused, page, 2)
     elif found.misfits:
-        yield from wrap("its controllers would let such nodes in all the same", width)
-    yield from _new_lines(found, words, width)
+        page.text("its controllers would let such nodes in all the same")
+    _new(found, catalogue, page)
     for first in found.first:
-        yield ""
-        yield from _first_lines(first, name, catalogue, width)
-    yield from _after_lines(found, name, words, width)
+        page.line()
+        _first(first, name, catalogue, page)
+    _after(found, name, catalogue, page)
+    return page
 
 
-def _level(words: FindingWords, feature: str, level: int) -> str:
-    return level_text(words.catalogue, feature, level)
+def _misfits(found: Roll, catalogue: Catalogue, page: Page) -> None:
+    if not found.misfits:
+        return
+    page.line()
+    page.line(f"what software of {found.release} does not support")
+    for misfit in found.misfits:
+        there = levels_text(catalogue, [(misfit.feature, misfit.level)])
+        supports = range_text(catalogue, misfit.feature, misfit.supported)
+        page.item(f"{there}: it supports {supports}", 2)
+    if found.only_unstable:
+        names = ", ".join(found.only_unstable)
+        text = f"with unstable features enabled it supports {names}; do not, in production"
+        page.item(text, 2)
 
 
-def _misfit(misfit: Misfit, words: FindingWords) -> str:
-    ends = misfit.supported
-    there = f"{clean(misfit.feature, 60)} {_level(words, misfit.feature, misfit.level)}"
-    return f"{there}: it supports {range_text(words.catalogue, misfit.feature, ends)}"
-
-
-def _new_lines(found: Roll, words: FindingWords, width: int) -> Iterator[str]:
+def _new(found: Roll, catalogue: Catalogue, page: Page) -> None:
     """What the audit would find once every node that runs is of that release."""
     if found.refused:
         return
-    told = dict[str, None]()
+    words, texts = FindingWords(catalogue), dict[str, None]()
     for row in found.then.new:
-        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
+        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns
         if Severity(row["severity"]) in _KEPT:
-            told[words.of(columns).message] = None
-    if told:
-        yield ""
-        yield "what the audit would find then"
-        for text in told:
-            yield from wrap(text, width, "  ", "    ")
+            texts[words.of(columns).message] = None
+    if texts:
+        page.line()
+        page.line("what the audit would find then")
+        for text in texts:
+            page.item(text, 2)
 
 
-def _first_lines(first: First, name: str, catalogue: Catalogue, width: int) -> Iterator[str]:
+def _first(first: First, name: str, catalogue: Catalogue, page: Page) -> None:
     planned = first.planned
-    yield "what must happen first"
+    page.line("what must happen first")
     if planned.plan is not None:
         for number, step in enumerate(planned.plan.steps, start=1):
             for update in step.updates:
-                text = f"request {number}: {update_text(update, catalogue)}"
-                yield from wrap(text, width, "  ", "    ")
-        yield f"  featurelib plan {shlex.quote(name)} {planned.intent.text}"
-        return
-    if planned.refusals:
-        yield from wrap(f"and it cannot happen now: {planned.intent.text}", width, "  ", "    ")
+                page.item(f"step {number}: {update_text(update, catalogue)}", 2)
+        page.line(f"  featurelib plan {shlex.quote(name)} {planned.intent.text}")
+    elif planned.refusals:
+        page.item(f"and it cannot happen now: {planned.intent.text}", 2)
         for message in dict.fromkeys(reason.message for reason in planned.refusals):
-            yield from wrap(clean(message, 600), width, "    ", "      ")
-        return
-    yield "  nothing that a plan could do"
+            page.item(clean(message, 600), 4)
+    else:
+        page.line("  nothing that a plan could do")
 
 
-def _after_lines(found: Roll, name: str, words: FindingWords, width: int) -> Iterator[str]:
-    yield ""
+def _after(found: Roll, name: str, catalogue: Catalogue, page: Page) -> None:
+    page.line()
     if found.way_back is None:
         text = "ZooKeeper mode: production software finalizes nothing of its own; nothing is lost"
-        yield from wrap(text, width)
-        return
-    if not found.may_join:
-        joins = releases_text(words.catalogue, found.joins_now)
-        yield from wrap(f"releases that may join as things are: {joins}", width)
-        return
-    yield "the way back"
-    for line in _back_lines(found, found.way_back, name, words):
-        yield from wrap(line, width, "  ", "    ")
+        page.text(text)
+    elif not found.may_join:
+        joins = releases_text(catalogue, found.joins_now)
+        page.text(f"releases that may join as things are: {joins}")
+    else:
+        page.line("the way back")
+        for line in _way_back(found, found.way_back, name, catalogue):
+            page.item(line, 2)
 
 
-def _back_lines(found: Roll, way: WayBack, name: str, words: FindingWords) -> Iterator[str]:
+def _way_back(found: Roll, way: WayBack, name: str, catalogue: Catalogue) -> Iterator[str]:
     """Paragraphs: each release that runs there, then what the new one brings."""
     if not way.back:
         yield "no node runs another release"
@@ -130,20 +121,14 @@ def _back_lines(found: Roll, way: WayBack, name: str, words: FindingWords) -> It
     if not way.brings:
         yield f"{found.release} brings no level that is not there"
         return
-    order = sorted(way.brings.items(), key=lambda item: metadata_first(item[0]))
-    levels = ", ".join(f"{clean(n, 60)} {_level(words, n, v)}" for n, v in order)
-    yield f"{found.release} brings {levels}"
+    yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
     if way.no_return >= 0:
-        here = _level(words, METADATA_VERSION, found.levels[METADATA_VERSION])
-        there = _level(words, METADATA_VERSION, way.no_return)
-        yield (
-            f"POINT OF NO RETURN: from {METADATA_VERSION} {there} on, {here} cannot be had again "
-            "without loss"
-        )
+        before = found.levels[METADATA_VERSION]
+        yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)
     if way.floor >= 0:
-        floor = _level(words, METADATA_VERSION, way.floor)
+        floor = level_text(catalogue, METADATA_VERSION, way.floor)
         yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
-    yield f"with it finalized, these may join: {releases_text(words.catalogue, way.joins_after)}"
+    yield f"with it finalized, these may join: {releases_text(catalogue, way.joins_after)}"
 
 
 def _later(back: Back, name: str) -> str:

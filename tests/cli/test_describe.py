@@ -14,7 +14,7 @@ from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
 from featurelib.config.fleet import Cluster
 from featurelib.questions.describe import Description, LevelShown, NodeShown, describe
-from featurelib.view.describe import describe_lines, letter
+from featurelib.view.describe import describe_page, letter
 from featurelib.view.layout import WIDEST as WIDTH
 from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.backends.simulator import Simulated
@@ -26,41 +26,6 @@ from tests.test_collect import dead, embedded
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
-
-GHOST = """\
-ghost-broker · h0FOOR_sRsiOiKHch7mH4w · KRaft
-active controller: 1 · its release: 4.1
-seen 2026-11-21 05:49 UTC · landing files in data/samples/ghost-broker
-
-nodes         state                       release  profile  epoch
-broker 1      running                     4.1      A           51
-broker 2      ghost                       4.0      B           24
-controller 1  running, active controller  4.1      A            5
-no answer from broker 2: ConnectionRefusedError: Connection refused
-ranges of broker 2: last seen 2026-11-21 05:49 UTC
-
-feature                           finalized     A     B
-metadata.version                  25 (4.0-IV3)  7-27  7-25
-eligible.leader.replicas.version  no            0-1   0-1
-group.version                     1             0-1   0-1
-kraft.version                     no            0-1   0-1
-share.version                     no            0-1   -
-transaction.version               2             0-2   0-2
-
-who says what is finalized  epoch  seen
-brokers                     51     2026-11-21 05:49 UTC  believed
-controllers                 5      2026-11-21 05:49 UTC
-metadata log                59     2026-11-21 05:49 UTC
-kafka-features.sh           -      2026-11-21 05:49 UTC
-a controller's epoch is not comparable with a broker's
-
-findings
-  warning  Broker 2 is registered but fenced; it did not answer (ConnectionRefusedError: Connection
-           refused); it counts until it is unregistered.
-  info     eligible.leader.replicas.version 1 is available, and moves only when it is asked for by
-           name, because it changes min.insync.replicas: its values are not known: look at it on
-           brokers, on controllers, and as cluster default. Going back does not restore it.
-"""
 
 
 def of_sample(name: str, *args: str) -> tuple[int, str, str]:
@@ -75,13 +40,6 @@ def description(name: str) -> Description:
 
 def node(described: Description, role: str, node_id: int) -> NodeShown:
     return next(n for n in described.nodes if (n.role, n.node_id) == (role, node_id))
-
-
-def test_a_recorded_cluster_with_a_ghost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(SAMPLES.parents[1])  # lines wrap by how long the path is
-    capture, fleet = "data/samples/ghost-broker", "data/samples/fleet.toml"
-    code, out, _ = run("describe", "--capture", capture, "--fleet", fleet)
-    assert (code, out) == (0, GHOST)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -166,7 +124,7 @@ def test_who_contradicts_is_shown() -> None:
             lines.append(json.dumps(line).encode())
     described = describe(see(lines, catalogue=load(), as_of=None, max_age=10**12), load())
     (disputed,) = [row.feature for row in described.levels if row.is_disputed]
-    shown = list(describe_lines(described, Cluster(id="x"), "here"))
+    shown = list(describe_page(described, Cluster(id="x"), "here"))
     assert [line for line in shown if line.startswith(disputed) and "(disputed)" in line]
     assert "witnesses_disagree" in {finding.code for finding in described.findings}
 
@@ -181,11 +139,11 @@ def test_zookeeper_mode_shows_the_features_node_and_what_it_disables() -> None:
 
 def test_zookeeper_mode_shows_generations_and_the_inventory_a_release() -> None:
     described = description("zk-282-ranges")
-    said = "\n".join(describe_lines(described, Cluster(id=""), ""))
+    said = "\n".join(describe_page(described, Cluster(id=""), ""))
     assert "its release: 2.7 to 3.2, or 3.3 to 3.9\n" in said
-    told = "\n".join(describe_lines(described, Cluster(id="", release="3.9.1"), ""))
+    told = "\n".join(describe_page(described, Cluster(id="", release="3.9.1"), ""))
     assert "its release: 3.9.1\n" in told
-    untrue = "\n".join(describe_lines(described, Cluster(id="", release="4.1"), ""))
+    untrue = "\n".join(describe_page(described, Cluster(id="", release="4.1"), ""))
     assert "its release: 2.7 to 3.2, or 3.3 to 3.9\n" in untrue
 
 
@@ -207,7 +165,7 @@ def test_an_unregistered_voter_is_called_so() -> None:
     stranger = node(described, "controller", 9)
     assert (stranger.is_unregistered_voter, stranger.state) == (True, "not asked")
     assert not node(described, "controller", 1).is_unregistered_voter
-    shown = "\n".join(describe_lines(described, Cluster(id="x"), "here"))
+    shown = "\n".join(describe_page(described, Cluster(id="x"), "here"))
     assert "not asked, unregistered voter" in shown
 
 
@@ -311,7 +269,7 @@ def test_names_from_outside_cannot_move_the_cursor() -> None:
         feature="evil\x1b[2J", level=0, min_level=0, text="0", is_disputed=False, offended=()
     )
     described = replace(description("k40-fresh"), levels=(level,))
-    shown = describe_lines(described, Cluster(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
+    shown = describe_page(described, Cluster(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
     assert [line for line in shown if not line.isprintable()] == []
 
 

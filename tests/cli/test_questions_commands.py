@@ -15,88 +15,6 @@ from tests.report.samples import SAMPLES, read_samples
 COMMANDS = ("why-not", "what-if", "roll", "timeline", "diff")
 FLEET = str(SAMPLES / "fleet.toml")
 
-GHOST = """\
-ghost-broker: metadata.version 27 (4.1-IV1): BLOCKED
-finalized: 25 (4.0-IV3) · landing files in {capture}
-judged by: the policy; and as these controllers answer: KRaft 4.1
-
-in the way  supports              seen                  line
-broker 2    7-25 (up to 4.0-IV3)  2026-11-21 05:49 UTC  ghost-broker/landing.jsonl:48
-
-the rules that refuse it
-  unsupported_by_node, asked by policy and KRaft 4.1: broker 2
-    KIP-584, Validations; KIP-778, Upgrades; QuorumFeatures.reasonNotSupported
-    KRaft 4.1 would answer: "Invalid update version 27 for feature metadata.version. Broker 2 only
-      supports versions 7-25"
-
-the smallest set of changes that unlocks it
-  broker 2: start it with Kafka 4.1 or later, or, if it is gone for good, unregister it
-    kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2
-  what was read stays as it is: collect and run the nightly again, or let the plan look at the
-    cluster itself
-  then: featurelib plan ghost-broker upgrade --feature metadata.version=27 --fleet {fleet}
-"""
-REMOVED = """\
-ghost-broker, if node 2 is gone
-landing files in {capture}
-
-cluster: BLOCKED (rolled, not finalized) → READY (rolled, not finalized)
-
-feature           before                                         after
-metadata.version  BLOCKED at 25 (4.0-IV3), ceiling 27 (4.1-IV1)  READY 25 (4.0-IV3) → 27 (4.1-IV1)
-5 features unchanged
-
-findings that are gone: 2
-  blocker  unsupported by node: Broker 2 does not support metadata.version 27 (4.1-IV1): it supports
-    7-25 (up to 4.0-IV3).
-  warning  ghost broker: Broker 2 is registered but fenced; it did not answer
-    (ConnectionRefusedError: Connection refused); it counts until it is unregistered.
-"""
-ROLLED = """\
-k42-dynamic: software of 4.1 may NOT join now
-finalized: metadata.version 29 (4.2-IV1), eligible.leader.replicas.version 1, group.version 1,
-  kraft.version 1, share.version 1, streams.version 1, transaction.version 2
-landing files in {capture}
-
-what software of 4.1 does not support
-  metadata.version 29 (4.2-IV1): it supports 7-27 (up to 4.1-IV1)
-  streams.version 1: it supports no such feature
-  with unstable features enabled it supports metadata.version, streams.version; do not, in
-    production
-
-what would become of its nodes
-  broker 1 would be refused over metadata.version, streams.version, and ask again for ever
-    KRaft 4.2 to 4.4 and KRaft 4.1: "Unable to register because the broker does not support
-      finalized version 29 of metadata.version. The broker wants a version between 7 and 27,
-      inclusive."
-  controller 1 would refuse to start over metadata.version, streams.version
-    KRaft 4.2 to 4.4 and KRaft 4.1: "Tried to apply FeatureLevelRecord
-      FeatureLevelRecord(name='metadata.version', featureLevel=29), but this controller only
-      supports versions 7-27; Tried to apply FeatureLevelRecord
-      FeatureLevelRecord(name='streams.version', featureLevel=1), but this controller only supports
-      versions 0"
-
-what must happen first
-  request 1: metadata.version 29 (4.2-IV1) → 27 (4.1-IV1): SAFE DOWNGRADE
-  request 1: streams.version 1 → 0 (not finalized): DELETION (safe downgrade)
-  featurelib plan k42-dynamic downgrade-all --release-version 4.1
-
-releases that may join as things are: 4.2 to 4.4
-"""
-STORY = """\
-zk-roll-282-332: nothing went back
-tables in {tables}, up to run 20261121080000
-
-finalized levels     epoch  what changed
-2026-11-21 05:43:50      0  search.index 0 → 2; tiering 0 → 2
-2026-11-21 05:43:56      1  search.index 2 → 4
-times are when it was read; of a dumped log, when it was dumped
-
-what nodes supported
-  2026-11-21 05:43:50  broker 1: first seen: search.index 1-3, tiering 1-2
-  2026-11-21 05:43:50  brokers 2-3: first seen: search.index 1-4, tiering 1-3
-"""
-
 
 @pytest.fixture(autouse=True)
 def width(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,32 +40,9 @@ def of_capture(command: str, name: str, *words: str) -> tuple[int, str, str]:
     return run(command, *given, "--capture", capture(name), "--fleet", FLEET, *options)
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "words", "expected"),
-    [
-        ("why-not", "ghost-broker", ("metadata.version=27",), GHOST),
-        ("why-not", "ghost-broker", ("metadata.version=4.1",), GHOST),
-        ("what-if", "ghost-broker", ("--remove", "2"), REMOVED),
-        ("roll", "k42-dynamic", ("--to", "4.1.2"), ROLLED),
-    ],
-)
-def test_the_whole_answer_is_shown(
-    command: str, name: str, words: tuple[str, ...], expected: str
-) -> None:
-    code, out, err = of_capture(command, name, *words)
-    assert (code, err) == (0, "")
-    assert out == expected.format(capture=capture(name), fleet=FLEET)
-
-
 def usual_fleet() -> str:
     """The samples' inventory as a person would type it."""
     return str(Path(FLEET).absolute().relative_to(Path.cwd()))
-
-
-def test_a_timeline_is_told_from_the_tables(tables: Path) -> None:
-    code, out, err = run("timeline", "zk-roll-282-332", "--tables", str(tables), "--fleet", FLEET)
-    assert (code, err) == (0, "")
-    assert out == STORY.format(tables=tables)
 
 
 def test_a_night_like_the_one_before_has_no_difference(tables: Path) -> None:
@@ -180,9 +75,8 @@ def test_the_samples_tables_are_read_where_nothing_is_named(
     code, out, err = run("why-not", "ghost-broker", "metadata.version=27")
     assert code == 0
     assert err == f"reading the samples' tables, {tables}; others with --tables FOLDER\n"
-    told = GHOST.replace("landing files in {capture}", f"tables in {tables}, run {RUN}")
-    # The tables' path is of any length, and so the line it stands in may wrap.
-    assert out.split() == told.format(fleet=usual_fleet()).split()
+    assert f"tables in {tables}, run {RUN}" in " ".join(out.split())
+    assert f"--fleet {usual_fleet()}" in out
     *_, last = out.splitlines()
     again = ("--tables", str(tables), "--as-of", "run", "--out", str(tmp_path / "x"))
     code, out, err = run(*last.partition("featurelib ")[2].split(), *again)

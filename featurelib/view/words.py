@@ -1,0 +1,114 @@
+"""Sentences that several views share, each once: an update, a point of no return, who judges, what
+is muted. Shorter phrases (a level, a time, a node list) are in featurelib.words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from featurelib.audit.findings import SetAside
+from featurelib.audit.side_effects import first_command, say_effect
+from featurelib.catalogue import Catalogue
+from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.feature import UpgradeType
+from featurelib.model import Move
+from featurelib.planning.outlook import NONE, Change
+from featurelib.planning.reasons import PROBE
+from featurelib.planning.steps import GOAL
+from featurelib.view.digest import muted_lines
+from featurelib.view.layout import Page
+from featurelib.words import clean, level_text
+
+MUTED = "muted in conf/audit.toml, and in the way all the same"
+_KINDS = {
+    UpgradeType.UPGRADE.name: "upgrade",
+    UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
+    UpgradeType.UNSAFE_DOWNGRADE.name: "UNSAFE DOWNGRADE, METADATA MAY BE LOST",
+}
+
+
+def update_text(update: Move, catalogue: Catalogue) -> str:
+    """`metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
+    low = level_text(catalogue, update.feature, update.from_level)
+    high = level_text(catalogue, update.feature, update.to_level)
+    kind = _KINDS[update.upgrade_type]
+    if update.to_level == 0:
+        kind = f"DELETION ({kind.lower()})"
+    elif update.to_level in catalogue.irreversible(update.feature):
+        kind += ", IRREVERSIBLE"
+    return f"{clean(update.feature)} {low} → {high}: {kind}"
+
+
+def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) -> str:
+    """From which level on there is no way back to the one before."""
+    there = level_text(catalogue, feature, point)
+    here = level_text(catalogue, feature, before)
+    return (
+        f"POINT OF NO RETURN: from {clean(feature)} {there} on, {here} cannot be had again without "
+        "loss."
+    )
+
+
+def danger_lines(change: Change, catalogue: Catalogue) -> list[str]:
+    """What cannot be taken back of an update, and what else is changed; a command stands on a line
+    of its own, after blanks."""
+    update, lines = change.update, []
+    for effect in change.side_effects:
+        lines.append(f"ALSO CHANGES {clean(say_effect(effect), 1000)}")
+        if command := first_command(effect):
+            lines += ["To keep the values, first:", f"  {clean(command, 400)}"]
+    if change.irreversible:
+        here = level_text(catalogue, update.feature, update.from_level)
+        name = clean(update.feature)
+        lines.append(f"POINT OF NO RETURN: nothing takes {name} back to {here}.")
+    elif change.no_return != NONE:
+        point = change.no_return
+        lines.append(no_return_text(update.feature, update.from_level, point, catalogue))
+    return lines
+
+
+def show_change(change: Change, catalogue: Catalogue, page: Page) -> None:
+    """One update, and below it what cannot be taken back."""
+    page.text(update_text(change.update, catalogue), 2, 6)
+    show_danger(change, catalogue, page)
+
+
+def show_danger(change: Change, catalogue: Catalogue, page: Page) -> None:
+    """What danger_lines says, below an update."""
+    for line in danger_lines(change, catalogue):
+        if line.startswith(" "):
+            page.line(f"    {line}")
+        else:
+            page.item(line, 4)
+
+
+def judge_text(judge: str) -> str:
+    """Who says something, in a word or two."""
+    if judge == STRICT:
+        return "policy"
+    if judge == GOAL:
+        return "the release's catalogue"
+    if judge == PROBE:
+        return "the controller itself"
+    return load(judge).title if judge in GENERATIONS else judge
+
+
+def judges_text(dialects: Sequence[str]) -> str:
+    """Who was asked, in words."""
+    own = "; ".join(load(one).title for one in dialects if one in GENERATIONS)
+    return f"the policy{'; and as these controllers answer: ' + own if own else ''}"
+
+
+def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
+    """A controller's words: it gives one reason, and has others besides."""
+    does = "would answer" if is_answer else "would refuse this too, once the rest is mended"
+    return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
+
+
+def show_muted(found: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
+    """A heading and a line for each code and reason that is muted; nothing without any."""
+    muted = dict.fromkeys(one for one in found if one is not None)
+    if muted:
+        page.line()
+        page.text(head)
+        for text in muted_lines(muted):
+            page.item(clean(text, 600), 2)
