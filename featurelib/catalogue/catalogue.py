@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,19 @@ from featurelib.catalogue.releases import (
     release_catalogues,
     union,
 )
-from featurelib.catalogue.rows import Cell, Rows, SideEffectRow, pairs, read_rows
+from featurelib.catalogue.rows import (
+    Cell,
+    Rows,
+    SideEffectRow,
+    newest_release,
+    pairs,
+    read_rows,
+)
 from featurelib.catalogue.tables import Tables, make_tables
 from featurelib.feature import METADATA_VERSION
 
 DATED = "2026-11-21"
-NEWEST_RELEASE = "4.4"
+NEWEST_RELEASE: Final = newest_release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

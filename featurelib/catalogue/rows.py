@@ -163,6 +163,12 @@ def read_rows() -> Rows:
     )
 
 
+def newest_release() -> str:
+    """Return the release of the last row of releases.csv, which `--software` is without a word."""
+    text = resources.files(__package__).joinpath("releases.csv").read_text(encoding="utf-8")
+    return text.splitlines()[-1].partition(",")[0]
+
+
 def _table(kind: type[R], name: str) -> tuple[R, ...]:
     text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
     types = {column.name: column.type for column in fields(kind)}

@@ -1,0 +1,70 @@
+"""Names every place that does not know a Kafka release yet: CONTRIBUTING.md, A Kafka release.
+
+    .venv/bin/python -m scripts.check_release 4.5
+
+A place is a file and what has to stand in it. The same check is a test for every release that the
+catalogue has, so that none falls back to its neighbour in silence.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "featurelib"
+# KRaft releases before this one tell of metadata.version only, which releases.csv has.
+FIRST_WITH_FEATURES = (3, 9)
+CATALOGUE = {
+    "releases.csv": "the levels of metadata.version that its software supports",
+    "release_features.csv": "the levels of each other feature that its software supports",
+    "release_apis.csv": "the requests its listeners offer: scripts/record_api_keys.py",
+    "measured_steps.csv": "what each step does beside the level: scripts/measure_side_effects.py",
+}
+
+
+def missing(release: str) -> Iterator[str]:
+    """Every place that lacks `release` (`4.5`), as `file: what has to stand there`."""
+    row = re.compile(rf"^{re.escape(release)},", re.MULTILINE)
+    quoted = f'"{release}"'
+    for name, what in CATALOGUE.items():
+        if name == "release_features.csv" and _order(release) < FIRST_WITH_FEATURES:
+            continue
+        if not row.search((PACKAGE / "catalogue" / name).read_text("utf-8")):
+            yield f"featurelib/catalogue/{name}: {what}"
+    dialects = [p.read_text("utf-8") for p in (PACKAGE / "core" / "dialects").glob("kraft-*.toml")]
+    if not any(quoted in _releases(text) for text in dialects):
+        yield (
+            "featurelib/core/dialects/kraft-*.toml: `releases` of the one its controllers answer "
+            "by, or a new one (CONTRIBUTING.md, A dialect)"
+        )
+    tools = [p for p in (PACKAGE / "core").glob("*.toml") if "[[tool]]" in p.read_text("utf-8")]
+    if not any(quoted in _releases(path.read_text("utf-8")) for path in tools):
+        yield f"featurelib/core/{tools[0].name}: `releases` of a [[tool]], by its StorageTool"
+    recorded = ROOT / "tests" / "data" / "transcripts"
+    if not list(recorded.glob(f"{release}.*.jsonl.xz")):
+        yield f"{recorded.relative_to(ROOT)}: answers of its controllers: scripts/record_exchanges.py"
+    drawn = ROOT / "tests" / "core" / "controllers" / "draw.py"
+    if f'"{release}.' not in drawn.read_text("utf-8"):
+        yield f"{drawn.relative_to(ROOT)}: the releases that random controllers run"
+
+
+def _releases(text: str) -> str:
+    return "".join(re.findall(r"^releases = \[(.*?)\]", text, re.DOTALL | re.MULTILINE))
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
+
+
+def main() -> None:
+    """Print what the release named on the command line lacks; end with 1 if it lacks anything."""
+    lacks = list(missing(sys.argv[1]))
+    print("\n".join(lacks) or f"Kafka {sys.argv[1]} is known everywhere.")
+    sys.exit(bool(lacks))
+
+
+if __name__ == "__main__":
+    main()
