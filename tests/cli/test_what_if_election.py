@@ -12,7 +12,6 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.election import Change, Reason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
-from featurelib.view.election import CHANGES, DOUBTS, REASONS
 from featurelib.view.what_if import CHANGES, DOUBTS, REASONS
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
