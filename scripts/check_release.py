@@ -45,7 +45,8 @@ def missing(release: str) -> Iterator[str]:
         yield f"featurelib/core/{tools[0].name}: `releases` of a [[tool]], by its StorageTool"
     recorded = ROOT / "tests" / "data" / "transcripts"
     if not list(recorded.glob(f"{release}.*.jsonl.xz")):
-        yield f"{recorded.relative_to(ROOT)}: answers of its controllers: scripts/record_exchanges.py"
+        where = recorded.relative_to(ROOT)
+        yield f"{where}: answers of its controllers: scripts/record_exchanges.py"
     drawn = ROOT / "tests" / "core" / "controllers" / "draw.py"
     if f'"{release}.' not in drawn.read_text("utf-8"):
         yield f"{drawn.relative_to(ROOT)}: the releases that random controllers run"
