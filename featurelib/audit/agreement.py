@@ -13,7 +13,9 @@ import numpy as np
 from featurelib.audit.columns import Bool, Int
 from featurelib.audit.controllers import NOBODY, OwnDialects, blind_leaders
 from featurelib.audit.findings import Findings
+from featurelib.audit.fleet_batch import Proposed
 from featurelib.audit.target import Judge, search
+from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import load
 from featurelib.core.dry_run import FAILS_AFTER_WRITING
 from featurelib.feature import Role
@@ -48,19 +50,20 @@ def agree(
         nobody = np.zeros(len(target), dtype=bool)
         return Agreed(target=target, refusals=count, unanswered=nobody, dialects={})
     own = own_dialects()
-    while found := list(own.refusals(target)):
-        for refusal in found:
-            columns = refusal.questions, refusal.profiles, refusal.lowest
-            rows = zip(*(column.tolist() for column in columns), strict=True)
-            for question, profile, lowest in rows:
-                if (question, refusal.row.code) not in refused:
-                    refused.add((question, refusal.row.code))
+    while True:
+        found = [(one, row) for one in own.propose(target) for row in one.by_row()]
+        if not found:
+            break
+        for proposed, (place, row, at) in found:
+            for i in at.tolist():
+                question = int(proposed.questions[i])
+                if (question, row.code) not in refused:
+                    refused.add((question, row.code))
                     count[question] += 1
-                    why = f"{refusal.row.code} of {refusal.dialect.title}"
-                    level = int(target[question])
-                    why += _who(asking, question, profile, lowest, level)
-                    _say(why, question, level, asking, said)
-        hit = np.unique(np.concatenate([refusal.questions for refusal in found]))
+                    why = f"{row.code} of {proposed.dialect.title}"
+                    why += _who(asking, proposed, place, i)
+                    _say(why, question, int(target[question]), asking, said)
+        hit = np.unique(np.concatenate([one.questions[at] for one, (_, _, at) in found]))
         target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
         target = search(asking, target)
     count += _sees_no_levels(asking, own, target, said)
@@ -105,20 +108,26 @@ def _sees_no_levels(asking: Judge, own: OwnDialects, target: Int, said: Findings
     return np.bincount(hit, minlength=len(target))
 
 
-def _who(asking: Judge, question: int, profile: int, lowest: int, level: int) -> str:
-    """The nodes behind an answering profile, their range, and the one the rule asks for where it
-    asks for more than the level, as the end of a sentence."""
-    evidence, asked = asking.evidence, asking.asked
-    if not 0 <= profile < len(evidence.answering.cluster):
+def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
+    """The nodes behind the first answering profile that a row names, their range, and the one the
+    rule asks for where it asks for more than the level, as the end of a sentence."""
+    evidence, row = asking.evidence, proposed.dialect.rules[place]
+    pair = int(proposed.judged.named[place, update])
+    if row.asks is None or pair == NOT_HERE:
+        return ""
+    profile = int(proposed.batch.groups[row.asks].profile[pair])
+    if profile >= len(evidence.answering.cluster):
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     who = evidence.answering.subject_order[begin:end]
     ids = sorted(set(evidence.subjects.node_id[who].tolist()))
     nodes = f"node {ids[0]} supports" if len(ids) == 1 else f"nodes {_listed(ids)} support"
-    cluster = int(asked.cluster[question])
-    pair = int(asked.pair_first[question]) + profile - int(evidence.answering.first[cluster])
-    needed = f", and must support {lowest}-{level}" if lowest else ""
-    return f": {nodes} {asked.pair_min[pair]}-{asked.pair_max[pair]}{needed}"
+    columns, ranges = proposed.judged.columns, proposed.batch.ranges
+    at = profile, int(columns.feature[update])
+    needed = ""
+    if "lowest" in row.rule.columns and columns.local_min[update]:
+        needed = f", and must support {columns.local_min[update]}-{columns.level[update]}"
+    return f": {nodes} {ranges.min_version[at]}-{ranges.max_version[at]}{needed}"
 
 
 def _listed(ids: list[int]) -> str:

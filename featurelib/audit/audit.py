@@ -29,7 +29,7 @@ from featurelib.audit.verdict import beyond_ceiling, find_forgotten, readiness, 
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.rules import RULES
-from featurelib.feature import Role, Severity, UpgradeType, Verdict
+from featurelib.feature import Severity, UpgradeType, Verdict
 from featurelib.model import Move, Step
 
 
@@ -108,52 +108,54 @@ def judge(
 
 
 def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
-    """Everything that stands between the finalized levels and the ceilings; counts by question."""
-    evidence, asked, who = asking.evidence, asking.asked, asking.evidence.subjects
+    """Add everything that stands between the finalized levels and the ceilings, under the code of
+    the row that says so; counts by question."""
+    evidence, asked, fleet = asking.evidence, asking.asked, asking.fleet
     wanted = ceiling > asked.current
     count = np.zeros(len(wanted), dtype=np.int64)
-    for code, hit in asking.violations(ceiling, target):
-        questions = np.flatnonzero(hit & wanted)
-        detail, node_id = None, None
-        if code == "dependency_unmet":
-            detail = [asking.dependency(int(q), int(ceiling[q])) for q in questions]
-        elif code == "voter_not_registered":
-            questions, voters = asking.missing_voters(questions)
-            node_id = who.node_id[voters]
-            detail = least_software(evidence, asking.catalogue, ceiling, asked.cluster[questions])
-        elif code == "configured_voter_not_registered":
-            questions, node_id = asking.leftovers_of(questions)
-            detail = [str(evidence.controller[c]) for c in asked.cluster[questions]]
+    proposed = asking.propose(ceiling, wanted, fleet.known_or_enough(target))
+    # What is wrong with a cluster comes before each of its nodes.
+    for place, row, hit in sorted(proposed.by_row(), key=lambda one: one[1].rule.about_nodes):
+        question, profile, who = fleet.offenders(proposed, place)
+        is_named = len(question) > 0
+        if not is_named:
+            question = proposed.questions[hit]
+        where = asked.cluster[question]
+        at, line = evidence.levels.at[where], evidence.levels.line[where]
+        low, high = None, None
+        if row.rule.about_nodes:
+            pair = asked.pair_first[question] + profile - evidence.answering.first[where]
+            low, high = (listed(end, asked, pair) for end in (asked.pair_min, asked.pair_max))
+            at, line = evidence.subjects.at[who], evidence.subjects.line[who]
         said.add(
-            code,
-            asked.cluster[questions],
-            role=None if node_id is None else np.full(len(node_id), int(Role.CONTROLLER)),
-            node_id=node_id,
-            feature=evidence.features(questions),
-            finalized_level=_current(asking, questions),
-            level=ceiling[questions],
-            at=evidence.levels.at[asked.cluster[questions]],
-            line=evidence.levels.line[asked.cluster[questions]],
-            detail=detail,
+            row.code,
+            where,
+            role=fleet.nodes.controller[who].astype(np.int64) if is_named else None,
+            node_id=fleet.nodes.node_id[who] if is_named else None,
+            feature=evidence.features(question),
+            finalized_level=_current(asking, question),
+            level=ceiling[question],
+            min_version=low,
+            max_version=high,
+            at=at,
+            line=line,
+            detail=_details(asking, row.code, question, ceiling),
         )
-        np.add.at(count, questions, 1)
-    pair, subject = evidence.expand(asking.offending_pairs(ceiling, wanted))
-    question = asked.pair_question[pair]
-    said.add(
-        "unsupported_by_node",
-        asked.cluster[question],
-        role=who.role[subject],
-        node_id=who.node_id[subject],
-        feature=evidence.features(question),
-        finalized_level=_current(asking, question),
-        level=ceiling[question],
-        min_version=listed(asked.pair_min, asked, pair),
-        max_version=listed(asked.pair_max, asked, pair),
-        at=who.at[subject],
-        line=who.line[subject],
-    )
-    np.add.at(count, question, 1)
+        np.add.at(count, question, 1)
     return count
+
+
+def _details(asking: Judge, code: str, question: Int, ceiling: Int) -> list[str] | None:
+    """What the words of one rule need beside its columns."""
+    evidence, where = asking.evidence, asking.asked.cluster[question]
+    match code:
+        case "dependency_unmet":
+            return [asking.dependency(int(q), int(ceiling[q])) for q in question]
+        case "voter_not_registered":
+            return least_software(evidence, asking.catalogue, ceiling, where)
+        case "configured_voter_not_registered":
+            return [str(evidence.controller[cluster]) for cluster in where]
+    return None
 
 
 def _current(asking: Judge, questions: Int) -> Int:
@@ -165,8 +167,8 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
     """Features with levels the catalogue does not know, where nothing lower can be finalized."""
     asked, seen = asking.asked, asking.bounds.seen
     highest = np.maximum(seen, asked.current)
-    rule = RULES["level_newer_than_catalogue"]
-    hit = rule.ask(asking.update_rows(highest, highest))
+    everything = asking.propose(highest, highest >= 0)
+    hit = RULES["level_newer_than_catalogue"].ask(everything.judged.columns)
     questions = np.flatnonzero(hit)
     said.add(
         "level_newer_than_catalogue",

@@ -25,7 +25,7 @@ from featurelib.core.batch import Batch, Flags, Ints, Levels
 from featurelib.core.cluster import Cluster, Request
 from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.judge import Outcome, decide, judge
-from featurelib.core.rules import RULES
+from featurelib.core.rules import RULES, NodeRows
 from featurelib.core.single import build
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.schema import INCOMPATIBLE_BROKER
@@ -39,12 +39,19 @@ def find_incompatible(asking: Judge, said: Findings) -> pa.Table:
     pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
     # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
     lowest = np.where(asked.finalized_min > 0, asked.finalized_min, asked.current)
-    hit = RULES[INCOMPATIBLE_CODE].ask(asking.node_rows(asked.current, pairs, lowest))
+    mine = asked.pair_question[pairs]
+    rows = NodeRows(
+        lowest=lowest[mine].astype(np.int32),
+        level=asked.current[mine].astype(np.int32),
+        min_version=asked.pair_min[pairs].astype(np.int32),
+        max_version=asked.pair_max[pairs].astype(np.int32),
+    )
+    hit = RULES[INCOMPATIBLE_CODE].ask(rows)
     pair, subject = evidence.expand(pairs[hit & ~asked.pair_unclear[pairs]])
     who = evidence.subjects
     # A controller that replays a level it does not support ends. One that answers supports it, and
     # its listener only leaves the unstable level out.
-    is_metadata = _is_metadata_version(asked)[asked.pair_question[pair]]
+    is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
     keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
     pair, subject = pair[keep], subject[keep]
     question = asked.pair_question[pair]
@@ -73,11 +80,6 @@ def find_incompatible(asking: Judge, said: Findings) -> pa.Table:
 def listed(values: Int, asked: Questions, pair: Int) -> Int:
     """An end of the ranges of these pairs, and no number where a node does not list the feature."""
     return np.where(asked.pair_listed[pair], values[pair], NO_NUMBER)
-
-
-def _is_metadata_version(asked: Questions) -> Bool:
-    names = asked.names
-    return asked.feature == (names.index(METADATA_VERSION) if METADATA_VERSION in names else -1)
 
 
 def _fates(asking: Judge, cluster: Int, role: Int, is_metadata: Bool) -> list[str]:

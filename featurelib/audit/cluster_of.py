@@ -17,7 +17,8 @@ from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node, Range
 from featurelib.core.compatibility import left_out
-from featurelib.core.dialect import STRICT, load
+from featurelib.core.dialect import STRICT, Asks, load
+from featurelib.core.node_groups import are_asked
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
@@ -57,8 +58,10 @@ class PlainClusters:
         self._entries = np.argsort(owner, kind="stable")
         self._entry_owner = owner[self._entries]
         self._blind = blind_leaders(evidence, self._likely.own.zookeeper)
-        gone = (column.tolist() for column in evidence.leftovers())
-        self._leftovers = set(zip(*gone, strict=True))
+        nodes = self._likely.own.fleet.nodes
+        gone = are_asked(nodes, Asks.CONFIGURED_ONLY)
+        columns = nodes.cluster[gone].tolist(), nodes.node_id[gone].tolist()
+        self._leftovers = set(zip(*columns, strict=True))
 
     def dialects(self, position: int) -> tuple[str, ...]:
         """The dialects its controllers may speak, sorted; of those that judge alike one: that of

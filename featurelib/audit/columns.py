@@ -53,6 +53,11 @@ def node_key(cluster: Int, role: Int, node_id: Int) -> Int:
     return (cluster << 32) | (role << 31) | node_id
 
 
+def split_key(keys: Int) -> tuple[Int, Int, Int]:
+    """Return (cluster position, role, node id) of node keys."""
+    return keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
+
+
 def find(keys: Int, wanted: Int) -> Int:
     """Positions of `wanted` in the sorted, distinct `keys`; -1 where it is not there."""
     if len(keys) == 0:

@@ -7,7 +7,7 @@ by the inventory; where several fit, each is asked, and any refusal counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,17 +16,9 @@ import pyarrow.compute as pc
 
 from featurelib.audit.columns import Bool, Int, find, node_key, pick
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.fleet_batch import FleetEdge
+from featurelib.audit.fleet_batch import Fleet, Proposed
 from featurelib.catalogue import Catalogue
-from featurelib.core.dialect import (
-    GENERATIONS,
-    Dialect,
-    RuleRow,
-    generation_of,
-    load,
-    possible_releases,
-)
-from featurelib.core.judge import judge
+from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
 from featurelib.feature import METADATA_VERSION, Role
 
 # ----------------------------------------
@@ -78,14 +70,14 @@ class Software:
     def _by_ranges(self) -> Flags:
         """[answering profiles, releases] which releases may advertise each."""
         evidence, tables = self._evidence, self._tables
-        ranges = FleetEdge(evidence, tables).ranges
+        ranges = Fleet(evidence, tables).ranges
         shape = len(evidence.answering.cluster), len(tables.features)
         low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
         names = evidence.questions.names
         for code, feature in enumerate(tables.features):
             if feature in names:
-                low[:, code] = ranges.min_version[:-1, names.index(feature)]
-                high[:, code] = ranges.max_version[:-1, names.index(feature)]
+                low[:, code] = ranges.min_version[: shape[0], names.index(feature)]
+                high[:, code] = ranges.max_version[: shape[0], names.index(feature)]
         counts = evidence.answering.of_subject >= 0
         partial = np.zeros(shape[0], dtype=bool)
         partial[evidence.answering.of_subject[counts]] = evidence.subjects.partial[counts]
@@ -131,25 +123,14 @@ class Software:
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A rule of one generation that refuses some of the questions' levels."""
-
-    dialect: Dialect
-    row: RuleRow
-    questions: Int
-    profiles: Int  # of each question the first answering profile that offends; -1 = no node does
-    lowest: Int  # the lower end of what the rule asks for; 0 = it asks for the level alone
-
-
 class OwnDialects:
     """The dialects the clusters of a batch may speak, and their answers."""
 
     def __init__(self, evidence: Evidence, told: list[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
-        self._edge = FleetEdge(evidence, catalogue.tables)
-        self.zookeeper = self._edge.zookeeper
+        self.fleet = Fleet(evidence, catalogue.tables)
+        self.zookeeper = self.fleet.zookeeper
         self.runs = Software(evidence, told, catalogue).runs
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
 
@@ -161,33 +142,15 @@ class OwnDialects:
         own = next((name for name, release in spoken if release == first), "")
         return list(_unlike(tuple(sorted(names)), own))
 
-    def refusals(self, level: Int) -> Iterator[Refusal]:
-        """Every rule of an own dialect that refuses a question's `level`, above the current one."""
+    def propose(self, level: Int) -> Iterator[Proposed]:
+        """Put every question's `level` above the current one to each dialect that may be spoken
+        there."""
         asked = self._evidence.questions
         wanted = asked.known & (level > asked.current)
         for (name, release), which in self.spoken.items():
             questions = np.flatnonzero(wanted & which[asked.cluster])
-            if len(questions) == 0:
-                continue
-            dialect = load(name)
-            code = self._tables.release_code(release)
-            batch = self._edge.batch(questions, level, code, dialect)
-            judged = judge(batch, dialect, self._tables)
-            for row, hit, pair in zip(dialect.rules, judged.offends, judged.named, strict=True):
-                if hit.any():
-                    found = pair[hit]
-                    if row.asks is not None:
-                        found = np.where(found >= 0, batch.groups[row.asks].profile[found], -1)
-                    lowest = np.zeros(len(found), dtype=np.int64)
-                    if "lowest" in row.rule.columns:
-                        lowest += judged.columns.local_min[hit]
-                    yield Refusal(
-                        dialect=dialect,
-                        row=row,
-                        questions=questions[hit],
-                        profiles=found,
-                        lowest=lowest,
-                    )
+            if len(questions):
+                yield self.fleet.propose(questions, level, load(name), release=release)
 
     def _spoken(self, told: list[str]) -> dict[tuple[str, str], Bool]:
         possible = self._possible(told)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Flat, Int, find, integers, node_key, pick
+from featurelib.audit.columns import Bool, Flat, Int, integers
 from featurelib.audit.configured import Configurations, ConfiguredVoters
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
@@ -106,24 +106,6 @@ class Evidence:
         may_be = is_dynamic.copy()
         may_be[asked.cluster[mine & ~asked.known]] = True
         return is_dynamic, may_be
-
-    def configured_unregistered(self) -> tuple[Int, Int]:
-        """Whom active controllers are configured to ask and no witness of registrations knows, as
-        (cluster, node id); a controller never asks itself. Nobody where nothing lists controllers.
-        """
-        who, keys = self.subjects, self.configured.keys
-        at = find(node_key(who.cluster, who.role, who.node_id), keys)
-        cluster, node = keys >> 32, keys & 0x7FFFFFFF
-        missing = pick(who.registered.astype(np.int64), at, 0) == 0
-        missing &= (node != self.controller[cluster]) & self.membership.controllers_known[cluster]
-        return cluster[missing], node[missing]
-
-    def leftovers(self) -> tuple[Int, Int]:
-        """Of those the ones that do not vote either, as (cluster, node id)."""
-        who = self.subjects
-        cluster, node = self.configured_unregistered()
-        votes = find((who.cluster << 32 | who.node_id)[who.voter], cluster << 32 | node) >= 0
-        return cluster[~votes], node[~votes]
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
         """Every subject behind the given pairs: (pair, subject), one row each."""

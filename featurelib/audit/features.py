@@ -40,6 +40,10 @@ class Questions:
     pair_listed: Bool
     pair_unclear: Bool  # not listed, in an answer that may leave features out
 
+    def of_feature(self, name: str) -> Bool:
+        """Which questions are about one feature."""
+        return self.feature == (self.names.index(name) if name in self.names else -1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:

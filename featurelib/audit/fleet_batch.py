@@ -1,204 +1,300 @@
-"""The edge for a fleet: evidence of many clusters in, a batch of requests out.
+"""The edge for a fleet: evidence of many clusters in, a batch of requests out, and what is refused.
 
 What a cluster's evidence leaves open is never a reason for a refusal here: it is a reason for
-UNKNOWN, which is said elsewhere.
+UNKNOWN, which the audit says elsewhere. So a node whose range nobody knows supports anything, and
+a level that nobody knows is enough for whatever depends on it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from featurelib.audit.columns import Bool, Int
+from featurelib.audit.columns import Bool, Int, find, first_of_equals, node_key, split_key
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.features import Questions
+from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
-from featurelib.core.batch import Batch, Group, Ranges, State, Updates
-from featurelib.core.dialect import Asks, Dialect
-from featurelib.feature import METADATA_VERSION, Role, UpgradeType
+from featurelib.core.batch import Batch, Group, Levels, Ranges, State, Updates
+from featurelib.core.dialect import Asks, Dialect, RuleRow
+from featurelib.core.judge import Judged, judge, offending_pairs
+from featurelib.core.node_groups import Nodes, are_asked
+from featurelib.feature import Role, UpgradeType
 
 ANY_LEVEL = np.iinfo(np.int16).max
 
 
-class FleetEdge:
-    """What all requests of a batch of clusters share, and the requests themselves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """Levels of some questions as one dialect judged them: K rules, U = len(questions)."""
 
-    def __init__(self, evidence: Evidence, tables: Tables) -> None:
-        self._evidence, self._tables = evidence, tables
-        self.ranges = _ranges(evidence.questions, len(evidence.answering.cluster))
-        membership = evidence.membership
-        self.zookeeper: Bool = membership.zookeeper & ~membership.kraft
+    questions: Int
+    dialect: Dialect
+    batch: Batch
+    judged: Judged
 
-        self._groups: dict[Asks, Group] = {}
+    def refused(self, *, by_nodes: bool) -> Int:
+        """Return the questions that rules about nodes refuse, or those that the others do."""
+        rows = [row.rule.about_nodes is by_nodes for row in self.dialect.rules]
+        return self.questions[self.judged.offends[rows].any(axis=0)]
 
-    def batch(self, questions: Int, level: Int, release: int, dialect: Dialect) -> Batch:
-        """Requests that raise these questions to their `level`, one for each cluster.
+    def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
+        """Yield each row that refuses something, its place, and positions among the questions."""
+        for place in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
+            yield place, self.dialect.rules[place], np.flatnonzero(self.judged.offends[place])
 
-        `release` is the controllers' own, a position in the catalogue's tables; -1 unknown.
+
+class Fleet:
+    """The clusters of some evidence as columns of the engine, for whichever dialect is asked.
+
+    Pairs are (cluster, answering profile, registered or not). Behind the P profiles of the evidence
+    stand two more: one that supports anything, and one that lists nothing.
+    """
+
+    def __init__(
+        self, evidence: Evidence, tables: Tables, stable_metadata: Int | None = None
+    ) -> None:
+        """`stable_metadata`: by cluster, above which metadata.version some node's own software
+        calls what it supports unstable; None where no dialect is asked that looks at it."""
+        self.evidence, self._tables = evidence, tables
+        self._clusters, self._profiles = len(evidence.clusters), len(evidence.answering.cluster)
+        self._names = tuple(evidence.questions.names)
+        self._catalogued = np.array([tables.feature_code(name) for name in self._names], dtype=int)
+        self._stable = np.full(self._clusters, ANY_LEVEL)
+        if stable_metadata is not None:
+            self._stable = stable_metadata
+        self.zookeeper: Bool = evidence.membership.zookeeper & ~evidence.membership.kraft
+        self._groups: dict[Asks, tuple[Group, Int]] = {}
+
+    def propose(
+        self,
+        questions: Int,
+        level: Int,
+        dialect: Dialect,
+        *,
+        beside: Int | None = None,
+        release: str = ANY,
+    ) -> Proposed:
+        """Ask `dialect` whether each of these questions may have its `level`, where everything else
+        in its cluster is at `beside`; None = at `level`, too, and enough where it is not known.
+
+        `release` is the controllers' own; the policy stands above all of them, and takes a KRaft
+        node without metadata.version for one at the first (KIP-778), where Kafka reads 0-0.
         """
-        asked = self._evidence.questions
-        clusters, request = np.unique(asked.cluster[questions], return_inverse=True)
-        wanted = {Asks.LOCAL_CONTROLLER, *(row.asks for row in dialect.rules if row.asks)}
-        return Batch(
-            names=tuple(asked.names),
-            catalogued=np.array([self._tables.feature_code(name) for name in asked.names]),
-            ranges=self.ranges,
-            groups={asks: _of(self._group(asks), clusters) for asks in wanted},
-            state=_state(_finalized(asked, clusters), release, self._evidence, clusters),
+        if beside is None:
+            beside = self.known_or_enough(level)
+        owner = self.evidence.questions.cluster[questions]
+        first = first_of_equals(owner)
+        clusters = owner[first]
+        request = np.cumsum(first) - 1
+        groups = {asks: self._group(asks)[0] for asks in {Asks.LOCAL_CONTROLLER, *_asks(dialect)}}
+        batch = Batch(
+            names=self._names,
+            catalogued=self._catalogued,
+            ranges=self.ranges if dialect.mode != "any" else self._ranges_by_text,
+            groups={
+                asks: replace(group, start=group.start[clusters], size=group.size[clusters])
+                for asks, group in groups.items()
+            },
+            state=self._state(clusters, self._tables.release_code(release)),
             updates=Updates(
                 request=request,
-                feature=asked.feature[questions],
+                feature=self.evidence.questions.feature[questions],
                 level=level[questions].astype(np.int32),
                 kind=np.full(len(questions), UpgradeType.UPGRADE, dtype=np.int32),
                 rank=np.arange(len(questions)),
             ),
             dry_run=np.zeros(len(clusters), dtype=bool),
             vendors=True,
+            proposed=self._beside(clusters, beside),
+        )
+        judged = judge(batch, dialect, self._tables)
+        return Proposed(questions=questions, dialect=dialect, batch=batch, judged=judged)
+
+    def known_or_enough(self, level: Int) -> Int:
+        """Return `level` by question, and enough for whatever depends on it where nobody knows what
+        is finalized: see Judge.rests_on."""
+        return np.where(self.evidence.questions.known, level, ANY_LEVEL)
+
+    def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
+        """Return every (question, answering profile, row of `nodes`) that a row of the dialect
+        names: nodes that do not support the level, or that never registered; by question and node.
+        """
+        row, judged = proposed.dialect.rules[place], proposed.judged
+        if row.asks is None:
+            nobody = np.zeros(0, dtype=np.int64)
+            return nobody, nobody, nobody
+        update, pair = offending_pairs(judged, proposed.batch, row)
+        group, code = self._group(row.asks)
+        member = np.flatnonzero(are_asked(self.nodes, row.asks))
+        member = member[np.argsort(self._code[member], kind="stable")]
+        begin = np.searchsorted(self._code[member], code[pair])
+        count = group.count[pair]
+        each = np.repeat(np.arange(len(pair)), count)
+        within = np.arange(len(each)) - np.repeat(np.cumsum(count) - count, count)
+        who = member[begin[each] + within]
+        order = np.lexsort((who, update[each]))
+        each, who = each[order], who[order]
+        return proposed.questions[update[each]], group.profile[pair[each]], who
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Every node, the subjects of the evidence first, and behind them whom nothing but the
+        configuration of an active controller names, where a list shows that it is gone."""
+        evidence, who = self.evidence, self.evidence.subjects
+        listed, wanted = evidence.membership.controllers_known, evidence.configured.keys
+        keys = node_key(who.cluster, who.role, who.node_id)
+        named_only = wanted[find(keys, wanted) < 0]
+        named_only = named_only[listed[split_key(named_only)[0]]]
+        keys = np.concatenate((keys, named_only))
+        cluster, role, node_id = split_key(keys)
+        controller, known = role == Role.CONTROLLER, np.arange(len(keys)) < len(who.cluster)
+
+        def column(of_subjects: Bool) -> Bool:
+            return np.concatenate((of_subjects, np.zeros(len(named_only), dtype=bool)))
+
+        voter = controller & column(who.voter)
+        read = evidence.configured.known(self._clusters)[cluster]
+        static = voter & ~evidence.dynamic()[0][cluster]
+        configured = np.where(read, find(wanted, keys) >= 0, static)
+        profile = np.full(len(keys), self._profiles + 1)
+        of_subject = evidence.answering.of_subject
+        profile[: len(of_subject)] = np.where(of_subject >= 0, of_subject, self._profiles)
+        return Nodes(
+            cluster=cluster,
+            node_id=node_id,
+            controller=controller,
+            profile=profile,
+            known=known,
+            registered=column(who.registered) | (controller & ~listed[cluster]),
+            voter=voter,
+            live=known,
+            reachable=column(who.answers),
+            configured=np.where(controller & configured, 0, -1),
+            leads=column(self._may_lead()),
+            is_active=controller & (node_id == evidence.controller[cluster]),
         )
 
-    def _group(self, asks: Asks) -> Group:
-        """Whom every cluster of the evidence asks, worked out once."""
-        if asks not in self._groups:
-            profile = self._evidence.answering.of_subject
-            # A node whose range nobody knows is a reason for UNKNOWN, not for a refusal.
-            members = self._members(asks) & (profile >= 0)
-            never = self._never_registered(asks)
-            self._groups[asks] = self._pairs(profile[members], never)
-        return self._groups[asks]
-
-    def _members(self, asks: Asks) -> Bool:
-        subjects = self._evidence.subjects
-        broker, controller = subjects.role == Role.BROKER, subjects.role == Role.CONTROLLER
-        if asks is Asks.LOCAL_CONTROLLER:
-            return self._may_lead(broker, controller)
-        return {
-            Asks.EVERYONE: broker | controller,
-            Asks.REACHABLE_CONTROLLERS: controller & subjects.answers,
-            Asks.REGISTERED_CONTROLLERS: controller & subjects.registered,
-            Asks.BROKERS: broker & subjects.registered,
-            Asks.LIVE_BROKERS: broker & subjects.registered,
-            Asks.CONFIGURED_VOTERS: subjects.voter & subjects.registered,
-            Asks.CONFIGURED_ONLY: subjects.voter & False,
-            Asks.QUORUM: subjects.voter,
-        }[asks]
-
-    def _may_lead(self, broker: Bool, controller: Bool) -> Bool:
+    def _may_lead(self) -> Bool:
         """The active controller where it is known, else whoever may be it.
 
         In ZooKeeper mode that is a broker; elsewhere brokers stand in for unknown controllers.
         """
-        evidence, cluster = self._evidence, self._evidence.subjects.cluster
-        clusters, counted = len(evidence.clusters), evidence.answering.of_subject >= 0
+        who, clusters = self.evidence.subjects, self._clusters
+        cluster, counted = who.cluster, self.evidence.answering.of_subject >= 0
+        controller = who.role == Role.CONTROLLER
         leads = np.bincount(cluster[controller & counted], minlength=clusters) > 0
-        local = np.where((leads & ~self.zookeeper)[cluster], controller, broker)
-        active = local & counted & (evidence.subjects.node_id == evidence.controller[cluster])
+        local = np.where((leads & ~self.zookeeper)[cluster], controller, ~controller) & counted
+        active = local & (who.node_id == self.evidence.controller[cluster])
         told = np.bincount(cluster[active], minlength=clusters) > 0
         return np.where(told[cluster], active, local)
 
-    def _never_registered(self, asks: Asks) -> Int | None:
-        """How many of whom active controllers are configured to ask never registered, by cluster,
-        where controllers have to; None for a rule that asks others.
+    @cached_property
+    def _code(self) -> Int:
+        """Which pair each node is in: its profile, or its cluster where that has none; and whether
+        it is registered."""
+        nodes, behind = self.nodes, self.nodes.profile - self._profiles
+        shared = self._profiles + behind * self._clusters + nodes.cluster
+        return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
-        Where the configuration was not read, a static quorum is as configured, and of a dynamic one
-        nothing is known: which is no reason for a refusal.
-        """
-        if asks is not Asks.CONFIGURED_VOTERS:
-            return None
-        asked, subjects = self._evidence.questions, self._evidence.subjects
-        known = self._evidence.membership.controllers_known.copy()
-        if METADATA_VERSION in asked.names:  # else nobody knows whether they have to
-            unsure = (asked.feature == asked.names.index(METADATA_VERSION)) & ~asked.known
-            known[asked.cluster[unsure]] = False
-        never = subjects.voter & ~subjects.registered
-        voters = np.bincount(subjects.cluster[never], minlength=len(known))
-        voters[self._evidence.dynamic()[0]] = 0
-        missing, _ = self._evidence.configured_unregistered()
-        named = np.bincount(missing, minlength=len(known))
-        read = self._evidence.configured.known(len(known))
-        return np.where(known, np.where(read, named, voters), 0)
-
-    def _pairs(self, profile: Int, never: Int | None) -> Group:
-        """Nodes by answering profile, which belongs to one cluster; those of a cluster together.
+    def _group(self, asks: Asks) -> tuple[Group, Int]:
+        """Whom every cluster of the evidence asks, and the code of each pair; worked out once.
 
         Which node a message names is nobody's concern here: an audit lists all of them.
         """
-        answering, clusters = self._evidence.answering, len(self._evidence.clusters)
-        nodes = np.bincount(profile, minlength=len(answering.cluster))
-        found = np.flatnonzero(nodes)
-        owner, count = answering.cluster[found], nodes[found]
-        registered = np.ones(len(found), dtype=bool)
-        if never is not None and never.any():
-            missing = np.flatnonzero(never)
-            nothing = np.full(len(missing), len(self.ranges.lists) - 1)
-            order = np.argsort(np.concatenate((owner, missing)), kind="stable")
-            owner = np.concatenate((owner, missing))[order]
-            found = np.concatenate((found, nothing))[order]
-            count = np.concatenate((count, never[missing]))[order]
-            registered = np.concatenate((registered, np.zeros(len(missing), dtype=bool)))[order]
-        size = np.bincount(owner, minlength=clusters)
-        return Group(
-            start=np.cumsum(size) - size,
-            size=size,
-            profile=found,
-            node=np.full(len(found), -1),
-            count=count,
-            registered=registered,
+        if asks not in self._groups:
+            count = np.bincount(self._code[are_asked(self.nodes, asks)])
+            code = np.flatnonzero(count)
+            place = code >> 1
+            behind, cluster = np.divmod(np.maximum(place - self._profiles, 0), self._clusters or 1)
+            of_profile = place < self._profiles
+            owner = cluster.copy()
+            owner[of_profile] = self.evidence.answering.cluster[place[of_profile]]
+            order = np.argsort(owner, kind="stable")
+            size = np.bincount(owner, minlength=self._clusters)
+            group = Group(
+                start=np.cumsum(size) - size,
+                size=size,
+                profile=np.where(of_profile, place, self._profiles + behind)[order],
+                node=np.full(len(code), -1),
+                count=count[code][order],
+                registered=(code & 1)[order] > 0,
+            )
+            self._groups[asks] = group, code[order]
+        return self._groups[asks]
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """The answering profiles as tables [P + 2, features], as Kafka reads them: 0-0 where one
+        does not list a feature."""
+        asked = self.evidence.questions
+        shape = self._profiles + 2, max(len(self._names), 1)
+        low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+        lists = np.zeros(shape, dtype=bool)
+        pair = np.flatnonzero(asked.pair_listed)
+        at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
+        low[at], high[at], lists[at] = asked.pair_min[pair], asked.pair_max[pair], True
+        # An answer that may leave the feature out refuses nothing, nor does one nobody gave.
+        pair = np.flatnonzero(asked.pair_unclear)
+        at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
+        high[at], lists[at] = ANY_LEVEL, True
+        high[self._profiles], lists[self._profiles] = ANY_LEVEL, True
+        return Ranges(min_version=low, max_version=high, lists=lists)
+
+    @cached_property
+    def _ranges_by_text(self) -> Ranges:
+        """The same with the value of absence in place of what is not listed."""
+        asked, ranges = self.evidence.questions, self.ranges
+        pair = np.flatnonzero(~asked.pair_listed & ~asked.pair_unclear & (asked.pair_max > 0))
+        low, high = ranges.min_version.copy(), ranges.max_version.copy()
+        at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
+        low[at], high[at] = asked.pair_min[pair], asked.pair_max[pair]
+        return replace(ranges, min_version=low, max_version=high)
+
+    @cached_property
+    def _finalized(self) -> Levels:
+        """What is finalized, [clusters, features]; 0 where nobody says so."""
+        asked = self.evidence.questions
+        levels = np.zeros((self._clusters, len(self._names)), dtype=np.int32)
+        levels[asked.cluster, asked.feature] = asked.current
+        return levels
+
+    def _beside(self, clusters: Int, level: Int) -> Levels:
+        """The `level` of every question of these clusters, [clusters, features]."""
+        asked, table = self.evidence.questions, self._finalized[clusters]
+        request = np.full(self._clusters, -1)
+        request[clusters] = np.arange(len(clusters))
+        moved = np.flatnonzero(level != asked.current)
+        row = request[asked.cluster[moved]]
+        moved, row = moved[row >= 0], row[row >= 0]
+        table[row, asked.feature[moved]] = level[moved]
+        return table
+
+    def _state(self, clusters: Int, release: int) -> State:
+        rows, member = len(clusters), self.evidence.membership
+        no, none = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
+        finalized = self._finalized[clusters]
+        return State(
+            release=np.full(rows, release),
+            finalized=finalized,
+            minimum=finalized,
+            cached=finalized,
+            cached_min=finalized,
+            kraft_record=none,
+            raft_level=none,
+            stable_metadata=self._stable[clusters].astype(np.int32),
+            raft_ready=~no,
+            migrating=(member.kraft & member.zookeeper)[clusters],
+            off=self.evidence.levels.system_off[clusters],
+            unauthorized=no,
+            elsewhere=no,
+            node_missing=no,
+            blind=no,
+            active=np.full(rows, -1),
         )
 
 
-def _of(group: Group, clusters: Int) -> Group:
-    """The group as these clusters ask it; the pairs are shared."""
-    return replace(group, start=group.start[clusters], size=group.size[clusters])
-
-
-def _ranges(asked: Questions, profiles: int) -> Ranges:
-    """The answering profiles as tables [profiles + 1, features]; the last one lists nothing."""
-    shape = profiles + 1, max(len(asked.names), 1)
-    low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    lists = np.zeros(shape, dtype=bool)
-    pair = np.flatnonzero(asked.pair_listed)
-    at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
-    low[at], high[at], lists[at] = asked.pair_min[pair], asked.pair_max[pair], True
-    # An answer that may leave the feature out refuses nothing.
-    pair = np.flatnonzero(asked.pair_unclear)
-    at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
-    high[at], lists[at] = ANY_LEVEL, True
-    return Ranges(min_version=low, max_version=high, lists=lists)
-
-
-def _finalized(asked: Questions, clusters: Int) -> npt.NDArray[np.int32]:
-    """What is finalized, [clusters, features]; what is not known is a reason for no refusal."""
-    levels = np.zeros((len(clusters), len(asked.names)), dtype=np.int32)
-    row = np.searchsorted(clusters, asked.cluster)
-    mine = row < len(clusters)
-    mine[mine] = clusters[row[mine]] == asked.cluster[mine]
-    levels[row[mine], asked.feature[mine]] = np.where(asked.known, asked.current, ANY_LEVEL)[mine]
-    return levels
-
-
-def _state(
-    finalized: npt.NDArray[np.int32], release: int, evidence: Evidence, clusters: Int
-) -> State:
-    rows = len(clusters)
-    no, none = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
-    membership = evidence.membership
-    return State(
-        release=np.full(rows, release),
-        finalized=finalized,
-        minimum=finalized,
-        cached=finalized,
-        cached_min=finalized,
-        kraft_record=none,
-        raft_level=none,
-        stable_metadata=np.full(rows, ANY_LEVEL, dtype=np.int32),  # the policy has its own bounds
-        raft_ready=~no,
-        migrating=(membership.kraft & membership.zookeeper)[clusters],
-        off=evidence.levels.system_off[clusters],
-        unauthorized=no,
-        elsewhere=no,
-        node_missing=no,
-        blind=no,
-        active=np.full(rows, -1),
-    )
+def _asks(dialect: Dialect) -> Iterator[Asks]:
+    return (row.asks for row in dialect.rules if row.asks is not None)

@@ -46,8 +46,7 @@ def beyond_ceiling(asking: Judge, limits: Bounds) -> Bool:
     """Questions where every node supports more than the ceiling: `limits.common`."""
     asked = asking.asked
     more = limits.common > limits.ceiling
-    refused = asked.pair_question[asking.offending_pairs(limits.common, more)]
-    more[refused] = False
+    more[asking.propose(limits.common, more).refused(by_nodes=True)] = False
     more[asked.pair_question[asked.pair_unclear]] = False
     return more
 

@@ -1,8 +1,8 @@
 """Thousands of UpdateFeatures requests as columns: what the nodes support, the state, the updates.
 
 R requests (one cluster each), U updates, F features, P profiles. All requests of a batch are put to
-one dialect. Nothing here decides: who is live, registered or a voter was settled when the groups
-were built.
+one dialect. Nothing here decides: whom a row asks was settled when the groups were built
+(node_groups.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
 from featurelib.core.dialect import Absence, Asks, Capability, RuleRow
+from featurelib.core.rules import REQUEST_COLUMNS, RULES
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 
 Ints = npt.NDArray[np.int64]
@@ -97,6 +98,8 @@ class Batch:
     updates: Updates
     dry_run: Flags  # [R] validate only was asked for
     vendors: bool = False  # a controller knows what it advertises, though no catalogue does
+    # [R, F] the state in which each level is judged; None: what the updates make of the finalized.
+    proposed: Levels | None = None
 
     @property
     def requests(self) -> int:
@@ -158,6 +161,8 @@ class UpdateColumns:
     @cached_property
     def proposed_state(self) -> Levels:
         """Everything that is finalized and everything that is asked for, [R, F]."""
+        if self._batch.proposed is not None:
+            return self._batch.proposed
         proposed = self._batch.state.finalized.copy()
         proposed[self.request, self.feature] = self.level
         return proposed
@@ -292,17 +297,12 @@ class UpdateColumns:
         stored = self.is_metadata_version & some[self.request]
         return np.maximum(least, np.where(stored, self.metadata_needed, 0))
 
-    @cached_property
-    def raft_ready(self) -> Flags:
-        return self._batch.state.raft_ready[self.request]
-
-    @cached_property
-    def migrating(self) -> Flags:
-        return self._batch.state.migrating[self.request]
-
-    @cached_property
-    def off(self) -> Flags:
-        return self._batch.state.off[self.request]
+    def __getattr__(self, name: str) -> Flags:
+        """What is true of the whole request, for each of its updates."""
+        if name not in (*REQUEST_COLUMNS, "raft_ready"):
+            raise AttributeError(name)
+        of_request: Flags = getattr(self._batch.state, name)
+        return of_request[self.request]
 
     @cached_property
     def _local(self) -> tuple[Ints, Ints, Flags]:
@@ -343,7 +343,7 @@ class UpdateColumns:
 
 
 # ----------------------------------------
-# NODE_COLUMNS of a batch of requests, each worked out when a rule first reads it.
+# NODE_COLUMNS and GROUP_COLUMNS of a batch of requests, each made when a rule first reads it.
 
 
 class NodeColumns:
@@ -383,3 +383,46 @@ class NodeColumns:
         if not self._refuse:
             return np.zeros(len(self.update), dtype=bool)
         return ~self._ranges.lists[self._profile, self._feature]
+
+
+class GroupColumns:
+    """GROUP_COLUMNS: how many of the group a rule row asks there are, beside the columns of each
+    update."""
+
+    def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
+        assert row.asks is not None
+        self._updates, self._batch, self._row = updates, batch, row
+        self._group = batch.groups[row.asks]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._updates, name)
+
+    @cached_property
+    def nodes(self) -> NodeColumns:
+        """One row for each (update, profile) of the group."""
+        return NodeColumns(self._updates, self._batch, self._row)
+
+    @cached_property
+    def asked(self) -> Ints:
+        return self._of_request(self._group.count)
+
+    @cached_property
+    def unregistered_voters(self) -> Ints:
+        return self._of_request(np.where(self._group.registered, 0, self._group.count))
+
+    @property
+    def unregistered_configured(self) -> Ints:
+        return self.unregistered_voters
+
+    @cached_property
+    def refusing(self) -> Ints:
+        nodes = self.nodes
+        outside = RULES["unsupported_by_node"].ask(nodes)
+        count = nodes.group.count[nodes.pair] * outside
+        return np.bincount(nodes.update, count, len(self._updates.level)).astype(np.int64)
+
+    def _of_request(self, count: Ints) -> Ints:
+        """The sum over the pairs of each update's request."""
+        group, total = self._group, np.concatenate(([0], np.cumsum(count)))
+        summed: Ints = total[group.start + group.size] - total[group.start]
+        return summed[self._updates.request]

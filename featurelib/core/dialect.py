@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
-from featurelib.core.rules import RULES, SCOPES, Mask, Rule
+from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Mask, Rule
 from featurelib.feature import Severity
 
 # ----------------------------------------
@@ -188,6 +188,7 @@ class RuleRow:
     says: str
     says_absent: str
     words: RuleWords  # for a person, whichever dialect asks
+    not_in_audits: str  # why an audit, which only raises levels, does not ask it; else empty
 
     @property
     def code(self) -> str:
@@ -260,12 +261,9 @@ class Dialect:
         return (self.can, *rows)
 
     @property
-    def of_updates(self) -> tuple[RuleRow, ...]:
-        return tuple(row for row in self.rules if not row.rule.about_nodes)
-
-    @property
-    def of_nodes(self) -> tuple[RuleRow, ...]:
-        return tuple(row for row in self.rules if row.rule.about_nodes)
+    def in_audits(self) -> Dialect:
+        """The same without the rows whose table says why an audit does not ask them."""
+        return replace(self, rules=tuple(row for row in self.rules if not row.not_in_audits))
 
 
 @cache
@@ -286,7 +284,7 @@ def load(name: str) -> Dialect:
         registration=_fill(Registration, table.get("registration", {})),
         protection=_fill(Protection, table.get("protection", {})),
         election=_fill(Election, table.get("election", {})),
-        door=tuple(_compile(row, code, invalid) for row in table.get("door", [])),
+        door=tuple(_compile(row, code, invalid, door=True) for row in table.get("door", [])),
         rules=tuple(_compile(row, code, invalid) for row in table["rule"]),
     )
 
@@ -322,16 +320,16 @@ def _fill(into: type[T], table: dict[str, object]) -> T:
 
 
 _ROW = {"rule", "where", "asks", "absence", "order", "code", "says", "says_absent"}
+_ROW |= {"not_in_audits"}
 
 
-def _compile(row: dict[str, object], code: int, invalid: str) -> RuleRow:
+def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = False) -> RuleRow:
     rule = RULES[str(row["rule"])]
     if unknown := sorted(set(row) - _ROW):
         raise KeyError(f"rule {rule.name}: a row has no {', '.join(unknown)}")
-    if rule.about_nodes and "asks" not in row:
-        raise KeyError(f"rule {rule.name} looks at nodes, its row does not say whom it asks")
     where = row.get("where", [])
     assert isinstance(where, list)
+    _check_columns(rule, [SCOPES[name] for name in where], asks="asks" in row, door=door)
     number = row.get("code", code)
     assert isinstance(number, int)
     says = str(row.get("says", "")).replace("{invalid}", invalid)
@@ -345,7 +343,24 @@ def _compile(row: dict[str, object], code: int, invalid: str) -> RuleRow:
         says=says,
         says_absent=str(row.get("says_absent", says)).replace("{invalid}", invalid),
         words=rule_words(rule.name),
+        not_in_audits=str(row.get("not_in_audits", "")),
     )
+
+
+def _check_columns(rule: Rule, scopes: list[Rule], *, asks: bool, door: bool) -> None:
+    """Raise KeyError for a row that the engine could not ask: a column is missing where it stands,
+    or nobody is named whose ranges it looks at."""
+    if asks != (rule.about_nodes or rule.about_groups):
+        raise KeyError(
+            f"rule {rule.name} looks at nodes, its row does not say whom it asks"
+            if not asks
+            else f"rule {rule.name} looks at no node, its row asks some"
+        )
+    strange = {name for scope in scopes for name in scope.columns if name in GROUP_COLUMNS}
+    if door:
+        strange |= {n for one in (rule, *scopes) for n in one.columns if n not in REQUEST_COLUMNS}
+    if strange:
+        raise KeyError(f"rule {rule.name}: a row here cannot read {', '.join(sorted(strange))}")
 
 
 # ----------------------------------------

@@ -7,14 +7,22 @@ one in its order, the auditor's findings are all of them. Nothing here knows a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
 from featurelib.catalogue.tables import Tables
-from featurelib.core.batch import NOT_HERE, Batch, Flags, Ints, Levels, NodeColumns, UpdateColumns
+from featurelib.core.batch import (
+    NOT_HERE,
+    Batch,
+    Flags,
+    GroupColumns,
+    Ints,
+    Levels,
+    NodeColumns,
+    UpdateColumns,
+)
 from featurelib.core.dialect import Dialect, RuleRow
-from featurelib.core.rules import RULES, Mask
+from featurelib.core.rules import Mask
 from featurelib.feature import UpgradeType
 
 
@@ -79,12 +87,13 @@ def _first_pair(nodes: NodeColumns, hit: Mask, updates: int) -> tuple[Mask, Ints
     return first >= 0, first
 
 
-def offending_pairs(judged: Judged, batch: Batch, row: RuleRow, update: int) -> list[int]:
-    """Every pair of the group `row` asks that could be named for `update`, which violates it."""
+def offending_pairs(judged: Judged, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
+    """Return every (update, pair) that `row` names: the pair does not support the level of the
+    update, or it never registered."""
     nodes = NodeColumns(judged.columns, batch, row)
     hit = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
-    found: list[int] = nodes.pair[hit & (nodes.update == update)].tolist()
-    return found
+    hit = hit & _scoped(row, judged.columns)[nodes.update]
+    return nodes.update[hit], nodes.pair[hit]
 
 
 def _scoped(row: RuleRow, columns: UpdateColumns) -> Mask:
@@ -104,18 +113,13 @@ def _ask_nodes(columns: UpdateColumns, batch: Batch, row: RuleRow) -> tuple[Mask
 
 def _ask_about_group(columns: UpdateColumns, batch: Batch, row: RuleRow) -> tuple[Mask, Ints]:
     """A rule about how many of a group there are, support the level, or registered."""
-    nodes = NodeColumns(columns, batch, row)
-    missing = ~nodes.group.registered[nodes.pair]
-    count, updates = nodes.group.count[nodes.pair], len(columns.level)
-    outside = RULES["unsupported_by_node"].ask(nodes)
-    group = SimpleNamespace(
-        asked=np.bincount(nodes.update, count, updates),
-        refusing=np.bincount(nodes.update, count * outside, updates),
-        unregistered_voters=np.bincount(nodes.update, count * missing, updates),
-        unregistered_configured=np.bincount(nodes.update, count * missing, updates),
-    )
+    group = GroupColumns(columns, batch, row)
     hit = row.rule.ask(group) & _scoped(row, columns)
-    return hit, np.where(hit, _first_pair(nodes, missing, updates)[1], NOT_HERE)
+    if not hit.any():
+        return hit, np.full(len(hit), NOT_HERE)
+    nodes = group.nodes
+    missing = ~nodes.group.registered[nodes.pair]
+    return hit, np.where(hit, _first_pair(nodes, missing, len(hit))[1], NOT_HERE)
 
 
 def decide(batch: Batch, dialect: Dialect, judged: Judged) -> Outcome:

@@ -93,8 +93,8 @@ class Speaker:
         for i, rule in enumerate(self._first.tolist()):
             row = self._dialect.rules[rule]
             if rule != NOT_HERE and row.asks is not None:
-                pairs = offending_pairs(self._judged, self._batch, row, i)
-                words = {self.words(row, i, pair) for pair in pairs}
+                updates, pairs = offending_pairs(self._judged, self._batch, row)
+                words = {self.words(row, i, pair) for pair in pairs[updates == i].tolist()}
                 prefix = self._dialect.text.atomic_prefix
                 found.append(frozenset(words | {prefix + said for said in words}))
         return tuple(found)

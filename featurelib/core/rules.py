@@ -25,6 +25,16 @@ Mask = npt.NDArray[np.bool_]
 Level = npt.NDArray[np.int32]
 Function = Callable[..., Mask]
 
+# One row for each update: how many of the nodes that its row asks are so.
+GROUP_COLUMNS = {
+    "asked": "how many nodes must answer",
+    "refusing": "how many of them do not support the level",
+    "unregistered_voters": "how many of the voters that must answer never registered",
+    "unregistered_configured": "how many the active controller is configured to ask, which neither "
+    "vote nor are registered",
+}
+# One row for each request, before any update is looked at.
+REQUEST_COLUMNS = ("off", "migrating", "unauthorized", "elsewhere")
 # One row for each (update, profile of nodes that must answer).
 NODE_COLUMNS = {
     "lowest": "the lower end of what is asked for: the level itself, or a minimum",
@@ -47,11 +57,7 @@ UPDATE_COLUMNS = {
     "proposed": "what the proposed state has of the feature that is furthest from being enough",
     "needed": "what the level needs of that feature",
     "needed_by_others": "what the other proposed levels need of this feature; 0 = nothing",
-    "asked": "how many nodes must answer",
-    "refusing": "how many of them do not support the level",
-    "unregistered_voters": "how many of the voters that must answer never registered",
-    "unregistered_configured": "how many the active controller is configured to ask, which neither "
-    "vote nor are registered",
+    **GROUP_COLUMNS,
     "raft_ready": "every voter has told the raft leader that it supports kraft.version",
     "local_lists": "the active controller, or each that may be it, lists the feature",
     "local_min": "the lower end of what it supports; the lowest, where several may be it",
@@ -82,9 +88,10 @@ class Rule:
     sentence: str
     mask: Function
 
-    def readable(self, rows: object) -> bool:
-        """Whether `rows` have the columns of this rule."""
-        return all(hasattr(rows, name) for name in self.columns)
+    @property
+    def about_groups(self) -> bool:
+        """Whether it counts nodes of the group that its row asks."""
+        return not self.about_nodes and any(name in GROUP_COLUMNS for name in self.columns)
 
     def ask(self, rows: object) -> Mask:
         """Which of `rows` offend; `rows` has every column of the rule as an attribute."""
@@ -100,25 +107,6 @@ class NodeRows:
     min_version: Level
     max_version: Level
     silent: Mask | np.bool_ = np.False_
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateRows:
-    """Columns about updates, as the audit fills them: see UPDATE_COLUMNS."""
-
-    level: Level
-    current: Level
-    newest_known: Level
-    newest_stable: Level
-    asked: Level
-    unregistered_voters: Level
-    unregistered_configured: Level
-    needed: Level
-    proposed: Level
-    metadata_version: Level
-    register_from: Level
-    off: Mask
-    migrating: Mask
 
 
 RULES: dict[str, Rule] = {}

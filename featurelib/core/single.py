@@ -1,7 +1,7 @@
 """The edge for one cluster, or a few: plain values in, a batch out.
 
-Who is live, registered, reachable or a voter is decided here, once, not in rules. A fleet comes
-from snapshot rows instead; both ask the same core.
+A fleet comes from snapshot rows instead (fleet_batch.py); both fill the same table of nodes
+(node_groups.py, which says who is asked), and ask the same engine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from featurelib.catalogue.tables import Tables
-from featurelib.core.batch import Batch, Flags, Group, Levels, Ranges, State, Updates
+from featurelib.core.batch import Batch, Flags, Group, Ints, Levels, Ranges, State, Updates
 from featurelib.core.cluster import (
     Case,
     Cluster,
@@ -26,6 +26,7 @@ from featurelib.core.cluster import (
     table_order,
 )
 from featurelib.core.dialect import Asks, Dialect, Order
+from featurelib.core.node_groups import Nodes, are_asked, are_walked
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 
@@ -35,8 +36,10 @@ def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
     names = _names(cases, asked, tables)
     at = {name: i for i, name in enumerate(names)}
     profiles = _Profiles(at)
+    nodes = table([cluster for cluster, _ in cases], profiles.position)
     groups = {
-        asks: _group(cases, asks, order, profiles) for asks, order in _asked_groups(dialect).items()
+        asks: _group(nodes, asks, order, len(cases))
+        for asks, order in _asked_groups(dialect).items()
     }
     catalogued = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
     return Batch(
@@ -86,88 +89,100 @@ def _asked_groups(dialect: Dialect) -> dict[Asks, Order]:
     return groups | {row.asks: row.order for row in dialect.rules if row.asks is not None}
 
 
-_OTHERS = {Asks.REACHABLE_CONTROLLERS, Asks.REGISTERED_CONTROLLERS, Asks.CONFIGURED_VOTERS}
-_OTHERS |= {Asks.CONFIGURED_ONLY}
+def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
+    """The nodes of these clusters in the order in which they registered, and behind those of each
+    whom nothing but its configuration names; `position` gives the profile of a map of ranges."""
+    every = [(i, node, known) for i, one in enumerate(clusters) for node, known in _halves(one)]
+    nodes = [node for _, node, _ in every]
+    places = [_configured(cluster) for cluster in clusters]
+    local = [_local(cluster) for cluster in clusters]
 
+    def flags(of: Callable[[Node], bool]) -> Flags:
+        return np.array([of(node) for node in nodes], dtype=bool)
 
-def _members(cluster: Cluster, asks: Asks, order: Order) -> list[Node]:
-    """Whom one cluster's controller asks, in its order.
-
-    It walks a whole table and passes over itself and whom it does not ask on the way: how large the
-    table is, and so the order, hangs on all of them.
-    """
-    local = (Role.CONTROLLER, cluster.active)
-    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
-    if not controllers:  # ZooKeeper mode: a broker is the controller
-        local = (Role.BROKER, cluster.active)
-    voters = [node for node in controllers if node.voter]
-    configured = _configured(cluster)
-    brokers = [node for node in cluster.nodes if node.role is Role.BROKER and node.registered]
-    tables: dict[Asks, Iterable[Node]] = {
-        Asks.REACHABLE_CONTROLLERS: voters,
-        Asks.REGISTERED_CONTROLLERS: [node for node in controllers if node.registered],
-        Asks.BROKERS: brokers,
-        Asks.LIVE_BROKERS: brokers,
-        Asks.CONFIGURED_VOTERS: configured,
-        Asks.CONFIGURED_ONLY: leftovers(cluster),
-        Asks.QUORUM: voters,
-    }
-    walked = _ordered(tables.get(asks, cluster.nodes), order)
-    if asks is Asks.LOCAL_CONTROLLER:
-        return [node for node in walked if (node.role, node.node_id) == local]
-    if asks in _OTHERS:
-        walked = [node for node in walked if (node.role, node.node_id) != local]
-    if asks is Asks.REACHABLE_CONTROLLERS:
-        return [node for node in walked if node.running and node.registered]
-    if asks is Asks.LIVE_BROKERS:
-        return [node for node in walked if node.running and not node.fenced and not node.ignored]
-    return walked
+    is_active = np.array([(n.role, n.node_id) == local[i] for i, n, _ in every], dtype=bool)
+    known = np.array([known for _, _, known in every], dtype=bool)
+    controller, voter = flags(lambda n: n.role is Role.CONTROLLER), flags(lambda n: n.voter)
+    place = [places[i].get(n.node_id, -1) for i, n, _ in every]
+    return Nodes(
+        cluster=np.array([i for i, _, _ in every], dtype=np.int64),
+        node_id=np.array([node.node_id for node in nodes], dtype=np.int64),
+        controller=controller,
+        profile=np.array([position(node.supported) for node in nodes], dtype=np.int64),
+        known=known,
+        registered=flags(lambda n: n.registered),
+        voter=voter,
+        live=flags(lambda n: n.running and not n.fenced and not n.ignored),
+        reachable=voter & flags(lambda n: n.running and n.registered),
+        configured=np.where(controller, np.array(place, dtype=np.int64), -1),
+        leads=is_active & known,
+        is_active=is_active,
+    )
 
 
 def leftovers(cluster: Cluster) -> list[Node]:
     """Who neither votes nor is registered, and stands in the active controller's configuration."""
-    return [
-        node
-        for node in _configured(cluster)
-        if not node.voter and not node.registered and node.node_id != cluster.active
-    ]
+    nodes = table([cluster], lambda _: 0)
+    found = np.flatnonzero(are_asked(nodes, Asks.CONFIGURED_ONLY))
+    halves = [node for node, _ in _halves(cluster)]
+    return [halves[i] for i in found[np.argsort(nodes.configured[found])].tolist()]
 
 
-def _configured(cluster: Cluster) -> list[Node]:
-    """Whom the active controller is configured to ask; who is no node here never registered."""
-    ids = cluster.configured_voters
-    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
+def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
+    """Its nodes, and who is configured and never registered; and whether more than that is known
+    of each."""
+    ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
+    unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
+    never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
+    return [*((node, True) for node in cluster.nodes), *((node, False) for node in never)]
+
+
+def _local(cluster: Cluster) -> tuple[Role, int]:
+    """The active controller: a broker where there are no others (ZooKeeper mode)."""
+    quorum = any(node.role is Role.CONTROLLER for node in cluster.nodes)
+    return (Role.CONTROLLER if quorum else Role.BROKER), cluster.active
+
+
+def _configured(cluster: Cluster) -> dict[int, int]:
+    """The ids the active controller is configured to ask, and the place of each in that list."""
+    ids: Iterable[int] | None = cluster.configured_voters
     if ids is None:
-        return [node for node in controllers if node.voter and cluster.raft_level == 0]
-    known = {node.node_id: node for node in controllers}
-    unknown = {i: Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in ids}
-    return list((unknown | {i: known[i] for i in ids if i in known}).values())
+        static = cluster.raft_level == 0
+        ids = (n.node_id for n in cluster.nodes if static and n.voter)
+    return {node_id: place for place, node_id in enumerate(dict.fromkeys(ids))}
 
 
-def _ordered(nodes: Iterable[Node], order: Order) -> list[Node]:
-    """Nodes as a controller walks them; `nodes` are in the order in which they registered."""
-    found = list(nodes)
+def _ordered(rows: Ints, nodes: Nodes, order: Order) -> list[int]:
+    """Nodes of one cluster as its controller walks them; `rows` as they registered."""
+    ids, found = nodes.node_id[rows].tolist(), rows.tolist()
     if order in (Order.TABLE, Order.TABLE_HASH):
-        found = [found[i] for i in table_order(node.node_id for node in found)]
+        way = table_order(ids)
+        found, ids = [found[i] for i in way], [ids[i] for i in way]
     if order in (Order.HASH, Order.TABLE_HASH):
-        return [found[i] for i in hash_order(node.node_id for node in found)]
+        return [found[i] for i in hash_order(ids)]
     if order is Order.SIZED_HASH:
-        return [found[i] for i in hash_order((node.node_id for node in found), least=1)]
-    return found if order is Order.TABLE else sorted(found, key=lambda n: (n.node_id, n.role))
+        return [found[i] for i in hash_order(ids, least=1)]
+    if order is Order.TABLE:
+        return found
+    return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
 
 
-def _group(cases: Sequence[Case], asks: Asks, order: Order, profiles: _Profiles) -> Group:
+def _group(nodes: Nodes, asks: Asks, order: Order, clusters: int) -> Group:
     """A pair for each node: whichever offends can be named."""
-    asked = [_members(cluster, asks, order) for cluster, _ in cases]
-    size = np.array([len(nodes) for nodes in asked], dtype=np.int64)
-    every = [node for nodes in asked for node in nodes]
+    asked, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
+    if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
+        walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
+    parts = np.split(walked, np.searchsorted(nodes.cluster[walked], np.arange(1, clusters)))
+    every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)
+    every = every[asked[every]]
+    size = np.bincount(nodes.cluster[every], minlength=clusters)
     return Group(
         start=np.cumsum(size) - size,
         size=size,
-        profile=np.array([profiles.position(n.supported) for n in every], dtype=np.int64),
-        node=np.array([node.node_id for node in every], dtype=np.int64),
+        profile=nodes.profile[every],
+        node=nodes.node_id[every],
         count=np.ones(len(every), dtype=np.int64),
-        registered=np.array([node.registered for node in every], dtype=bool),
+        registered=nodes.registered[every],
     )
 
 

@@ -7,10 +7,9 @@ import pytest
 
 from featurelib.audit import evidence as facts
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.fleet_batch import FleetEdge
+from featurelib.audit.fleet_batch import Fleet
 from featurelib.audit.target import Judge, bounds
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.batch import UpdateColumns
 from featurelib.core.dialect import load as load_dialect
 from tests.core.lines import conditions, lines_of, snapshot
 from tests.core.oracle import Cluster, Node
@@ -36,15 +35,14 @@ def test_what_a_level_depends_on_is_missing_where_nothing_mentions_it() -> None:
     evidence, catalogue = evidence_of(cluster(ELR, 0, 1)), load_catalogue()
     judge = Judge(evidence, bounds(evidence, catalogue), load_dialect("strict"), catalogue)
     assert judge.asked.names == [ELR]
-    rows = judge.update_rows(np.array([1]), np.array([1]))
-    assert (rows.needed.tolist(), rows.proposed.tolist()) == ([23], [0])
+    columns = judge.propose(np.array([1]), np.array([True])).judged.columns
+    assert (columns.needed.tolist(), columns.proposed.tolist()) == ([23], [1])
 
 
 @pytest.mark.parametrize("level", [0, 30])
 def test_another_features_level_is_not_taken_for_metadata_version(level: int) -> None:
-    evidence, tables = evidence_of(cluster("vendor.f", level, 40)), load_catalogue().tables
-    dialect, release = load_dialect("kraft-4.2"), tables.release_code("4.2")
-    batch = FleetEdge(evidence, tables).batch(np.array([0]), np.array([31]), release, dialect)
-    columns = UpdateColumns(batch, dialect.can, tables)
+    fleet = Fleet(evidence_of(cluster("vendor.f", level, 40)), load_catalogue().tables)
+    dialect = load_dialect("kraft-4.2")
+    columns = fleet.propose(np.array([0]), np.array([31]), dialect, release="4.2").judged.columns
     assert columns.metadata_version.tolist() == [1]
     assert columns.metadata_proposed.tolist() == [1]

@@ -1,0 +1,83 @@
+"""One table of nodes, and who of them a rule asks: said here, and nowhere else.
+
+A node half is a row, of a plain `Cluster` (single.py) or of a fleet's evidence (fleet_batch.py).
+Both are asked alike; they differ only in how the columns are filled, because evidence leaves things
+open. What is open never refuses anything (it makes UNKNOWN, which the audit says):
+
+| column       | of a plain cluster            | of evidence                                     |
+|--------------|-------------------------------|-------------------------------------------------|
+| `registered` | as it is                      | controllers pass where no list of them was read |
+| `live`       | runs, not fenced, not ignored | every broker: it may be back in a moment        |
+| `reachable`  | a registered voter that runs  | every controller that answered us               |
+| `configured` | its place in the list         | 0 where it is in the list: the order is lost    |
+| `leads`      | the active controller         | whoever may be it, where nobody knows which is  |
+| `profile`    | what it supports              | "anything", where its range is not known        |
+
+Where nobody read `controller.quorum.voters`, both take the voters of a static quorum for it, and
+nobody in a dynamic one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from featurelib.core.batch import Flags, Ints
+from featurelib.core.dialect import Asks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """One row a node half, those of a request or cluster together. All [N]."""
+
+    cluster: Ints  # position of the request or cluster
+    node_id: Ints
+    controller: Flags  # else a broker
+    profile: Ints  # row of the batch's Ranges
+    known: Flags  # False: nothing but a controller's configuration names it
+    registered: Flags
+    voter: Flags
+    live: Flags
+    reachable: Flags
+    configured: Ints  # place in the active controller's controller.quorum.voters; -1 = not in it
+    leads: Flags
+    is_active: Flags  # it is the active controller, so it is not among the others
+
+
+def are_asked(nodes: Nodes, asks: Asks) -> Flags:
+    """Return which nodes a row with `asks` is about."""
+    broker, others = nodes.known & ~nodes.controller, nodes.controller & ~nodes.is_active
+    match asks:
+        case Asks.EVERYONE:
+            return nodes.known
+        case Asks.LOCAL_CONTROLLER:
+            return nodes.leads
+        case Asks.REACHABLE_CONTROLLERS:
+            return others & nodes.reachable
+        case Asks.REGISTERED_CONTROLLERS:
+            return others & nodes.registered
+        case Asks.BROKERS:
+            return broker & nodes.registered
+        case Asks.LIVE_BROKERS:
+            return broker & nodes.registered & nodes.live
+        case Asks.CONFIGURED_VOTERS:
+            return others & (nodes.configured >= 0)
+        case Asks.CONFIGURED_ONLY:
+            return others & (nodes.configured >= 0) & ~nodes.voter & ~nodes.registered
+        case Asks.QUORUM:
+            return nodes.controller & nodes.voter
+
+
+def are_walked(nodes: Nodes, asks: Asks) -> Flags:
+    """Return the table in which a controller comes across whom it asks. It passes over itself and
+    others on its way, and the order of the way hangs on how large the table is."""
+    match asks:
+        case Asks.REACHABLE_CONTROLLERS:
+            return nodes.controller & nodes.voter
+        case Asks.REGISTERED_CONTROLLERS:
+            return nodes.controller & nodes.registered
+        case Asks.LIVE_BROKERS:
+            return are_asked(nodes, Asks.BROKERS)
+        case Asks.CONFIGURED_VOTERS:
+            return nodes.controller & (nodes.configured >= 0)
+        case _:
+            return are_asked(nodes, asks)
