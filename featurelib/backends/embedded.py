@@ -44,8 +44,7 @@ from featurelib.core.dialect import Dialect, generation_of, load
 from featurelib.core.dry_run import Answered, answer, request_of
 from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.reply import Reply
-from featurelib.core.storage_format import Request as Format
-from featurelib.core.storage_format import initial_levels
+from featurelib.core.storage_format import FormatRequest, initial_levels
 from featurelib.errors import ConfigError, InputError, RefusedError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing.fields import write_line
@@ -430,7 +429,7 @@ def make_embedded(file: str, like: Formatted | Captured, catalogue: Catalogue) -
 
 def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
     own, metadata = like.own, like.metadata
-    initial = initial_levels(own, Format(release_version=metadata))
+    initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         said = "; ".join(refusal.text for refusal in initial.refusals)
         raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {said}")

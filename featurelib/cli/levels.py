@@ -19,7 +19,7 @@ from featurelib.cli.options import (
     open_catalogue,
     parse_features,
 )
-from featurelib.core.storage_format import Initial, Request, initial_levels, preview_levels
+from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
 
@@ -142,13 +142,13 @@ def initial_levels_command(
     """
     catalogue = open_catalogue(overlay)
     own = choose_software(catalogue, software)
-    request = Request(
+    request = FormatRequest(
         release_version=release_version,
         features=parse_features(feature),
         dynamic_quorum=dynamic_quorum,
         unstable=unstable,
     )
-    if preview and request != Request():
+    if preview and request != FormatRequest():
         raise ConfigError(
             "--preview: expected no other option than --software, --overlay and --json, since such "
             "a cluster was formatted without any. Leave --preview out for a new cluster."

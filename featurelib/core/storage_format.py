@@ -1,8 +1,8 @@
 """The levels a new cluster starts with, or every reason why kafka-storage format refuses.
 
-The tool of one release is a table (`initial.toml`): which questions it asks, in which words. Here
-is one order of questions for all of them; the tool says the first refusal, we say them all. What a
-release knows comes from its own catalogue (KIP-1022, storage tool; Formatter.java, StorageTool).
+The tool of one release is a table (`storage_format.toml`): which questions it asks, in which words.
+Here is one order of questions for all of them; the tool gives the first refusal, here are all. What
+a release knows comes from its own catalogue (KIP-1022, storage tool; Formatter.java, StorageTool).
 """
 
 from __future__ import annotations
@@ -10,63 +10,17 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
+from importlib.resources import files
+from typing import Final
 
 from featurelib.catalogue import ReleaseCatalogue
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION
 
-# ----------------------------------------
-# Which questions kafka-storage format of each release asks, in which words: `initial.toml`.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """kafka-storage format of one generation: a row of initial.toml."""
-
-    releases: tuple[str, ...]
-    says: dict[str, str]  # question → words; a question without words is not asked
-    ignores_unknown_features: bool = False
-    defaults_of_latest: bool = False
-    unstable_by_default: bool = False
-    unstable_names_unknown: bool = False
-    kraft_needs_nothing: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """initial.toml, read."""
-
-    before_kraft: tuple[str, ...]
-    unreadable: str
-    tools: dict[str, Tool]  # by release; a vendor build answers as the release it is based on
-
-    def tool(self, software: ReleaseCatalogue) -> Tool:
-        newest = next(reversed(self.tools.values()))
-        return self.tools.get(software.based_on, newest)
-
-
-@cache
-def load_words() -> Words:
-    """What the tools of all releases ask and say."""
-    path = resources.files(__package__).joinpath("initial.toml")
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    tools = [Tool(**{**row, "releases": tuple(row["releases"])}) for row in table["tool"]]
-    return Words(
-        before_kraft=tuple(table["before_kraft"]),
-        unreadable=table["preview"]["unreadable"],
-        tools={release: tool for tool in tools for release in tool.releases},
-    )
-
-
-# ----------------------------------------
-
-FIRST_LEVEL = 1  # 3.0-IV1: what a cluster without a record of metadata.version is at (KIP-778)
 DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP-853)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FormatRequest:
     """What kafka-storage format is asked for."""
 
     release_version: str | None = None
@@ -77,7 +31,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class FormatRefusal:
     """One reason: its stable code, and the tool's words."""
 
     code: str
@@ -89,7 +43,7 @@ class Initial:
     """The levels of the new cluster, or why there are none. Not listed = 0, not finalized."""
 
     levels: dict[str, int]  # metadata.version first, then levels above 0 by feature name
-    refusals: tuple[Refusal, ...]  # in the order of the tool, which says the first
+    refusals: tuple[FormatRefusal, ...]  # in the order of the tool, which says the first
 
     @property
     def records(self) -> dict[str, int]:
@@ -97,13 +51,12 @@ class Initial:
         return {name: level for name, level in self.levels.items() if name != KRAFT_VERSION}
 
 
-def initial_levels(software: ReleaseCatalogue, request: Request) -> Initial:
+def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
     """What kafka-storage format of `software` writes for `request`, or all its refusals."""
-    words = load_words()
-    tool = words.tool(software)
-    asked = _Format(software, request, tool, words.before_kraft)
+    tool = _tool(software)
+    asked = _Format(software, request, tool)
     refusals = tuple(
-        Refusal(code=code, text=tool.says[code].format_map(values))
+        FormatRefusal(code=code, text=tool.says[code].format_map(values))
         for code, values in asked.refusals()
         if code in tool.says
     )
@@ -116,29 +69,48 @@ def preview_levels(software: ReleaseCatalogue) -> Initial:
     Its log has no record of metadata.version, which the active controller takes for 3.0-IV1
     (KIP-778; QuorumController). Software that does not know that level cannot read it.
     """
-    if software.knows(METADATA_VERSION, FIRST_LEVEL):
-        return Initial(levels={METADATA_VERSION: FIRST_LEVEL}, refusals=())
-    text = load_words().unreadable.format(release=software.release)
-    return Initial(levels={}, refusals=(Refusal(code="preview", text=text),))
+    if software.knows(METADATA_VERSION, SILENT_METADATA_VERSION):
+        return Initial(levels={METADATA_VERSION: SILENT_METADATA_VERSION}, refusals=())
+    text = _DATA["preview"]["unreadable"].format(release=software.release)
+    return Initial(levels={}, refusals=(FormatRefusal(code="preview", text=text),))
 
 
-Said = Iterator[tuple[str, dict[str, object]]]  # a question's code, and the values of its words
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tool:
+    """kafka-storage format of one generation: a row of storage_format.toml."""
+
+    releases: list[str]
+    says: dict[str, str]  # question → words; a question without words is not asked
+    ignores_unknown_features: bool = False
+    defaults_of_latest: bool = False
+    unstable_by_default: bool = False
+    unstable_names_unknown: bool = False
+    kraft_needs_nothing: bool = False
+
+
+_DATA: Final = tomllib.loads(
+    files(__package__).joinpath("storage_format.toml").read_text(encoding="utf-8")
+)
+_TOOLS: Final = tuple(_Tool(**row) for row in _DATA["tool"])
+
+
+def _tool(software: ReleaseCatalogue) -> _Tool:
+    """The tool of a release; a vendor build answers as the release it is based on."""
+    own = (tool for tool in _TOOLS if software.based_on in tool.releases)
+    return next(own, _TOOLS[-1])
+
+
+_Asked = Iterator[tuple[str, dict[str, object]]]  # a question's code, the values of its words
 
 
 class _Format:
     """One request at one tool. Whatever cannot be decided for want of a metadata.version is not
     asked; the refusal of that version stands first anyway."""
 
-    def __init__(
-        self,
-        software: ReleaseCatalogue,
-        request: Request,
-        tool: Tool,
-        before_kraft: tuple[str, ...],
-    ) -> None:
+    def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool
         self.version = self._chosen_version()
-        self.before_kraft = self._old_name(before_kraft) if "before_kraft" in tool.says else None
+        self.before_kraft = self._old_name() if "before_kraft" in tool.says else None
         self.features = {
             name: level
             for name, level in request.features.items()
@@ -147,7 +119,7 @@ class _Format:
         }
         self.proposed = self._proposed()
 
-    def refusals(self) -> Said:
+    def refusals(self) -> _Asked:
         """Everything a tool may ask, in its order."""
         yield from self._flags()
         yield from self._version()
@@ -177,12 +149,13 @@ class _Format:
         testing = request.unstable and self.tool.unstable_by_default
         return software.newest_unstable if testing else software.newest_stable
 
-    def _old_name(self, names: tuple[str, ...]) -> str | None:
+    def _old_name(self) -> str | None:
         """The full name of a version before KRaft, as 2.8-IV1 for 2.8.2; None if it is no such."""
         text = self.request.release_version
         if text is None or self.version is not None:
             return None
         short = ".".join(text.split(".")[: 3 if text.startswith("0.") else 2])
+        names: list[str] = _DATA["before_kraft"]
         return next((n for n in reversed(names) if n == short or n.startswith(f"{short}-")), None)
 
     def _proposed(self) -> dict[str, int]:
@@ -201,7 +174,7 @@ class _Format:
                 levels[name] = software.default(name, mapped)
         return levels
 
-    def _flags(self) -> Said:
+    def _flags(self) -> _Asked:
         request = self.request
         if request.features:
             yield "no_feature_flag", {}
@@ -210,7 +183,7 @@ class _Format:
         if request.features and request.release_version is not None:
             yield "both_flags", {}
 
-    def _version(self) -> Said:
+    def _version(self) -> _Asked:
         software, text = self.software, self.request.release_version
         level = self.request.features.get(METADATA_VERSION)
         hidden = self.tool.unstable_names_unknown and not self.request.unstable
@@ -236,7 +209,7 @@ class _Format:
         usable = self.software.known_levels(METADATA_VERSION, unstable=self.request.unstable)
         return self.version is not None and self.version not in usable
 
-    def _kraft(self) -> Said:
+    def _kraft(self) -> _Asked:
         level = self.features.get(KRAFT_VERSION)
         if level is None or KRAFT_VERSION not in self.software.features:
             return
@@ -245,7 +218,7 @@ class _Format:
         if not self.request.dynamic_quorum and level != STATIC:
             yield "kraft_of_static", {"level": level}
 
-    def _level(self, name: str, level: int) -> Said:
+    def _level(self, name: str, level: int) -> _Asked:
         what: dict[str, object] = {"feature": name, "level": level}
         if not self.software.knows(name, level, unstable=self.request.unstable):
             # The default of an unstable version is refused with it, not once more.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from featurelib.core.storage_format import Request
+from featurelib.core.storage_format import FormatRequest
 
 DATA = Path(__file__).parent / "data" / "catalogue"
 ORDER = ("metadata.version", "kraft.version", "transaction.version", "group.version")
@@ -44,7 +44,7 @@ class Formatted:
 
     tool: str
     args: tuple[str, ...]
-    request: Request
+    request: FormatRequest
     levels: dict[str, int] | None
     says: str
 
@@ -62,7 +62,7 @@ def formats() -> list[Formatted]:
         given = list(itertools.pairwise(args))
         features = dict(value.split("=") for flag, value in given if flag == "--feature")
         versions = [value for flag, value in given if flag == "--release-version"]
-        request = Request(
+        request = FormatRequest(
             release_version=versions[0] if versions else None,
             features={name: int(level) for name, level in features.items()},
             dynamic_quorum=not QUORUM_FLAGS.isdisjoint(args),

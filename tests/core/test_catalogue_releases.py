@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib.catalogue import Dependency, ReleaseCatalogue, load
-from featurelib.core.storage_format import Request, initial_levels
+from featurelib.core.storage_format import FormatRequest, initial_levels
 from tests.core.recorded import mappings, table
 
 MV = "metadata.version"
@@ -112,7 +112,7 @@ def test_a_cluster_can_be_formatted_with_every_stable_level(
 ) -> None:
     stable = catalogue.knows(feature, level, unstable=False)
     dynamic = feature == "kraft.version" and level > 0
-    request = Request(
+    request = FormatRequest(
         release_version=catalogue.names[level] if feature == MV else None,
         features={} if feature == MV else {feature: level},
         dynamic_quorum=dynamic,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib import resources
+
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
-from featurelib.core.storage_format import (
-    Initial,
-    Request,
-    initial_levels,
-    load_words,
-    preview_levels,
-)
+from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
 from tests.core.recorded import Formatted, formats
 
 RECORDED = formats()
@@ -22,7 +19,7 @@ def own(release: str) -> ReleaseCatalogue:
 
 
 def asked(software: str, **request: object) -> Initial:
-    return initial_levels(own(software), Request(**request))  # type: ignore[arg-type]
+    return initial_levels(own(software), FormatRequest(**request))  # type: ignore[arg-type]
 
 
 def codes(initial: Initial) -> list[str]:
@@ -52,8 +49,12 @@ def test_every_recorded_line_is_compared() -> None:
     }
 
 
-def test_every_release_has_a_tool() -> None:
-    assert list(load_words().tools) == [release.name for release in load().releases]
+def test_every_release_has_a_tool_of_its_own() -> None:
+    """Only a vendor build that is based on none answers as the newest tool."""
+    path = resources.files("featurelib.core").joinpath("storage_format.toml")
+    tools = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]
+    listed = [release for tool in tools for release in tool["releases"]]
+    assert listed == [release.name for release in load().releases]
 
 
 @pytest.mark.parametrize("release", [release.name for release in load().releases])
@@ -61,7 +62,7 @@ def test_without_options_a_cluster_starts_with_the_defaults_of_its_release(relea
     software = own(release)
     defaults = software.defaults(software.newest_stable)
     expected = {name: n for name, n in defaults.items() if n and name != "kraft.version"}
-    assert initial_levels(software, Request()).levels == expected
+    assert initial_levels(software, FormatRequest()).levels == expected
 
 
 def test_metadata_version_comes_first_and_the_others_by_name() -> None:
@@ -183,9 +184,9 @@ newest_stable = 1
 newest_unstable = 1
 """
     software = with_overlay(load(), text, "acme.toml").of("3.8")
-    by_level = initial_levels(software, Request(features={"metadata.version": 8}))
+    by_level = initial_levels(software, FormatRequest(features={"metadata.version": 8}))
     assert by_level.levels == {"metadata.version": 8, "acme.version": 1}
-    by_name = initial_levels(software, Request(release_version="3.4"))
+    by_name = initial_levels(software, FormatRequest(release_version="3.4"))
     assert by_name.levels == {"metadata.version": 8}
 
 
@@ -206,13 +207,13 @@ newest_stable = 24
 newest_unstable = 24
 """
     catalogue = with_overlay(load(), text, "acme.toml")
-    unknown = initial_levels(catalogue.of("acme"), Request(release_version="4.1"))
+    unknown = initial_levels(catalogue.of("acme"), FormatRequest(release_version="4.1"))
     assert texts(unknown) == [
         "Version 4.1 is not a valid version. The minimum version is 3.3-IV3 and the maximum "
         "version is 4.0-IV2"
     ]
     # One that is based on nothing answers as the newest tool.
-    newest = initial_levels(catalogue.of("other"), Request(release_version="4.1"))
+    newest = initial_levels(catalogue.of("other"), FormatRequest(release_version="4.1"))
     assert texts(newest)[0].startswith("Unknown metadata.version '4.1'. Supported")
 
 
