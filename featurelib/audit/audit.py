@@ -66,7 +66,7 @@ def judge(
     said = Findings(evidence.clusters, usual | (severities or {}))
 
     unknown = missing.report(evidence, said)
-    unfit = find_incompatible(asking, said)
+    unfit = find_incompatible(evidence, said)
     own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
     agreed = agree(asking, own, limits.ceiling, said)
     probed = report_probes(asking, agreed, own, conditions, said)

@@ -1,4 +1,15 @@
-"""Nodes that do not support what is finalized already, and what becomes of them."""
+"""What is finalized already, checked: who does not support it, what it depends on, what would go.
+
+Findings only; no verdict hangs on them. Four questions, each of all clusters of a batch at once:
+
+    find_incompatible   nodes whose range does not hold what is finalized, and what becomes of them
+    report_unmet        levels that were lowered below what another level depends on: Kafka asks for
+                        a dependency only when the level itself moves, so that breaks unseen
+    find_deprecations   by KIP-584's text the highest minimum that any broker supports is finalized,
+                        which deprecates all levels below it; no release has ever done that
+    raised_by           from 2.7 to 3.2 an update stores the controller's own minimum; before one
+                        rises, a person must see to it that no client uses what goes away
+"""
 
 from __future__ import annotations
 
@@ -8,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,47 +28,56 @@ from featurelib.audit.controllers import OwnDialects
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.features import Questions
 from featurelib.audit.findings import NO_NUMBER, Findings
-from featurelib.audit.target import Judge
 from featurelib.catalogue import Tables
 from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
-from featurelib.core.batch import Batch, Flags, Ints, Levels
+from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request
 from featurelib.core.dialect import GENERATIONS, Dialect, load
-from featurelib.core.judge import Outcome, decide, judge
-from featurelib.core.rules import RULES, NodeRows
+from featurelib.core.judge import decide, judge
+from featurelib.core.rules import (
+    below_finalized_min,
+    dependency_unmet,
+    incompatible_with_finalized,
+    metadata_version_unmet,
+)
 from featurelib.core.single import build
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.schema import INCOMPATIBLE_BROKER
 
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
+DEPENDENCY_CODE = "finalized_dependency_unmet"
+MINIMUM_CODE = "minimum_would_rise"
+_ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
 
 
-def find_incompatible(asking: Judge, said: Findings) -> pa.Table:
+def find_incompatible(evidence: Evidence, said: Findings) -> pa.Table:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
-    evidence, asked = asking.evidence, asking.asked
+    asked, who = evidence.questions, evidence.subjects
     pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
+    level = asked.current[asked.pair_question[pairs]].astype(np.int32)
     # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
-    lowest = np.where(asked.finalized_min > 0, asked.finalized_min, asked.current)
-    mine = asked.pair_question[pairs]
-    rows = NodeRows(
-        lowest=lowest[mine].astype(np.int32),
-        level=asked.current[mine].astype(np.int32),
-        min_version=asked.pair_min[pairs].astype(np.int32),
-        max_version=asked.pair_max[pairs].astype(np.int32),
-    )
-    hit = RULES[INCOMPATIBLE_CODE].ask(rows)
+    minimum = asked.finalized_min[asked.pair_question[pairs]].astype(np.int32)
+    lowest = np.where(minimum > 0, minimum, level)
+    ends = (column[pairs].astype(np.int32) for column in (asked.pair_min, asked.pair_max))
+    hit = incompatible_with_finalized(lowest, level, *ends)
     pair, subject = evidence.expand(pairs[hit & ~asked.pair_unclear[pairs]])
-    who = evidence.subjects
     # A controller that replays a level it does not support ends. One that answers supports it, and
     # its listener only leaves the unstable level out.
     is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
     keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
-    pair, subject = pair[keep], subject[keep]
+    pair, subject, is_metadata = pair[keep], subject[keep], is_metadata[keep]
     question = asked.pair_question[pair]
+    cluster, role = asked.cluster[question], who.role[subject]
+    membership, fates = evidence.membership, _fates()
+    fate = np.select(
+        [(membership.zookeeper & ~membership.kraft)[cluster], role == Role.CONTROLLER, is_metadata],
+        [fates["zookeeper"], fates["controller"], fates["broker_metadata_version"]],
+        fates["broker_other"],
+    )
     said.add(
         INCOMPATIBLE_CODE,
-        asked.cluster[question],
-        role=who.role[subject],
+        cluster,
+        role=role,
         node_id=who.node_id[subject],
         feature=evidence.features(question),
         finalized_level=asked.current[question],
@@ -66,7 +85,7 @@ def find_incompatible(asking: Judge, said: Findings) -> pa.Table:
         max_version=listed(asked.pair_max, asked, pair),
         at=who.at[subject],
         line=who.line[subject],
-        detail=_fates(asking, asked.cluster[question], who.role[subject], is_metadata[keep]),
+        detail=fate.tolist(),
     )
     table = said.table()
     rows = table.filter(pa.compute.equal(table["code"], INCOMPATIBLE_CODE))
@@ -82,201 +101,111 @@ def listed(values: Int, asked: Questions, pair: Int) -> Int:
     return np.where(asked.pair_listed[pair], values[pair], NO_NUMBER)
 
 
-def _fates(asking: Judge, cluster: Int, role: Int, is_metadata: Bool) -> list[str]:
-    """What brokers and controllers of that generation do in such a case."""
-    membership, words = asking.evidence.membership, _words()
-    fates = np.select(
-        [
-            (membership.zookeeper & ~membership.kraft)[cluster],
-            role == Role.CONTROLLER,
-            is_metadata,
-        ],
-        [words["zookeeper"], words["controller"], words["broker_metadata_version"]],
-        words["broker_other"],
-    )
-    said: list[str] = fates.tolist()
-    return said
-
-
 @cache
-def _words() -> dict[str, str]:
+def _fates() -> dict[str, str]:
+    """What nodes do that do not support what is finalized, by mode, role and feature."""
     text = resources.files(__package__).joinpath("incompatible.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
-# ----------------------------------------
-# Dependencies of levels that are finalized already, seen from the other end (N4).
-#
-# Kafka asks what a level depends on only when that level itself moves, so lowering the other
-# feature
-# breaks it unseen. Asked for here: what the newest software declares, and what the cluster's own
-# controllers would say if the level were finalized again.
+# --- Dependencies ---------------------------------------------------------------------------------
 
-DEPENDENCY_CODE = "finalized_dependency_unmet"
-DECLARED, STORED = "dependency_unmet", "metadata_version_unmet"
-_FIRST = 1  # a KRaft cluster that says nothing of metadata.version is at 3.0-IV1 (KIP-778)
-_ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
+
+def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
+    """[clusters, features of the tables] of levels by question, 0 = not finalized; by question the
+    column it stands in, -1 for a feature that the tables do not have; and by cluster whether some
+    level is of such a feature. A KRaft cluster silent on metadata.version has its first level."""
+    asked, clusters = evidence.questions, len(evidence.clusters)
+    codes = np.array([tables.feature_code(name) for name in asked.names], dtype=np.int64)
+    column = codes[asked.feature] if len(codes) else asked.feature
+    levels, known = np.zeros((clusters, len(tables.features)), dtype=np.int32), column >= 0
+    levels[asked.cluster[known], column[known]] = level[known]
+    levels[:, 0] = np.where(levels[:, 0] == 0, SILENT_METADATA_VERSION, levels[:, 0])
+    beyond = np.zeros(clusters, dtype=bool)
+    beyond[asked.cluster[~known & (level > 0)]] = True
+    return levels, column, beyond
 
 
 def report_unmet(
     evidence: Evidence, own: Callable[[], OwnDialects], tables: Tables, said: Findings
 ) -> None:
-    """A finding for each finalized level whose dependency the finalized levels do not meet
-    (KIP-1022, Feature dependencies; Feature.validateVersion).
+    """A finding for each finalized level whose dependency the finalized levels do not meet, as the
+    newest software declares it or the cluster's own controllers would ask for it (KIP-1022, Feature
+    dependencies; Feature.validateVersion).
 
     `own` gives the dialects of the batch; it is called only where some release may complain.
     """
-    state = _State(evidence)
-    declared = [(row, state.unmet(tables, row)) for row in range(len(tables.dependency_level))]
-    declared = [(row, questions) for row, questions in declared if len(questions)]
-    stored = state.below(max(_needed(name) for name in GENERATIONS))
-    if not declared and len(stored) == 0:
+    asked = evidence.questions
+    level = np.where(asked.known, asked.current, _ENOUGH)
+    there, column, _ = levels_of_clusters(evidence, level, tables)
+    there[~evidence.levels.trusted | evidence.levels.too_old] = _ENOUGH
+    declared = []
+    for row in range(len(tables.dependency_level)):
+        feature, other = tables.dependency_feature[row], tables.dependency_other[row]
+        mine = np.flatnonzero((column == feature) & (level == tables.dependency_level[row]))
+        unmet = dependency_unmet(there[asked.cluster[mine], other], tables.dependency_least[row])
+        declared += [(row, question) for question in mine[unmet].tolist()]
+    # The level of kraft.version stands in the raft layer.
+    kept = evidence.membership.kraft[asked.cluster] & asked.known
+    kept &= ~asked.of_feature(METADATA_VERSION) & ~asked.of_feature(KRAFT_VERSION)
+    metadata, current = there[asked.cluster, 0], asked.current.astype(np.int32)
+    most = np.int32(max(_needed(name) for name in GENERATIONS))
+    stored = np.flatnonzero(kept & metadata_version_unmet(current, metadata, most)).tolist()
+    if not declared and not stored:
         return
-    found = defaultdict[int, set[tuple[str, int]]](set)
-    spoken = own().spoken
-    for row, questions in declared:
-        release = tables.releases[tables.dependency_release[row]]
-        asking = [which for (name, by), which in spoken.items() if by == release and _asks(name)]
-        what = tables.features[tables.dependency_other[row]], int(tables.dependency_least[row])
-        for question in questions.tolist():
-            if release == ANY or any(which[state.cluster[question]] for which in asking):
-                found[question].add(what)
-    for question in stored.tolist():
-        cluster = state.cluster[question]
-        names = [name for (name, _), which in spoken.items() if which[cluster]]
+    found, spoken = defaultdict[int, set[tuple[str, int]]](set), own().spoken
+    for row, question in declared:
+        by, cluster = tables.releases[tables.dependency_release[row]], asked.cluster[question]
+        names = [name for (name, release), on in spoken.items() if release == by and on[cluster]]
+        if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
+            other = tables.features[tables.dependency_other[row]]
+            found[question].add((other, int(tables.dependency_least[row])))
+    for question in stored:
+        names = [name for (name, _), on in spoken.items() if on[asked.cluster[question]]]
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])
-        if question in state.below(least):
+        if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
             found[question].add((METADATA_VERSION, least))
-    state.say(found, said)
+    questions = np.array(sorted(found), dtype=np.int64)
+    cluster = asked.cluster[questions]
+    said.add(
+        DEPENDENCY_CODE,
+        cluster,
+        feature=evidence.features(questions),
+        finalized_level=asked.current[questions],
+        at=evidence.levels.at[cluster],
+        line=evidence.levels.line[cluster],
+        detail=[
+            "; ".join(
+                f"{name} {least}, and {name} {there[row, tables.feature_code(name)]} is finalized"
+                for name, least in sorted(found[question])
+            )
+            for question, row in zip(questions.tolist(), cluster.tolist(), strict=True)
+        ],
+    )
 
 
 @cache
+def _asks(dialect: str, code: str) -> bool:
+    """Whether controllers of a dialect ask a rule."""
+    return code in {row.code for row in load(dialect).rules}
+
+
 def _needed(dialect: str) -> int:
     """The metadata.version that controllers of a dialect want for a level of any other feature."""
-    own = load(dialect)
-    return own.can.metadata_needed if STORED in {row.code for row in own.rules} else 0
+    return load(dialect).can.metadata_needed if _asks(dialect, "metadata_version_unmet") else 0
 
 
-@cache
-def _asks(dialect: str) -> bool:
-    """Whether controllers of a dialect ask for the dependencies their release declares."""
-    return DECLARED in {row.code for row in load(dialect).rules}
+# --- Minimums -------------------------------------------------------------------------------------
 
 
-class _State:
-    """What is finalized in each cluster of a batch, and what of it asks for something else."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence, self._asked = evidence, evidence.questions
-        self.cluster, self._levels = self._asked.cluster, dict[str, Int]()
-
-    def unmet(self, tables: Tables, row: int) -> Int:
-        """The questions at the level of one dependency of the catalogue that do not have it."""
-        asked, name = self._asked, tables.features[tables.dependency_feature[row]]
-        if name not in asked.names:
-            return np.zeros(0, dtype=np.int64)
-        level = int(tables.dependency_level[row])
-        mine = (asked.current == level) & (asked.feature == asked.names.index(name)) & asked.known
-        questions = np.flatnonzero(mine)
-        there = self._of(tables.features[tables.dependency_other[row]])[self.cluster[questions]]
-        rows = SimpleNamespace(proposed=there, needed=tables.dependency_least[row])
-        return questions[RULES[DECLARED].ask(rows)]
-
-    def below(self, least: int) -> Int:
-        """Finalized features whose level has no metadata.version of `least` to stand in; the level
-        of kraft.version stands in the raft layer."""
-        asked, membership = self._asked, self._evidence.membership
-        names = (METADATA_VERSION, KRAFT_VERSION)
-        apart = [asked.names.index(name) for name in names if name in asked.names]
-        rows = SimpleNamespace(
-            level=np.where(asked.known, asked.current, 0),
-            metadata_proposed=self._of(METADATA_VERSION)[self.cluster],
-            metadata_needed=np.int32(least),
-        )
-        hit = RULES[STORED].ask(rows) & membership.kraft[self.cluster]
-        return np.flatnonzero(hit & ~np.isin(asked.feature, apart))
-
-    def say(self, found: dict[int, set[tuple[str, int]]], said: Findings) -> None:
-        questions = np.array(sorted(found), dtype=np.int64)
-        levels, cluster = self._evidence.levels, self.cluster[questions]
-        said.add(
-            DEPENDENCY_CODE,
-            cluster,
-            feature=self._evidence.features(questions),
-            finalized_level=self._asked.current[questions],
-            at=levels.at[cluster],
-            line=levels.line[cluster],
-            detail=[
-                "; ".join(
-                    f"{other} {least}, and {other} {self._of(other)[where]} is finalized"
-                    for other, least in sorted(found[question])
-                )
-                for question, where in zip(questions.tolist(), cluster.tolist(), strict=True)
-            ],
-        )
-
-    def _of(self, name: str) -> Int:
-        """The finalized level of one feature by cluster."""
-        if name not in self._levels:
-            asked = self._asked
-            code = asked.names.index(name) if name in asked.names else -1
-            mine, least = asked.feature == code, _FIRST if name == METADATA_VERSION else 0
-            levels = np.full(len(self._evidence.clusters), least)
-            levels[asked.cluster[mine]] = np.maximum(asked.current[mine], least)
-            levels[asked.cluster[mine & ~asked.known]] = _ENOUGH
-            untrusted = ~self._evidence.levels.trusted | self._evidence.levels.too_old
-            levels[untrusted] = _ENOUGH
-            self._levels[name] = levels
-        return self._levels[name]
-
-
-# ----------------------------------------
-# What the finalized minimums become: question (e) of the core (M5).
-#
-# By KIP-584's text the highest minimum that any broker supports is finalized, which deprecates all
-# levels below it; no release has ever done that. From 2.7 to 3.2 an update of a feature stores the
-# controller's own minimum; all others keep none. Before a minimum rises, a person must have
-# checked
-# that no client uses what goes away: no cluster knows that.
-
-MINIMUM_CODE = "minimum_would_rise"
-CHECK_CLIENTS = "check_clients"
-SOURCE = "KIP-584, Feature version deprecation"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Minimums:
-    """Finalized minimums before and after, and what a person has to see to.
-
-    [C, F], or by question where they are of a fleet.
-    """
-
-    before: Levels  # 0 = none
-    after: Levels
-    check_clients: Flags  # the minimum rises: levels below it go away
-    impossible: Flags  # it would rise above the level, so it stays as it is
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
-    """Something only a person can see to before minimums rise."""
-
-    code: str
-    feature: str
-    first_lost: int  # levels first_lost..last_lost cannot be used any more
-    last_lost: int
-    text: str
-    source: str = SOURCE
-
-
-def minimums_of_fleet(evidence: Evidence) -> Minimums:
-    """The same by question, of whole snapshot rows: every registered broker's minimum counts, also
-    of one that its controller leaves out of the live ones because of that very minimum.
+def find_deprecations(evidence: Evidence, said: Findings) -> None:
+    """Add a finding for every minimum that would rise by KIP-584's text: every registered broker's
+    minimum counts, also of one that its controller leaves out of the live ones because of it.
 
     Only where a features node that can be believed stores minimums, and brokers that may run there
-    keep them: 3.3 and later read the level in their place (featurelib.audit.finalized).
+    keep them: 3.3 and later read the level in their place. No range begins above its level.
     """
-    asked, who = evidence.questions, evidence.subjects
+    asked, who, levels = evidence.questions, evidence.subjects, evidence.levels
     mine = (who.role == Role.BROKER) & who.registered & (evidence.answering.of_subject >= 0)
     counts = np.zeros(len(evidence.answering.cluster), dtype=bool)
     counts[evidence.answering.of_subject[mine]] = True
@@ -284,99 +213,62 @@ def minimums_of_fleet(evidence: Evidence) -> Minimums:
     says = asked.pair_listed & counts[asked.pair_profile]
     np.maximum.at(least, asked.pair_question[says], asked.pair_min[says])
     in_zookeeper = evidence.membership.zookeeper & ~evidence.membership.kraft
-    stored = asked.known & (asked.current > 0) & (asked.finalized_min > 0)
-    stored &= (in_zookeeper & ~evidence.levels.system_off)[asked.cluster]
-    return _raised(asked.current, asked.finalized_min, least, stored)
-
-
-def _raised(
-    level: Levels | Ints, minimum: Levels | Ints, least: Levels | Ints, stored: Flags
-) -> Minimums:
-    """`least` in place of the minimums that are lower; no range begins above its level."""
-    before = np.where(stored, minimum, 0).astype(np.int32)
-    above = RULES["below_finalized_min"].ask(SimpleNamespace(level=level, finalized_min=least))
-    impossible = above & stored
-    rises = stored & ~impossible & (least > before)
-    return Minimums(
-        before=before,
-        after=np.where(rises, least, before).astype(np.int32),
-        check_clients=rises,
-        impossible=impossible,
+    rises = asked.known & (asked.current > 0) & (asked.finalized_min > 0)
+    rises &= (in_zookeeper & ~levels.system_off)[asked.cluster] & (least > asked.finalized_min)
+    rises &= ~below_finalized_min(asked.current.astype(np.int32), least.astype(np.int32))
+    questions = np.flatnonzero(rises)
+    where, before, after = (
+        asked.cluster[questions],
+        asked.finalized_min[questions],
+        least[questions],
     )
-
-
-def find_deprecations(evidence: Evidence, said: Findings) -> None:
-    """Add a finding for every minimum that would rise."""
-    found = minimums_of_fleet(evidence)
-    asked, levels = evidence.questions, evidence.levels
-    questions = np.flatnonzero(found.check_clients)
-    where = asked.cluster[questions]
-    before, after = found.before[questions], found.after[questions]
     said.add(
         MINIMUM_CODE,
         where,
         feature=evidence.features(questions),
         finalized_level=asked.current[questions],
-        level=after.astype(np.int64),
+        level=after,
         at=levels.at[where],
         line=levels.line[where],
         detail=[_levels(*ends) for ends in zip(before.tolist(), after.tolist(), strict=True)],
     )
 
 
-def keeps_minimums(dialect: Dialect) -> bool:
-    """Whether minimums mean something to a generation: elsewhere they are the level again."""
-    return dialect.can.stores_min == "local"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaisedMinimum:
+    """A minimum that rises with an update: levels `first_lost` to `last_lost` go away."""
 
+    feature: str
+    first_lost: int
+    last_lost: int
 
-def minimums_by_update(batch: Batch, outcome: Outcome, dialect: Dialect) -> Minimums:
-    """What an update really does to them (KafkaController.updateFeatures of 2.7 to 3.2).
-
-    Where the schema has no minimums the stored one is the level again, and says nothing of clients.
-    """
-    before, after = batch.state.minimum, outcome.after_min
-    return Minimums(
-        before=before,
-        after=after,
-        check_clients=(before > 0) & (after > before) & keeps_minimums(dialect),
-        impossible=np.zeros(before.shape, dtype=bool),
-    )
+    @property
+    def text(self) -> str:
+        """What only a person can see to before."""
+        levels = _levels(self.first_lost, self.last_lost + 1)
+        return (
+            f"Check that no client uses {levels} of {self.feature} any more; the cluster does not "
+            "know, ask the clients' own metrics."
+        )
 
 
 def raised_by(
     cluster: Cluster, requests: Sequence[Request], dialect: Dialect, tables: Tables
-) -> tuple[Requirement, ...]:
-    """What a person must have seen to before these requests are sent, one after the other."""
-    found: list[Requirement] = []
-    for request in requests if keeps_minimums(dialect) else ():
+) -> tuple[RaisedMinimum, ...]:
+    """The minimums that these requests would raise, sent one after the other. Where the schema has
+    none the stored one is the level again, and says nothing of clients."""
+    found: list[RaisedMinimum] = []
+    for request in requests if dialect.can.stores_min == "local" else ():
         batch = replace(build([(cluster, request)], dialect, tables), vendors=True)
         outcome = decide(batch, dialect, judge(batch, dialect, tables))
-        found += requirements(minimums_by_update(batch, outcome, dialect), batch.names, 0)
-        ends = zip(outcome.after_min[0].tolist(), outcome.after[0].tolist(), strict=True)
-        after = {name: end for name, end in zip(batch.names, ends, strict=True) if end[1]}
-        cluster = replace(cluster, finalized=after, cached=None)
-    return tuple(found)
-
-
-def requirements(
-    minimums: Minimums, names: tuple[str, ...], cluster: int
-) -> tuple[Requirement, ...]:
-    """What a person must have seen to in one cluster, by the order of the features."""
-    found = []
-    for feature in np.flatnonzero(minimums.check_clients[cluster]).tolist():
-        low = int(minimums.before[cluster, feature])
-        high = int(minimums.after[cluster, feature]) - 1
-        name, levels = names[feature], _levels(low, high + 1)
-        found.append(
-            Requirement(
-                code=CHECK_CLIENTS,
-                feature=name,
-                first_lost=low,
-                last_lost=high,
-                text=f"Check that no client uses {levels} of {name} any more; "
-                "the cluster does not know, ask the clients' own metrics.",
-            )
-        )
+        before, after = batch.state.minimum[0], outcome.after_min[0]
+        for feature in np.flatnonzero((before > 0) & (after > before)).tolist():
+            low, end = int(before[feature]), int(after[feature])
+            name = batch.names[feature]
+            found.append(RaisedMinimum(feature=name, first_lost=low, last_lost=end - 1))
+        ends = zip(after.tolist(), outcome.after[0].tolist(), strict=True)
+        stored = {name: end for name, end in zip(batch.names, ends, strict=True) if end[1]}
+        cluster = replace(cluster, finalized=stored, cached=None)
     return tuple(found)
 
 

@@ -15,16 +15,16 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from featurelib.audit.checks import levels_of_clusters
 from featurelib.audit.columns import Bool, Int, distinct
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue, Tables
-from featurelib.core.batch import NOT_HERE, Flags, Levels
+from featurelib.core.batch import NOT_HERE, Flags
 from featurelib.core.compatibility import advertised, misfits
 from featurelib.core.dialect import load
 from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
 from featurelib.feature import (
     METADATA_VERSION,
-    SILENT_METADATA_VERSION,
     Phase,
     UpgradeType,
     Verdict,
@@ -142,8 +142,7 @@ def who_may_join(
     known &= membership.kraft | ~membership.zookeeper
     known[asked.cluster[~asked.known]] = False
     known &= True if only is None else only
-    levels, beyond = _levels_of_clusters(evidence, level, tables)
-    levels[:, 0] = np.where(levels[:, 0] == 0, SILENT_METADATA_VERSION, levels[:, 0])
+    levels, _, beyond = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)
     fits: Flags = np.logical_not(misfits(levels, ranges).any(axis=2))
     fits[beyond | ~known] = False  # no release supports what the catalogue does not know
@@ -153,19 +152,6 @@ def who_may_join(
     return pa.ListArray.from_arrays(
         pa.array(offsets), names.take(pa.array(release)), mask=pa.array(~known)
     )
-
-
-def _levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Bool]:
-    """[clusters, features of the tables] of levels by question, and by cluster whether some level
-    is of a feature that the tables do not have."""
-    asked, clusters = evidence.questions, len(evidence.clusters)
-    codes = np.array([tables.feature_code(name) for name in asked.names], dtype=np.int64)
-    column = codes[asked.feature] if len(codes) else asked.feature
-    levels, known = np.zeros((clusters, len(tables.features)), dtype=np.int32), column >= 0
-    levels[asked.cluster[known], column[known]] = level[known]
-    beyond = np.zeros(clusters, dtype=bool)
-    beyond[asked.cluster[~known & (level > 0)]] = True
-    return levels, beyond
 
 
 def ways_back(
@@ -204,7 +190,7 @@ def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
     count = asked.pair_count[rows]
     first = np.cumsum(count) - count
     pairs = np.repeat(asked.pair_first[rows] - first, count) + np.arange(int(count.sum()))
-    others, beyond = _levels_of_clusters(evidence, asked.current, tables)
+    others, _, beyond = levels_of_clusters(evidence, asked.current, tables)
     others[:, 0] = 0
     stores = beyond | (others > 0).any(axis=1)
     return Position(

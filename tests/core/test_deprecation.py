@@ -1,99 +1,201 @@
-"""What minimums become: by the text, and by what controllers of 2.7 to 3.2 do."""
+"""What minimums would become over a fleet, from what landed; and what a plan has to warn of."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass, replace
 
-from featurelib.audit.checks import Minimums, minimums_by_update, requirements
-from featurelib.core.cluster import Cluster, Node, Range, Request, Update
-from featurelib.core.dialect import load
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from featurelib.audit.audit import Judged
+from featurelib.audit.checks import MINIMUM_CODE as CODE
+from featurelib.audit.checks import raised_by
+from featurelib.audit.cluster_view import Sight, see
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
+from featurelib.core.cluster import Request, Update
+from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.judge import decide, judge
 from featurelib.core.single import build
-from featurelib.feature import Role
-from tests.core.controllers import transcripts
-from tests.core.controllers.deprecation import minimum_after_update
-from tests.core.controllers.draw import draw
-from tests.core.oracle_cases import TABLES, cluster_of, request_of
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.planner import make_plan
+from featurelib.questions.describe import describe
+from tests.core.lines import AS_OF, MAX_AGE, judge_rows, lines_of, microseconds, snapshot
+from tests.core.oracle import BROKER, Cluster, Node
+from tests.core.oracle_cases import TABLES
+from tests.core.random_clusters import kraft
+from tests.report.samples import CATALOGUE
+
+Told = dict[str, tuple[int, str]]
 
 
-def zookeeper(*own: dict[str, Range], **finalized: Range) -> Cluster:
+def minimums(judged: Judged, cluster: str) -> Told:
+    """Feature → what its minimum would become, and what would go away."""
+    return {
+        row["feature"]: (row["level"], row["detail"])
+        for row in judged.findings.to_pylist()
+        if (row["cluster"], row["code"]) == (cluster, CODE)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A cluster, and the minimum its features node stores of every feature."""
+
+    cluster: Cluster
+    minimum: int
+
+    def lines(self) -> list[bytes]:
+        """What landed; tests.core.lines writes 1 as every minimum."""
+        written, wanted = (b'min_version_level\\": %d' % low for low in (1, self.minimum))
+        return [line.replace(written, wanted) for line in lines_of(self.cluster)]
+
+
+LEVELS = st.integers(1, 6)
+RANGES = st.dictionaries(
+    st.sampled_from("fgh"),
+    st.tuples(LEVELS, LEVELS).map(lambda ends: (min(ends), max(ends))),
+    min_size=2,
+)
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> Drawn:
+    """A ZooKeeper-mode cluster of up to four brokers, some of them with no word on features."""
+    low = draw(st.integers(1, 3))
     nodes = [
-        Node(node_id=i, role=Role.BROKER, release="2.8.2", supported=ranges)
-        for i, ranges in enumerate(own, start=1)
-    ]
-    return Cluster(release="2.8.2", nodes=tuple(nodes), active=1, finalized=finalized)
-
-
-def updated(name: str, cluster: Cluster, request: Request) -> tuple[tuple[str, ...], Minimums]:
-    dialect = load(name)
-    batch = build([(cluster, request)], dialect, TABLES)
-    outcome = decide(batch, dialect, judge(batch, dialect, TABLES))
-    return batch.names, minimums_by_update(batch, outcome, dialect)
-
-
-def test_an_update_stores_the_controllers_own_minimum() -> None:
-    at = zookeeper({"f": (2, 6), "g": (1, 4)}, {"f": (1, 6), "g": (1, 4)}, f=(3, 3), g=(1, 3))
-    names, found = updated(
-        "zk-2.7", at, Request(updates=(Update(feature="f", level=5),), version=0)
-    )
-    f, g = names.index("f"), names.index("g")
-    assert (found.before[0, f], found.after[0, f]) == (3, 2)
-    assert found.after[0, g] == 1
-    assert requirements(found, names, 0) == ()
-
-
-def test_an_update_under_a_controller_that_outgrew_the_minimum_would_raise_it() -> None:
-    """No such controller lives long: it is incompatible itself. But its answer is this."""
-    at = zookeeper({"f": (3, 6)}, f=(1, 3))
-    request = Request(updates=(Update(feature="f", level=5),), version=0)
-    names, found = updated("zk-2.7", at, request)
-    (needed,) = requirements(found, names, 0)
-    assert (needed.first_lost, needed.last_lost) == (1, 2)
-    names, found = updated("zk-3.3", at, request)  # the schema has no minimums any more
-    assert requirements(found, names, 0) == ()
-
-
-def test_every_recorded_update_of_a_minimum_is_told() -> None:
-    moved = 0
-    for release in ("zk-2.7.2", "zk-2.8.2", "zk-3.2.3"):
-        for exchange in transcripts.exchanges(release):
-            drawn = exchange.cluster
-            after = exchange.raw["after"]["finalized"]
-            if drawn.finalized is None or after is None or drawn.status != "Enabled":
-                continue
-            if drawn.ibp.startswith("2.6") or not drawn.sees_node:
-                continue
-            names, found = updated("zk-2.7", cluster_of(drawn), request_of_line(exchange))
-            told = {
-                name: low for name, low in zip(names, found.after[0].tolist(), strict=True) if low
-            }
-            assert told == {name: low for name, (low, _) in after.items()}, exchange.id
-            moved += bool((found.before != found.after).any())
-    assert moved > 20
-
-
-def request_of_line(exchange: transcripts.Exchange) -> Request:
-    updates = [
-        Update(
-            feature=u.feature, level=u.level, kind=u.upgrade_type, allow_downgrade=u.allow_downgrade
+        Node(
+            node_id=i,
+            role=BROKER,
+            ranges=draw(RANGES),
+            listed=draw(st.sampled_from([True, True, True, False])),
+            says_nothing=draw(st.sampled_from([False, False, False, True])),
+            answered=draw(st.sampled_from([0, None])),
+            epoch=5,
         )
-        for u in exchange.request.updates
+        for i in range(1, 1 + draw(st.integers(1, 4)))
     ]
-    asked = exchange.request
-    active = exchange.cluster.active()
-    return Request(
-        updates=tuple(updates),
-        version=asked.version,
-        timeout_ms=asked.timeout_ms,
-        to_active=active is not None and active.node_id == asked.sent_to,
+    stored = draw(st.dictionaries(st.sampled_from("fgh"), st.integers(low, 6), min_size=2))
+    schema = draw(st.sampled_from([1, 1, 1, 1, 2]))
+    off = draw(st.sampled_from([False, False, False, True]))
+    cluster = Cluster(
+        name="z", zookeeper=True, nodes=tuple(nodes), stored={} if off else stored, schema=schema,
+        system_off=off, controller=1,
+    )  # fmt: skip
+    return Drawn(cluster=cluster, minimum=low)
+
+
+def by_hand(one: Drawn) -> Told:
+    """KIP-584's sentence, one feature and one broker after the other."""
+    found: Told = {}
+    for feature, level in one.cluster.stored.items() if one.cluster.schema == 1 else ():
+        lows = [
+            node.ranges[feature][0]
+            for node in one.cluster.nodes
+            if node.listed and not node.says_nothing and feature in node.ranges
+        ]
+        least, low = max(lows, default=0), one.minimum
+        if low < least <= level:
+            lost = f"level {low}" if least == low + 1 else f"levels {low} to {least - 1}"
+            found[feature] = least, lost
+    return found
+
+
+def test_what_is_told_of_random_fleets_is_the_kip_s_sentence() -> None:
+    seen = []
+
+    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
+    @given(st.lists(drawn(), min_size=2, max_size=4), st.lists(kraft(), max_size=1))
+    def check(some: list[Drawn], others: list[Cluster]) -> None:
+        lines = {f"c{i}": one.lines() for i, one in enumerate(some)}
+        judged = judge_rows(snapshot(lines | {"k": lines_of(others[0])} if others else lines))
+        for i, one in enumerate(some):
+            told = minimums(judged, f"c{i}")
+            assert told == by_hand(one), one
+            seen.extend(told)
+        assert minimums(judged, "k") == {}
+
+    check()
+    assert len(seen) > 50
+
+
+def stored(schema: int = 1, **levels: int) -> Cluster:
+    """Broker 3 supports f and g from 4 and 2 on, broker 1 from 1 on and leads."""
+    lowest = {"f": (1, 6), "g": (1, 4)}
+    nodes = [(1, lowest), (2, lowest), (3, {"f": (4, 6), "g": (2, 4)})]
+    return Cluster(
+        name="z",
+        zookeeper=True,
+        schema=schema,
+        controller=1,
+        stored=levels,
+        nodes=tuple(
+            Node(node_id=i, role=BROKER, ranges=ranges, listed=True, answered=0, epoch=5)
+            for i, ranges in nodes
+        ),
     )
 
 
-def test_random_clusters_have_the_minimums_the_oracle_says() -> None:
-    for seed in range(400):
-        drawn = draw(seed, "zk-2.7")
-        at = cluster_of(drawn.cluster)
-        names, found = updated("zk-2.7", at, request_of(drawn))
-        for i in np.flatnonzero(found.after[0] != found.before[0]).tolist():
-            least = minimum_after_update(drawn.cluster, names[i])
-            assert found.after[0, i] in (0, least), seed
+def look(cluster: Cluster, release: str = "") -> Sight:
+    entry = Entry(id=cluster.name, release=release)
+    return see(
+        lines_of(cluster),
+        catalogue=CATALOGUE,
+        as_of=microseconds(AS_OF),
+        max_age=MAX_AGE,
+        fleet=Fleet(cluster=(entry,)),
+    )
+
+
+def test_a_person_is_told_to_check_the_clients_first() -> None:
+    sight = look(stored(f=5, g=3), "2.8")
+    said = [f for f in describe(sight, CATALOGUE).findings if f.code == CODE]
+    assert [f.severity for f in said] == ["warning", "warning"]
+    assert said[0].message == (
+        "A broker supports nothing of f below 4. By KIP-584 that would become the finalized "
+        "minimum, and levels 1 to 3 would go away for clients."
+    )
+    assert minimums(sight.judged, "z") == {"f": (4, "levels 1 to 3"), "g": (2, "level 1")}
+
+
+def test_nothing_rises_above_the_finalized_level() -> None:
+    sight = look(stored(f=3, g=3), "2.8")
+    assert set(minimums(sight.judged, "z")) == {"g"}
+
+
+def test_only_generations_that_keep_minimums_are_told_of() -> None:
+    assert [name for name in GENERATIONS if load(name).can.stores_min == "local"] == ["zk-2.7"]
+    assert minimums(look(stored(f=5), "3.9").judged, "z") == {}
+    assert minimums(look(stored(schema=2, f=5), "").judged, "z") == {}
+    assert set(minimums(look(stored(f=5), "").judged, "z")) == {"f"}  # either may run there
+
+
+def raising(release: str) -> Sight:
+    """Every broker supports f from 3 on, and 1 to 3 is finalized."""
+    cluster = stored(f=3)
+    nodes = tuple(replace(node, ranges={"f": (3, 6)}) for node in cluster.nodes)
+    return look(replace(cluster, nodes=nodes), release)
+
+
+def test_a_plan_warns_where_an_update_would_raise_a_minimum() -> None:
+    upgrade = Intent(command=Command.UPGRADE, up={"f": "5"})
+    planned = make_plan(raising("2.8"), upgrade, CATALOGUE)
+    assert planned.plan is not None
+    assert [text for text in planned.warnings if text.startswith("f: ")] == [
+        "f: its finalized minimum would become 3. Check that no client uses levels 1 to 2 of f any "
+        "more; the cluster does not know, ask the clients' own metrics."
+    ]
+    later = make_plan(raising("3.9"), upgrade, CATALOGUE)
+    assert later.plan is not None
+    assert not [text for text in later.warnings if text.startswith("f: ")]
+
+
+def test_requests_in_a_row_raise_a_minimum_once() -> None:
+    requests = [Request(updates=(Update(feature="f", level=level),), version=0) for level in (4, 5)]
+    cluster = replace(raising("2.8").cluster, release="2.8.2")
+    (needed,) = raised_by(cluster, requests, load("zk-2.7"), TABLES)
+    assert (needed.feature, needed.first_lost, needed.last_lost) == ("f", 1, 2)
+    batch = build([(cluster, requests[0])], load("zk-2.7"), TABLES)
+    outcome = decide(batch, load("zk-2.7"), judge(batch, load("zk-2.7"), TABLES))
+    assert outcome.after_min[0, batch.names.index("f")] == 3
+    assert raised_by(cluster, requests, load("zk-3.3"), TABLES) == ()
