@@ -24,7 +24,6 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.landing import Landing, Rejected, read
-from featurelib.planning.unlock import Unlock, unlocks
 from featurelib.snapshot import Rows, fold_lines
 from featurelib.snapshot.layout import unpack
 
@@ -46,10 +45,6 @@ class Sight:
     rejected: tuple[tuple[int, str], ...]  # number and reason of each quarantined line
     newest: int
     address: str = ""  # of its brokers, for commands; "" = not known
-
-    def unlocks(self, catalogue: Catalogue) -> tuple[Unlock, ...]:
-        """The smallest set of nodes to fix that unlocks each next level of each feature (N1)."""
-        return unlocks(self.cluster, catalogue)
 
 
 def see(

@@ -152,8 +152,8 @@ def lowest_supported(sight: Sight, least: int, catalogue: Catalogue) -> int:
     """The lowest metadata.version from `least` on that no known node refuses, else `least`."""
     rungs = ladder(sight.cluster, METADATA_VERSION, catalogue)
     for level in (least, *(rung for rung in rungs if rung > least)):
-        asked = (METADATA_VERSION, level)
-        if not refusing(known_cluster(sight, dict([asked])).nodes, [asked])[asked]:
+        nodes = known_cluster(sight, {METADATA_VERSION: level}).nodes
+        if not refusing(nodes, METADATA_VERSION, level):
             return level
     return least
 

@@ -141,13 +141,13 @@ class Reasons:
 
     def _of_nodes(self, refusal: Refusal) -> Iterator[Reason]:
         """Every node that offends, and what to do about it in this cluster."""
-        question, cluster = (refusal.feature, refusal.level), self._sight.cluster
+        cluster = self._sight.cluster
         if refusal.code == _OF_VOTERS:
             nodes = tuple(node for node in cluster.nodes if node.voter and not node.registered)
         elif refusal.code == _OF_CONFIGURED:
             nodes = tuple(leftovers(cluster))
         else:
-            nodes = refusing(cluster.nodes, [question])[question]
+            nodes = refusing(cluster.nodes, refusal.feature, refusal.level)
         for node in sorted(nodes, key=lambda one: (one.role, one.node_id)):
             yield self._with_way(self._of_policy(refusal, node), node)
 

@@ -1,4 +1,4 @@
-"""The smallest set of nodes to fix that unlocks each next level of each feature (N1, N2).
+"""The smallest set of nodes to fix that unlocks a level of a feature.
 
 A level is unlocked when the policy passes it once these nodes run other software, or are gone.
 Every node has to support a level, so the set is exactly who does not, for the level and for what it
@@ -61,100 +61,57 @@ def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, .
     return tuple(sorted(level for level in known if current < level <= seen))
 
 
-def refusing(
-    nodes: Sequence[Node], questions: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], tuple[Node, ...]]:
-    """Who of `nodes` does not support each (feature, level): QuorumFeatures.reasonNotSupported."""
-    ends = [[node.range_of(feature) for node in nodes] for feature, _ in questions]
-    low, high = np.array(ends, dtype=np.int32).reshape(len(questions), len(nodes), 2).T
-    level = np.array([level for _, level in questions], dtype=np.int32)
-    hit = unsupported_by_node(level, low, high, np.False_).T.tolist()
-    return {
-        question: tuple(node for node, bad in zip(nodes, row, strict=True) if bad)
-        for question, row in zip(questions, hit, strict=True)
-    }
-
-
-def unlocks(cluster: Cluster, catalogue: Catalogue) -> tuple[Unlock, ...]:
-    """Every next level of every feature, by feature and level, with the least that unlocks it."""
-    rungs = _rungs(cluster, catalogue)
-    return _unlocks(cluster, catalogue, rungs, [(n, level) for n in rungs for level in rungs[n]])
+def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...]:
+    """Who of `nodes` does not support a level: QuorumFeatures.reasonNotSupported."""
+    ends = np.array([node.range_of(feature) for node in nodes], dtype=np.int32).reshape(-1, 2)
+    hit = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
+    return tuple(node for node, bad in zip(nodes, hit.tolist(), strict=True) if bad)
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
     """The least that unlocks one level above the finalized one, also one that is no next level:
     because no node supports it yet, or because nobody knows the feature."""
-    return _unlocks(cluster, catalogue, _rungs(cluster, catalogue), [(feature, level)])[0]
-
-
-def _rungs(cluster: Cluster, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
-    names = sorted({n for node in cluster.nodes for n in node.supported} | set(cluster.finalized))
-    return {name: ladder(cluster, name, catalogue) for name in names}
-
-
-def _unlocks(
-    cluster: Cluster,
-    catalogue: Catalogue,
-    rungs: Mapping[str, Sequence[int]],
-    asked: Sequence[tuple[str, int]],
-) -> tuple[Unlock, ...]:
-    if not asked:
-        return ()
-    choices = {one: list(_choices(cluster, catalogue, rungs, dict([one]))) for one in asked}
-    questions = {move for some in choices.values() for moves in some for move in moves.items()}
-    offenders = refusing(cluster.nodes, sorted(questions))
-    chosen = {one: _least(choices[one], offenders) for one in asked}
-    now = _codes([_case(cluster, moves) for moves in chosen.values()], catalogue)
-    fixed = []
-    for moves, codes in zip(chosen.values(), now, strict=True):
-        wanted = {(n.role, n.node_id): n for move in moves.items() for n in offenders[move]}
-        if "voter_not_registered" in codes:
-            voters = [n for n in cluster.nodes if n.voter and not n.registered]
-            wanted |= {(n.role, n.node_id): n for n in voters}
-        fixes = tuple(
-            Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
-            for _, n in sorted(wanted.items())
-        )
-        if "configured_voter_not_registered" in codes:
-            fixes += tuple(
-                Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
-                for n in leftovers(cluster)
-            )
-        fixed.append((fixes, first_release(cluster, catalogue, moves)))
-    then = [
-        _case(_repaired(cluster, fixes, moves, release), moves)
-        for moves, (fixes, release) in zip(chosen.values(), fixed, strict=True)
-    ]
-    return tuple(
-        Unlock(
-            feature=feature,
-            level=level,
-            release=release,
-            fixes=fixes,
-            needs=tuple(sorted(set(chosen[feature, level].items()) - {(feature, level)})),
-            also=tuple(sorted(codes)),
-        )
-        for (feature, level), (fixes, release), codes in zip(
-            asked, fixed, _codes(then, catalogue), strict=True
-        )
+    choices = list(_choices(cluster, catalogue, {feature: level}))
+    questions = {move for moves in choices for move in moves.items()}
+    offenders = {move: refusing(cluster.nodes, *move) for move in questions}
+    moves = _least(choices, offenders)
+    codes = _codes(_case(cluster, moves), catalogue)
+    wanted = {(n.role, n.node_id): n for move in moves.items() for n in offenders[move]}
+    if "voter_not_registered" in codes:
+        voters = [n for n in cluster.nodes if n.voter and not n.registered]
+        wanted |= {(n.role, n.node_id): n for n in voters}
+    nodes = [node for _, node in sorted(wanted.items())]
+    if "configured_voter_not_registered" in codes:
+        nodes += leftovers(cluster)
+    fixes = tuple(
+        Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
+        for n in nodes
+    )
+    release = first_release(cluster, catalogue, moves)
+    then = _codes(_case(_repaired(cluster, fixes, moves, release), moves), catalogue)
+    return Unlock(
+        feature=feature,
+        level=level,
+        release=release,
+        fixes=fixes,
+        needs=tuple(sorted(set(moves.items()) - {(feature, level)})),
+        also=tuple(sorted(then)),
     )
 
 
 Moves = dict[str, int]
 
 
-def _choices(
-    cluster: Cluster, catalogue: Catalogue, rungs: Mapping[str, Sequence[int]], moves: Moves
-) -> Iterator[Moves]:
+def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
     """Every way to move what `moves` depend on with them, to one of the levels that are enough."""
     for feature, level in moves.items():
         for needed in _needs(cluster, catalogue, feature, level):
             there = moves.get(needed.other, level_of(cluster, needed.other))
             if there >= needed.least:
                 continue
-            enough = [rung for rung in rungs.get(needed.other, ()) if rung > needed.least]
-            for rung in (needed.least, *enough):
-                yield from _choices(cluster, catalogue, rungs, {**moves, needed.other: rung})
+            rungs = ladder(cluster, needed.other, catalogue)
+            for rung in (needed.least, *(n for n in rungs if n > needed.least)):
+                yield from _choices(cluster, catalogue, {**moves, needed.other: rung})
             return
     yield moves
 
@@ -240,6 +197,6 @@ def _case(cluster: Cluster, moves: Moves) -> Case:
     return cluster, Request(updates=updates)
 
 
-def _codes(cases: Sequence[Case], catalogue: Catalogue) -> list[frozenset[str]]:
-    """The rules of the policy that refuse each request."""
-    return refused_by(cases, load(STRICT), catalogue.tables)
+def _codes(case: Case, catalogue: Catalogue) -> frozenset[str]:
+    """The rules of the policy that refuse a request."""
+    return refused_by([case], load(STRICT), catalogue.tables)[0]

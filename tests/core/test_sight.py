@@ -13,7 +13,6 @@ import pytest
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.cluster_view import Sight, see, see_row
 from featurelib.audit.evidence import Conditions
-from featurelib.audit.findings import Action
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
@@ -158,13 +157,6 @@ def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
     never = rows.slice(0, 1).set_column(at, "observed_at", pa.nulls(1, SNAPSHOT.types[at]))
     with pytest.raises(NoEvidenceError, match="nothing landed from it"):
         see_row(never, catalogue=CATALOGUE, as_of=None, max_age=HOUR)
-
-
-def test_the_smallest_set_of_nodes_that_unlocks_a_level_is_at_hand() -> None:
-    found = {(u.feature, u.level): u for u in look(*lines(GHOST)).unlocks(CATALOGUE)}
-    fixes = found["metadata.version", 27].fixes
-    assert [(fix.node_id, fix.action) for fix in fixes] == [(2, Action.UNREGISTER)]
-    assert found["eligible.leader.replicas.version", 1].fixes == ()
 
 
 def test_seeing_needs_neither_spark_nor_a_terminal() -> None:
