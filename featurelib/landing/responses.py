@@ -128,8 +128,21 @@ class Topic(Part, frozen=True, gc=False):
     partitions: Annotated[list[Partition], Meta(description="a list of partitions")]
 
 
+class QuorumListener(Part, frozen=True, gc=False):
+    host: Unused
+    port: Unused
+    name: Unused = UNSET
+
+
+class QuorumNode(Part, frozen=True, gc=False):
+    """Where a voter listens."""
+
+    node_id: NodeId
+    listeners: list[QuorumListener]
+
+
 class DescribeQuorum(Part, frozen=True, gc=False):
-    """Who votes, and who only follows; `nodes`, from version 2 on, has where voters listen."""
+    """Who votes, and who only follows; `nodes`, from version 2 on, is a list of QuorumNode."""
 
     error_code: Int16
     topics: Annotated[list[Topic], Meta(description="a list of topics")]

@@ -18,7 +18,7 @@ from featurelib.backends.kafka.discover import NOBODY, Map, Reach
 from featurelib.backends.kafka.look import Seen, explore, line, lines_of, look
 from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import Talk, Wire
-from featurelib.backends.kafka.responses import NOT_CONTROLLER, Answer, Api, missing_right, reply
+from featurelib.backends.kafka.responses import Answer, Api, missing_right, reply
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.security import ZOOKEEPER
@@ -32,6 +32,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role
+from featurelib.landing.responses import NOT_CONTROLLER
 from featurelib.model import Step
 
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached

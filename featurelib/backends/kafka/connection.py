@@ -23,15 +23,10 @@ from featurelib.backends.kafka.responses import LONGEST_WORDS, Api
 from featurelib.errors import ConfigError, FeatureLibError, UnreachableError, install_line
 from featurelib.words import clean
 
-# ----------------------------------------
-# How much one look at a cluster may cost, whatever its nodes say.
-#
-# A listener that is broken or hostile may answer without an end, name a new node in each answer,
-# or
-# list a hundred thousand. Everything here is far above what real clusters need: a thousand nodes
-# list
-# each other in 50 to 300 kB, and one node's ranges with a thousand features are 60 kB.
-
+# How much one look may cost. A listener that is broken or hostile may answer without an end, name a
+# new node in each answer, or list a hundred thousand. These are far above what real clusters need:
+# a thousand nodes list each other in 50 to 300 kB, one node's ranges of a thousand features are
+# 60 kB.
 MEGABYTE = 1_000_000
 LISTS = 4 * MEGABYTE  # answers that list nodes
 LONGEST_ANSWER_BYTES = {
@@ -87,13 +82,6 @@ def _megabytes(count: int) -> str:
     return f"{count // MEGABYTE} MB"
 
 
-# ----------------------------------------
-# What went wrong with a listener, in words for people: what was found, and where to look.
-#
-# The client's own words are kept where they say something; classes are known by their names, so
-# that
-# nothing but the wire needs the client. Secrets are taken out of all of them.
-
 _NUMBER = re.compile(r"^\[Error -?\d+\] ")
 _AUTHENTICATION = {
     "SaslAuthenticationFailedError",
@@ -107,7 +95,8 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Why a listener could not be asked, in one line without secrets."""
+    """Why a listener could not be asked, in one line without secrets. The client's own words are
+    kept where they say something."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
@@ -132,8 +121,6 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
         return f"the listener closed the connection. {credentials.advice}"
     return f"{name}: {text}" if text else name
 
-
-# ----------------------------------------
 
 with warnings.catch_warnings():
     # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.

@@ -4,6 +4,7 @@ From the addresses that are given, whoever answers names others: brokers by Meta
 DescribeCluster, voters by DescribeQuorum, controllers by what they say of each other, brokers of
 ZooKeeper mode by their registrations. It ends when nobody names anybody new. Nobody waits for
 somebody who is silent, so that a search takes one time limit, however many are.
+Knowledge is only added to the map, and nodes of two clusters are never put on one.
 """
 
 from __future__ import annotations
@@ -21,28 +22,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
 from featurelib.backends.kafka.protocol import Asked, Share, Talk, Target, Wire, ask
-from featurelib.backends.kafka.responses import (
-    BROKERS,
-    CONTROLLERS,
-    Api,
-    Members,
-    Quorum,
-    members,
-    quorum,
-)
+from featurelib.backends.kafka.responses import Api, Members, Quorum, members, quorum
 from featurelib.config.fleet import split_id
 from featurelib.errors import BackendError, ConfigError, UnreachableError
 from featurelib.feature import Role
+from featurelib.landing.responses import BROKERS, CONTROLLERS
 from featurelib.words import clean
 
 if TYPE_CHECKING:
     from featurelib.backends.zookeeper import Znodes
-
-
-# ----------------------------------------
-# What is known of a cluster while it is explored: who belongs to it, where, and who leads.
-#
-# Knowledge is only added. Nodes of two clusters are never put on one map.
 
 NOBODY = -1
 
@@ -148,12 +136,6 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
 
 
-# ----------------------------------------
-# What one address that was given says of its cluster: who belongs to it, and who listens there.
-#
-# A value is made of it and nothing else is touched, so that several can be asked at once.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduced:
     """What the listener at `address` said. `members` and `quorum` None = it did not say."""
@@ -243,8 +225,6 @@ def _quorum(talk: Talk) -> Quorum | None:
             return quorum(talk.describe_quorum())
     return None
 
-
-# ----------------------------------------
 
 AT_ONCE = 64  # listeners; most of them only wait
 TOLD_EVERY = 25  # listeners

@@ -1,13 +1,16 @@
-"""One look at a cluster: every listener that can be found, asked once, and what is told of it."""
+"""One look at a cluster: every listener that can be found is asked once, and what it answers
+becomes landing lines (docs/landing.md).
+
+Lines come in an order that does not depend on who answered first. What is not in a landing line is
+left out: addresses of clients, throttle times, and whatever a later version may add.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.base import Say
@@ -22,12 +25,20 @@ from featurelib.backends.kafka.protocol import (
 from featurelib.backends.kafka.responses import Answer, Api, configurations
 from featurelib.config.fleet import split_id
 from featurelib.errors import UnreachableError
+from featurelib.landing.fields import write_line
 from featurelib.words import some
 
 if TYPE_CHECKING:
     from featurelib.backends.zookeeper import Znodes
 
 SHOWN = 10  # nodes, or reasons, of a kind
+_KINDS = {
+    Api.DESCRIBE_CLUSTER: "describe_cluster",
+    Api.DESCRIBE_QUORUM: "describe_quorum",
+    Api.DESCRIBE_CONFIGS: "describe_configs",
+}
+_FEATURES = ("error_code", "supported_features", "finalized_features_epoch", "finalized_features")
+_SOMETIMES = ("zk_migration_ready", "api_keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,22 +124,6 @@ def _quietly(text: str) -> None:
     """Whoever asks again has heard of it before."""
 
 
-# ----------------------------------------
-# What was heard, as landing lines: docs/landing.md says what each kind holds.
-#
-# Lines come in an order that does not depend on who answered first. What is not in a landing line
-# is
-# left out: addresses of clients, throttle times, and whatever a later version may add.
-
-_KINDS = {
-    Api.DESCRIBE_CLUSTER: "describe_cluster",
-    Api.DESCRIBE_QUORUM: "describe_quorum",
-    Api.DESCRIBE_CONFIGS: "describe_configs",
-}
-_FEATURES = ("error_code", "supported_features", "finalized_features_epoch", "finalized_features")
-_SOMETIMES = ("zk_migration_ready", "api_keys")
-
-
 def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
     """Every line of one half of one node."""
     target = asked.target
@@ -169,7 +164,9 @@ def _list_line(asked: Asked, answer: Answer, cluster_id: str) -> bytes:
         said["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
         said["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
     elif answer.api is Api.DESCRIBE_CONFIGS:
-        body = configurations(answer)
+        return line(
+            _KINDS[answer.api], cluster_id, answer.at, **said, answer=configurations(answer)
+        )
     return line(_KINDS[answer.api], cluster_id, answer.at, **said, answer=body)
 
 
@@ -182,8 +179,6 @@ def _who(asked: Asked, api: Api) -> dict[str, object]:
     return {"asked_node": target.node_id, **who}
 
 
-def line(kind: str, cluster_id: str, at: datetime, **content: object) -> bytes:
+def line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:
     """One landing line, without its line end."""
-    time = at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    head = {"kind": kind, "cluster_id": cluster_id, "observed_at": time}
-    return msgspec.json.encode(head | content)
+    return write_line(kind, cluster_id, round(at.timestamp() * 1_000_000), keys)

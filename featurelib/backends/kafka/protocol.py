@@ -3,6 +3,10 @@
 Versions are chosen here and nowhere else, because the client leaves out without a word what a
 version lacks, a request to validate among it. An update that was sent and not answered is
 OutcomeUnknownError; whatever fails before is UnreachableError, and nothing was sent.
+
+In a look one listener is asked everything it can answer; what it does not answer is kept as words.
+A node has several addresses where it was listed with several listeners: the first that answers
+counts. Lists of a whole cluster are asked of two brokers of each version, not of all of them.
 """
 
 from __future__ import annotations
@@ -21,20 +25,17 @@ from featurelib.audit.configured import BROKER_DEFAULT
 from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import Allowance, Connection, LostError
-from featurelib.backends.kafka.responses import (
+from featurelib.backends.kafka.responses import Answer, Api, missing_right, quorum
+from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
+from featurelib.feature import Role, UpgradeType
+from featurelib.landing.describe import KEYS
+from featurelib.landing.responses import (
+    BROKER,
     BROKERS,
     CONTROLLERS,
     METADATA_TOPIC,
     UNSUPPORTED_VERSION,
-    Answer,
-    Api,
-    missing_right,
-    quorum,
 )
-from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
-from featurelib.feature import Role, UpgradeType
-from featurelib.landing.describe import KEYS
-from featurelib.landing.responses import BROKER
 from featurelib.model import Step
 
 # Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3,
@@ -247,12 +248,6 @@ class Talk:
             )
         return version
 
-
-# ----------------------------------------
-# One listener is asked everything it can say; what it does not answer is kept as words.
-#
-# A node has several addresses where it was listed with several listeners: the first that answers
-# counts. Lists of a whole cluster are asked of two brokers of each version, not of all of them.
 
 WITNESSES = 2  # brokers that are asked for a list, of each version of it
 NOT_OFFERED = "the listener does not offer {}"

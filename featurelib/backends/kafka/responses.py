@@ -1,4 +1,5 @@
-"""Answers of Kafka in one shape, whatever version they came in; nothing here knows a client.
+"""Answers of listeners, whatever version they came in: who belongs to a cluster, who leads it, and
+what an update was answered. Nothing here knows a client; the responses are landing.responses.
 
 Which version was asked and which answered stays with the answer. A field that a version lacks is
 None, never a value that could be believed.
@@ -15,15 +16,20 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from featurelib.audit.oddities import ALTER, DESCRIBE, DESCRIBE_CONFIGS, NOT_AUTHORIZED
-from featurelib.core.reply import Reply, Result
+from featurelib.core.reply import Reply
 from featurelib.errors import ProtocolError
 from featurelib.landing.describe import KEYS
+from featurelib.landing.responses import (
+    NO_ERROR,
+    DescribeCluster,
+    DescribeConfigs,
+    DescribeQuorum,
+    QuorumNode,
+    UpdateFeatures,
+)
 from featurelib.words import clean
 
-NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
-BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_KNOWN = -1  # an offset
-METADATA_TOPIC = "__cluster_metadata"
 LONGEST_WORDS, LONGEST_HOST = 500, 255  # characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 
@@ -71,7 +77,7 @@ class Answer:
         """What is wrong with all of it; configurations say that of each resource, the node's own
         first."""
         if self.api is Api.DESCRIBE_CONFIGS:
-            return _read(self, _Configs).results[0]
+            return _read(self, _Heads).results[0]
         return _read(self, _Head)
 
     @property
@@ -101,22 +107,20 @@ class _Head(msgspec.Struct, frozen=True):
     error_message: str | None = None
 
 
-class _Configs(msgspec.Struct, frozen=True):
+class _Heads(msgspec.Struct, frozen=True):
     results: Annotated[list[_Head], msgspec.Meta(min_length=1)]
 
 
-class _Broker(msgspec.Struct, frozen=True):
+class _LiveBroker(msgspec.Struct, frozen=True):
+    node_id: int
     host: str
     port: int
-    broker_id: int = -1
-    node_id: int = -1  # Metadata's name of it
-    is_fenced: bool | None = None
 
 
-class _Cluster(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True):
     cluster_id: str | None
     controller_id: int
-    brokers: list[_Broker]
+    brokers: list[_LiveBroker]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,52 +133,25 @@ class Members:
     cluster_id: str
     controller_id: int
     addresses: dict[int, str]
-    fenced: frozenset[int]
+    fenced: frozenset[int] = frozenset()
 
 
 def members(answer: Answer) -> Members:
-    """Metadata or DescribeCluster of any version. Raises ProtocolError."""
-    said = _read(answer, _Cluster)
-    ids = {max(one.broker_id, one.node_id): one for one in said.brokers}
+    """Read Metadata or DescribeCluster of any version. Raises ProtocolError."""
+    if answer.api is Api.METADATA:
+        live = _read(answer, _Metadata)
+        return Members(
+            cluster_id=live.cluster_id or "",
+            controller_id=live.controller_id,
+            addresses={one.node_id: address(one.host, one.port) for one in live.brokers},
+        )
+    listed = _read(answer, DescribeCluster)
     return Members(
-        cluster_id=said.cluster_id or "",
-        controller_id=said.controller_id,
-        addresses={node: address(one.host, one.port) for node, one in ids.items()},
-        fenced=frozenset(node for node, one in ids.items() if one.is_fenced),
+        cluster_id=str(listed.cluster_id or ""),
+        controller_id=listed.controller_id,
+        addresses={one.broker_id: address(one.host, one.port) for one in listed.brokers},
+        fenced=frozenset(one.broker_id for one in listed.brokers if one.is_fenced),
     )
-
-
-class _Listener(msgspec.Struct, frozen=True):
-    host: str
-    port: int
-
-
-class _QuorumNode(msgspec.Struct, frozen=True):
-    node_id: int
-    listeners: list[_Listener]
-
-
-class _Replica(msgspec.Struct, frozen=True):
-    replica_id: int
-    log_end_offset: int = NOT_KNOWN
-
-
-class _Partition(msgspec.Struct, frozen=True):
-    error_code: int
-    leader_id: int
-    leader_epoch: int
-    current_voters: list[_Replica]
-    high_watermark: int = NOT_KNOWN
-
-
-class _Topic(msgspec.Struct, frozen=True):
-    partitions: list[_Partition]
-
-
-class _Quorum(msgspec.Struct, frozen=True):
-    error_code: int
-    topics: list[_Topic]
-    nodes: list[_QuorumNode] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,103 +174,64 @@ class Quorum:
 
 
 def quorum(answer: Answer) -> Quorum | None:
-    """DescribeQuorum of any version; None for one that says an error. Raises ProtocolError."""
-    said = _read(answer, _Quorum)
-    partitions = [p for topic in said.topics for p in topic.partitions]
-    if said.error_code or not partitions or partitions[0].error_code:
+    """Read DescribeQuorum of any version; None for an error. Raises ProtocolError."""
+    response = _read(answer, DescribeQuorum)
+    partitions = [p for topic in response.topics for p in topic.partitions]
+    if response.error_code or not partitions or partitions[0].error_code:
         return None
-    voters = {one.replica_id: one for one in partitions[0].current_voters}
-    leader = voters.get(partitions[0].leader_id)
+    partition = partitions[0]
+    voters = {one.replica_id: one for one in partition.current_voters}
+    leader = voters.get(partition.leader_id)
+    end = None if leader is None else leader.log_end_offset
+    nodes = _converted(answer, response.nodes or [], list[QuorumNode])
     return Quorum(
-        leader_id=partitions[0].leader_id,
-        leader_epoch=partitions[0].leader_epoch,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
         voters=tuple(sorted(voters)),
         addresses={
             node.node_id: tuple(address(one.host, one.port) for one in node.listeners)
-            for node in said.nodes
+            for node in nodes
         },
-        high_watermark=partitions[0].high_watermark,
-        log_end=NOT_KNOWN if leader is None else leader.log_end_offset,
+        high_watermark=partition.high_watermark,
+        log_end=end if isinstance(end, int) else NOT_KNOWN,
     )
-
-
-class _Result(msgspec.Struct, frozen=True):
-    feature: str
-    error_code: int
-    error_message: str | None = None
-
-
-class _Update(msgspec.Struct, frozen=True):
-    error_code: int
-    error_message: str | None = None
-    results: list[_Result] = []
 
 
 def reply(answer: Answer) -> Reply:
-    """UpdateFeatures of any version, its codes and words as they came. Raises ProtocolError."""
-    said = _read(answer, _Update)
-    results = tuple(
-        Result(feature=one.feature, code=one.error_code, message=one.error_message)
-        for one in said.results
-    )
-    return Reply(
-        code=said.error_code,
-        message=said.error_message,
-        results=results if answer.version <= RESULTS_UP_TO else None,
-    )
-
-
-class _Synonym(msgspec.Struct, frozen=True):
-    name: str
-    value: str | None
-    source: int
-
-
-class _Config(msgspec.Struct, frozen=True):
-    name: str
-    value: str | None
-    read_only: bool
-    config_source: int
-    is_sensitive: bool
-    synonyms: list[_Synonym]
-
-
-class _Resource(msgspec.Struct, frozen=True):
-    error_code: int
-    error_message: str | None
-    resource_type: int
-    resource_name: str
-    configs: list[_Config]
-
-
-class _Resources(msgspec.Struct, frozen=True):
-    throttle_time_ms: int
-    results: list[_Resource]
-
-
-def configurations(answer: Answer) -> dict[str, object]:
-    """DescribeConfigs of any version, without whatever is sensitive or was not asked for. Raises
+    """Read UpdateFeatures of any version, its codes and words as they came. Raises
     ProtocolError."""
-    said = _read(answer, _Resources)
+    response = _read(answer, UpdateFeatures)
+    if answer.version > RESULTS_UP_TO:
+        response = msgspec.structs.replace(response, results=None)
+    return response.reply
+
+
+def configurations(answer: Answer) -> DescribeConfigs:
+    """Read DescribeConfigs of any version, without whatever is sensitive or was not asked for.
+    Raises ProtocolError."""
+    response = _read(answer, DescribeConfigs)
     results = [
         msgspec.structs.replace(
             one, configs=[c for c in one.configs if c.name in KEYS and not c.is_sensitive]
         )
-        for one in said.results
+        for one in response.results
     ]
-    found: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(said, results=results))
-    return found
+    return msgspec.structs.replace(response, results=results)
 
 
-def address(host: str, port: int) -> str:
+def address(host: object, port: object) -> str:
     """host:port; an IPv6 host in brackets. A host that nobody can have is made safe to show."""
-    host = clean(host, LONGEST_HOST)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    shown = clean(str(host), LONGEST_HOST)
+    return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
 
 
 def _read(answer: Answer, shape: type[_T]) -> _T:
+    return _converted(answer, answer.body, shape)
+
+
+def _converted(answer: Answer, body: object, shape: type[_T]) -> _T:
     try:
-        return msgspec.convert(answer.body, shape)
+        return msgspec.convert(body, shape)
     except msgspec.ValidationError as error:
         raise ProtocolError(
             f"{answer.api.title} version {answer.version}: expected the fields of the protocol, "
