@@ -33,9 +33,9 @@ from kafka.errors import KafkaError
 from kafka.protocol import admin
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
-from featurelib.backends.kafka.responses import METADATA_TOPIC
 from featurelib.catalogue import ReleaseCatalogue, load
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
+from featurelib.landing.responses import METADATA_TOPIC
 from tests.backends.rig.asking import ask
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import cache_folder
