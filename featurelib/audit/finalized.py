@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from featurelib.audit.columns import Flat, Int, integers, is_fresh
 from featurelib.core.features_znode import (
-    FeaturesNode,
+    DecodedNode,
     Generation,
     Reading,
     behaviour,
@@ -205,7 +205,7 @@ class _Age(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _readings(text: str, known: Generation | None) -> tuple[FeaturesNode, ...]:
+def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
     """How the generations that may run there read the node."""
     generations = tuple(Generation) if known is None else (known,)
     readings = [_as_taken(decode(text, generation)) for generation in generations]
@@ -215,7 +215,7 @@ def _readings(text: str, known: Generation | None) -> tuple[FeaturesNode, ...]:
     return tuple(readings)
 
 
-def _as_taken(node: FeaturesNode) -> FeaturesNode:
+def _as_taken(node: DecodedNode) -> DecodedNode:
     """The reading as brokers take it: a level that 16 bits leave below 1 stops every one of them.
 
     3.3 and later look at the number first and cut it then (class C: 65536 reads as 0).
@@ -226,16 +226,16 @@ def _as_taken(node: FeaturesNode) -> FeaturesNode:
                 f"Features node, features[{json.dumps(name)}]: expected a level of 1 or above, "
                 f"found one that brokers cut to 16 bits and read as {level}."
             )
-            return FeaturesNode(reading=Reading.INCOMPATIBLE, fault=fault)
+            return DecodedNode(reading=Reading.INCOMPATIBLE, fault=fault)
     return node
 
 
-def _meaning(node: FeaturesNode) -> tuple[Reading, tuple[tuple[str, int], ...]]:
+def _meaning(node: DecodedNode) -> tuple[Reading, tuple[tuple[str, int], ...]]:
     """What counts of a reading: 3.3 and later do not keep the minimum levels of schema 1."""
     return node.reading, tuple((name, level) for name, _, level in node.levels)
 
 
-def _is_good(node: FeaturesNode) -> bool:
+def _is_good(node: DecodedNode) -> bool:
     return node.reading in (Reading.ACCEPTED, Reading.DISABLED)
 
 
@@ -277,13 +277,13 @@ def _read_features_nodes(
             levels.system_off[cluster] = good[0].reading == Reading.DISABLED
 
 
-def _damage(readings: tuple[FeaturesNode, ...], known: Generation | None) -> str:
+def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
     newest = readings[-1]
     does = _anywhere(readings) if known is None else behaviour(newest.reading, known)
     return f"{newest.fault} What brokers do: {does}"
 
 
-def _anywhere(readings: tuple[FeaturesNode, ...]) -> str:
+def _anywhere(readings: tuple[DecodedNode, ...]) -> str:
     """What brokers of an unknown generation do, where the generations may read differently."""
     oldest, *newer = readings
     if all(node.reading is oldest.reading for node in newer):
@@ -299,7 +299,7 @@ def _releases(generation: Generation) -> str:
     return "2.7 to 3.2" if generation is Generation.ZK_2_7 else "3.3 to 3.9"
 
 
-def _ambiguity(readings: tuple[FeaturesNode, ...]) -> str:
+def _ambiguity(readings: tuple[DecodedNode, ...]) -> str:
     said = {
         f"{generation.value} reads it as {node.reading.value}"
         + (f" ({node.fault})" if node.fault else f" with {len(node.levels)} features")

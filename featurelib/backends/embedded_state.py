@@ -13,8 +13,8 @@ from featurelib.catalogue.tables import Tables
 from featurelib.config.fleet import zookeeper_generation
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import (
+    Admission,
     Effect,
-    Entry,
     Moment,
     Newcomer,
     Stopped,
@@ -24,7 +24,7 @@ from featurelib.core.compatibility import (
 )
 from featurelib.core.dialect import Dialect, is_before
 from featurelib.core.election import DISABLED, ENABLED, elect
-from featurelib.core.features_znode import FeaturesNode, Generation, behaviour_row, decode
+from featurelib.core.features_znode import DecodedNode, Generation, behaviour_row, decode
 from featurelib.feature import Role
 
 NOBODY = -1  # leads the cluster
@@ -121,7 +121,7 @@ def written(state: State, dialect: Dialect) -> State:
     return replace(state, node=content.text.encode())
 
 
-def reading_of(state: State, node: Node) -> tuple[FeaturesNode, Generation] | None:
+def reading_of(state: State, node: Node) -> tuple[DecodedNode, Generation] | None:
     """What a broker reads in the features node, and which generation it is of; None: no node."""
     if state.text is None:
         return None
@@ -170,7 +170,7 @@ def watch(after: State, nodes: Iterable[Node], dialect: Dialect, tables: Tables)
     return Reaction(stopped=tuple(gone), keep=frozenset(keep))
 
 
-def over_text(node: Node, reading: FeaturesNode) -> Stopped:
+def over_text(node: Node, reading: DecodedNode) -> Stopped:
     fault = Unfit(feature="", text=reading.fault or "")
     return Stopped(node=node, effect=Effect.EXITS, unfit=(fault,))
 
@@ -182,6 +182,6 @@ def ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables)
         if node.role is not Role.CONTROLLER or node.registered or not node.running:
             return node
         told = [join(at, Newcomer(node=node), dialect, tables).entry for at in (before, after)]
-        return replace(node, registered=told == [Entry.REFUSED, Entry.ACCEPTED])
+        return replace(node, registered=told == [Admission.REFUSED, Admission.ACCEPTED])
 
     return replace(after, nodes=tuple(asked(node) for node in after.nodes))

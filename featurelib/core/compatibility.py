@@ -44,7 +44,7 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 FIRST_WITH_DIRECTORIES: Final = "3.7"  # release of brokers that name their log directories
 
 
-class Entry(IntEnum):
+class Admission(IntEnum):
     """What becomes of a registration."""
 
     ACCEPTED = 0
@@ -92,7 +92,7 @@ class Unfit:
 class Joined:
     """What becomes of one registration. `code` and `message` are what Kafka answers or logs."""
 
-    entry: Entry
+    entry: Admission
     code: int = 0
     message: str | None = None
     unfit: tuple[Unfit, ...] = ()  # all of them, in the order in which Kafka looks
@@ -259,7 +259,7 @@ def stopped(
         own = _unfit(at, tables)
     if moment is Moment.NEXT_START:
         judged = _registrations(at, dialect, tables)
-        kept_out = np.isin(judged.entry, (Entry.REFUSED, Entry.IGNORED)) & ~judged.too_early
+        kept_out = np.isin(judged.entry, (Admission.REFUSED, Admission.IGNORED)) & ~judged.too_early
     else:
         own &= np.array([node.running for node in cluster.nodes], dtype=bool)[:, None]
     halves = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
@@ -308,7 +308,7 @@ def _log_line(at: _Columns, node: int, feature: int, tables: Tables) -> Unfit:
 class _Registrations:
     """What becomes of N registrations, and every feature that does not fit."""
 
-    entry: Ints  # [N] of Entry
+    entry: Ints  # [N] of Admission
     unfit: Flags  # [N, F]
     no_directories: Flags  # [N] refused before its features are looked at
     too_early: Flags  # [N] a controller, before controllers register
@@ -330,7 +330,9 @@ def _registrations(at: _Columns, dialect: Dialect, tables: Tables) -> _Registrat
         seen = _unfit(judge, tables)
         stops: Flags = np.logical_or.reduce(own, axis=1)
         ignored: Flags = np.logical_or.reduce(seen, axis=1)
-        entry = np.select([stops, ignored], [Entry.STOPS, Entry.IGNORED], Entry.ACCEPTED)
+        entry = np.select(
+            [stops, ignored], [Admission.STOPS, Admission.IGNORED], Admission.ACCEPTED
+        )
         return _Registrations(
             entry=entry,
             unfit=np.where(stops[:, None], own, seen),
@@ -347,9 +349,9 @@ def _registrations(at: _Columns, dialect: Dialect, tables: Tables) -> _Registrat
         bare = ~at.controller & np.array(old, dtype=bool)
     unfit = _refused_features(read, dialect) & ~at.controller[:, None]
     refused = bare | too_early | unfit.any(axis=1)
-    entry = np.where(refused, Entry.REFUSED, Entry.ACCEPTED)
+    entry = np.where(refused, Admission.REFUSED, Admission.ACCEPTED)
     if register_from == 0:
-        entry = np.where(at.controller, Entry.NOT_REGISTERED, entry)
+        entry = np.where(at.controller, Admission.NOT_REGISTERED, entry)
     return _Registrations(
         entry=entry, unfit=unfit, no_directories=bare, too_early=too_early, read=read
     )
@@ -391,8 +393,8 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
         node, guarded = replace(node, supported={}), False  # it says no ranges, it never looks
     at = replace(_columns(cluster, [node], dialect, tables), guarded=np.array([guarded]))
     judged = _registrations(at, dialect, tables)
-    entry, table = Entry(int(judged.entry[0])), dialect.registration
-    protection = (at.own[0] if entry is Entry.STOPS else dialect).protection
+    entry, table = Admission(int(judged.entry[0])), dialect.registration
+    protection = (at.own[0] if entry is Admission.STOPS else dialect).protection
     found = []
     for name in _order(cluster, node):
         where = judged.read.code(name)
@@ -411,12 +413,12 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
     code, message = 0, None
     if judged.no_directories[0]:
         code, message = table.directories_code, table.says_directories
-    elif entry is Entry.REFUSED:
+    elif entry is Admission.REFUSED:
         code = table.code
         message = found[0].text if found else table.says_controller
-    elif entry is Entry.STOPS:
+    elif entry is Admission.STOPS:
         message = protection.says_broker_prefix + ", ".join(item.text for item in found)
-    elif entry is Entry.IGNORED:
+    elif entry is Admission.IGNORED:
         message = table.says_ignored.format(node=node.node_id)
     return Joined(entry=entry, code=code, message=message, unfit=tuple(found))
 
@@ -442,7 +444,7 @@ def left_out(cluster: Cluster, releases: Sequence[str], tables: Tables) -> Clust
     for name in sorted({generation_of(release, "zk") for release in releases}):
         at = _columns(cluster, cluster.nodes, load(name), tables)
         at = replace(at, guarded=np.zeros(len(cluster.nodes), dtype=bool))
-        ignored &= _registrations(at, load(name), tables).entry == Entry.IGNORED
+        ignored &= _registrations(at, load(name), tables).entry == Admission.IGNORED
     nodes = zip(cluster.nodes, ignored.tolist(), strict=True)
     return replace(cluster, nodes=tuple(replace(node, ignored=out) for node, out in nodes))
 

@@ -206,7 +206,7 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class UpdateLoss:
     """What an update does that none of its kind takes back.
 
     `no_return`: the first level on its way from which the present one cannot be had again without
@@ -218,10 +218,10 @@ class Loss:
     no_return: int | None
 
 
-def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> Loss:
+def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
     """What one update of `plan` loses, or makes it impossible to go back to."""
     [point] = _points([(plan, update)], catalogue)
-    return Loss(
+    return UpdateLoss(
         deletes=update.to_level == 0,
         may_lose_metadata=update.upgrade_type == UpgradeType.UNSAFE_DOWNGRADE.name,
         no_return=None if point == NOT_HERE else point,

@@ -20,13 +20,13 @@ import numpy as np
 from featurelib.core.cluster import Features
 from featurelib.core.compatibility import range_refused
 from featurelib.core.dialect import Dialect, is_before
-from featurelib.core.features_znode import FeaturesNode, Generation, Reading, decode
+from featurelib.core.features_znode import DecodedNode, Generation, Reading, decode
 
 DISABLED, ENABLED = 0, 1  # status of the node
 Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name
 
 
-class Change(StrEnum):
+class ZnodeChange(StrEnum):
     """What the election does to the node."""
 
     CREATED = "created"  # its data version is 0
@@ -35,7 +35,7 @@ class Change(StrEnum):
     NOBODY = "nobody"  # this broker cannot become controller; the node stays as it is
 
 
-class Reason(StrEnum):
+class ZnodeReason(StrEnum):
     """Why a node is written, or nobody elected."""
 
     ABSENT = "absent"
@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class ZnodeContent:
     """What stands in the node, as the brokers of one generation read it."""
 
     schema_version: int
@@ -73,27 +73,27 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Election:
+class ElectionResult:
     """What follows when one broker becomes controller."""
 
-    change: Change
-    reasons: tuple[Reason, ...] = ()
+    change: ZnodeChange
+    reasons: tuple[ZnodeReason, ...] = ()
     text: str | None = None  # what stands in the node afterwards
-    content: Content | None = None  # the same as it is read; None where nobody is elected
+    content: ZnodeContent | None = None  # the same as it is read; None where nobody is elected
     lost: Entries = ()  # finalized before, not afterwards
     fault: str | None = None  # of the text that was there, for a person
     unfit: tuple[str, ...] = ()  # features this broker cannot live with
 
     def version(self, before: int | None) -> int | None:
         """The node's data version afterwards; it is the epoch. `before`: None = absent."""
-        if self.change is Change.CREATED:
+        if self.change is ZnodeChange.CREATED:
             return 0
-        return before + 1 if before is not None and self.change is Change.REWRITTEN else before
+        return before + 1 if before is not None and self.change is ZnodeChange.REWRITTEN else before
 
 
 def elect(
     text: str | None, protocol_version: str, supported: Features | None, dialect: Dialect
-) -> Election:
+) -> ElectionResult:
     """What a broker of `dialect`'s generation, elected controller, does to the node.
 
     `text` is what stands there, None if it does not exist; `protocol_version` its
@@ -108,22 +108,22 @@ def elect(
         # Everything this broker supports is finalized, whatever the others support.
         ranges, whole = (supported or {}) if on else {}, table.creates_range
         levels = [(name, low if whole else high, high) for name, (low, high) in ranges.items()]
-        made = Content(schema_version=schema, status=status, levels=tuple(sorted(levels)))
-        return Election(
-            change=Change.CREATED, reasons=(Reason.ABSENT,), text=made.text, content=made
+        made = ZnodeContent(schema_version=schema, status=status, levels=tuple(sorted(levels)))
+        return ElectionResult(
+            change=ZnodeChange.CREATED, reasons=(ZnodeReason.ABSENT,), text=made.text, content=made
         )
     node = decode(text, Generation(dialect.name))
     if node.reading in (Reading.UNDECODABLE, Reading.WRONG_TYPE):
-        return _nobody(text, Reason(node.reading.value), node.fault)
-    found = _rewrite(text, node, Content(schema_version=schema, status=status), dialect)
+        return _nobody(text, ZnodeReason(node.reading.value), node.fault)
+    found = _rewrite(text, node, ZnodeContent(schema_version=schema, status=status), dialect)
     assert found.content is not None
     names = () if supported is None else incompatible(found.content.levels, supported, dialect)
     return unfit_for(found, text, names) if names else found
 
 
-def unfit_for(foreseen: Election, text: str, names: tuple[str, ...]) -> Election:
+def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> ElectionResult:
     """What becomes of it where a broker cannot live with the features `names` of the node."""
-    return _nobody(text, Reason.INCOMPATIBLE, foreseen.fault, names)
+    return _nobody(text, ZnodeReason.INCOMPATIBLE, foreseen.fault, names)
 
 
 def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
@@ -135,29 +135,35 @@ def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tupl
     return tuple(name for (name, _, _), bad in zip(levels, hit, strict=True) if bad)
 
 
-def _nobody(text: str, reason: Reason, fault: str | None, names: tuple[str, ...] = ()) -> Election:
-    return Election(change=Change.NOBODY, reasons=(reason,), text=text, fault=fault, unfit=names)
+def _nobody(
+    text: str, reason: ZnodeReason, fault: str | None, names: tuple[str, ...] = ()
+) -> ElectionResult:
+    return ElectionResult(
+        change=ZnodeChange.NOBODY, reasons=(reason,), text=text, fault=fault, unfit=names
+    )
 
 
-def _rewrite(text: str, node: FeaturesNode, wanted: Content, dialect: Dialect) -> Election:
+def _rewrite(
+    text: str, node: DecodedNode, wanted: ZnodeContent, dialect: Dialect
+) -> ElectionResult:
     was_on, holds_ignored = node.status == ENABLED, node.fault is not None
     schema = node.schema_version or wanted.schema_version
     reasons = []
     if was_on != (wanted.status == ENABLED):
-        reasons.append(Reason.DISABLED if was_on else Reason.ENABLED)
+        reasons.append(ZnodeReason.DISABLED if was_on else ZnodeReason.ENABLED)
     if not was_on and holds_ignored:
-        reasons.append(Reason.EMPTIED)
+        reasons.append(ZnodeReason.EMPTIED)
     if dialect.election.schema_2_from and schema != wanted.schema_version:
         up = wanted.schema_version > schema
-        reasons.append(Reason.SCHEMA_UP if up else Reason.SCHEMA_DOWN)
+        reasons.append(ZnodeReason.SCHEMA_UP if up else ZnodeReason.SCHEMA_DOWN)
     kept = node.levels if wanted.status == ENABLED else ()
-    content = Content(
+    content = ZnodeContent(
         schema_version=wanted.schema_version if reasons else schema,
         status=wanted.status,
         levels=kept,
     )
-    return Election(
-        change=Change.REWRITTEN if reasons else Change.UNCHANGED,
+    return ElectionResult(
+        change=ZnodeChange.REWRITTEN if reasons else ZnodeChange.UNCHANGED,
         reasons=tuple(reasons),
         text=content.text if reasons else text,
         content=content,

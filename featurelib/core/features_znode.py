@@ -34,7 +34,7 @@ class Reading(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeaturesNode:
+class DecodedNode:
     """One reading of the features node.
 
     `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
@@ -56,7 +56,7 @@ class _RefusedTextError(Exception):
         self.reading = reading
 
 
-def decode(text: str, generation: Generation) -> FeaturesNode:
+def decode(text: str, generation: Generation) -> DecodedNode:
     """Read the text as brokers of a generation do.
 
     Bytes that are no UTF-8 may stand in `text` as surrogateescape puts them. Never raises: text
@@ -74,11 +74,11 @@ def decode(text: str, generation: Generation) -> FeaturesNode:
             status, entries = _status(members), _entries(members)
             levels = {name: _range_3_3(name, entry, version) for name, entry in entries.items()}
     except _RefusedTextError as refusal:
-        return FeaturesNode(reading=refusal.reading, fault=str(refusal))
+        return DecodedNode(reading=refusal.reading, fault=str(refusal))
     rows = tuple((name, *levels[name]) for name in sorted(levels))
     some = ", ".join(f"{_show(name)} at {level}" for name, _, level in rows[:5])
     lost = f"Features node, status: expected 1, found 0, so {len(rows)} are ignored, like {some}."
-    return FeaturesNode(
+    return DecodedNode(
         reading=Reading.ACCEPTED if status else Reading.DISABLED,
         schema_version=version,
         status=status,

@@ -16,7 +16,7 @@ from featurelib.audit.cluster_view import NO_FLEET, Sight, see_row
 from featurelib.audit.configured import VOTERS
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
-from featurelib.core.election import ENABLED, Content
+from featurelib.core.election import ENABLED, ZnodeContent
 from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Severity, Witness
@@ -138,7 +138,7 @@ class Draft:
         if self._said["features_node"] is not None:
             self._said["features_node"] = self._written(levels)
 
-    def elect(self, text: str, version: int, content: Content) -> None:
+    def elect(self, text: str, version: int, content: ZnodeContent) -> None:
         """A new controller left the features node so, and every broker has seen it."""
         self._said |= {"features_node": text, "features_node_version": version}
         self._said |= {"features_node_at": self._at, "features_node_line": 0}
@@ -195,7 +195,7 @@ class Draft:
             rows[name] = (min(rows.get(name, (1, 1))[0], level), level)
         kept = sorted((name, *ends) for name, ends in rows.items() if ends[1])
         schema, status = good.schema_version or 1, good.status or 0
-        return Content(schema_version=schema, status=status, levels=tuple(kept)).text
+        return ZnodeContent(schema_version=schema, status=status, levels=tuple(kept)).text
 
     def _profile(self, ranges: Ranges) -> int:
         rows = [

@@ -21,9 +21,9 @@ from featurelib.core.dialect import GENERATIONS, generation_of, is_before, load
 from featurelib.core.election import (
     ENABLED,
     STEPS,
-    Change,
-    Content,
-    Election,
+    ElectionResult,
+    ZnodeChange,
+    ZnodeContent,
     elect,
     incompatible,
     is_protocol_version,
@@ -51,13 +51,13 @@ class Doubt(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ElectionOutcome:
     """What one election comes to, in the dialects named; `leaders` are the brokers that may win it
     and leave just this. `version` is the node's afterwards, the epoch."""
 
     dialects: tuple[str, ...]
     leaders: tuple[int, ...]
-    election: Election
+    election: ElectionResult
     version: int
     ends: Mapping[int, tuple[str, ...]]  # broker → the features it could not live with
     certain: bool  # False: a broker of unknown range may be elected, and leave something else
@@ -69,13 +69,13 @@ class Foreseen:
 
     protocol_version: str
     version: int | None  # of the node now; None = there is none, or it was not read
-    before: Content | None  # as the first of the dialects reads it; None = not readable, or none
-    outcomes: tuple[Outcome, ...]
+    before: ZnodeContent | None  # as the first dialect reads it; None = not readable, or none
+    outcomes: tuple[ElectionOutcome, ...]
     doubt: Doubt | None
     silent: tuple[int, ...]  # brokers of which nobody knows what their software supports
 
     @property
-    def settled(self) -> Outcome | None:
+    def settled(self) -> ElectionOutcome | None:
         """What stands in the node whoever wins, with everybody who may end over it; None = that
         depends on who wins. Where nobody may be elected, nobody is."""
         left = {(one.election.text, one.version) for one in self.outcomes}
@@ -158,7 +158,7 @@ def foresee_election(sight: Sight, version: str) -> Foreseen:
     doubt = _doubt(evidence, able)
     if doubt is None and not (brokers or silent):
         doubt = Doubt.NO_BROKER
-    outcomes: dict[object, Outcome] = {}
+    outcomes: dict[object, ElectionOutcome] = {}
     for name in () if doubt is not None else able:
         for one in _outcomes(text, before, version, name, brokers, silent):
             found = one.election
@@ -179,11 +179,11 @@ def foresee_election(sight: Sight, version: str) -> Foreseen:
     )
 
 
-def _read(text: str | None, dialect: str) -> Content | None:
+def _read(text: str | None, dialect: str) -> ZnodeContent | None:
     node = None if text is None else decode(text, Generation(dialect))
     if node is None or node.schema_version is None or node.status is None:
         return None
-    return Content(schema_version=node.schema_version, status=node.status, levels=node.levels)
+    return ZnodeContent(schema_version=node.schema_version, status=node.status, levels=node.levels)
 
 
 def _doubt(evidence: Evidence, able: Sequence[str]) -> Doubt | None:
@@ -223,7 +223,7 @@ def _outcomes(
     name: str,
     brokers: Mapping[int, Features],
     silent: tuple[int, ...],
-) -> Iterator[Outcome]:
+) -> Iterator[ElectionOutcome]:
     """What comes of the node in one dialect: by broker where none is there, so that one makes it;
     else whoever can live with the node leaves the same."""
     dialect = load(name)
@@ -241,9 +241,9 @@ def _outcomes(
             leaders = tuple(i for i in leaders if i not in ends)
             if text is not None and ends and not leaders and not silent:
                 found = unfit_for(found, text, tuple(sorted(set().union(*ends.values()))))
-        yield Outcome(
+        yield ElectionOutcome(
             dialects=(name,),
-            leaders=() if found.change is Change.NOBODY else leaders,
+            leaders=() if found.change is ZnodeChange.NOBODY else leaders,
             election=found,
             version=found.version(before) or 0,
             ends=ends,

@@ -19,8 +19,8 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import (
+    Admission,
     Effect,
-    Entry,
     Newcomer,
     advertised,
     join,
@@ -338,13 +338,13 @@ def _refused(cluster: Cluster, node: Node, own: Dialect, catalogue: Catalogue) -
                     role=node.role,
                     node_id=node.node_id,
                     dialect=own.name,
-                    entry=Entry.STOPS.name.lower(),
+                    entry=Admission.STOPS.name.lower(),
                     features=tuple(one.feature for one in stop.unfit),
                     message="; ".join(one.text for one in stop.unfit),
                 )
         return
     joined = join(cluster, Newcomer(node=node), own, catalogue.tables)
-    if joined.entry in (Entry.REFUSED, Entry.STOPS, Entry.IGNORED):
+    if joined.entry in (Admission.REFUSED, Admission.STOPS, Admission.IGNORED):
         yield Refused(
             role=node.role,
             node_id=node.node_id,

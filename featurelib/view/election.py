@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from featurelib.core.election import Content
+from featurelib.core.election import ZnodeContent
 from featurelib.questions.election import Foreseen
 
 
@@ -36,7 +36,7 @@ def election_document(found: Foreseen) -> dict[str, object]:
     }
 
 
-def _content(content: Content | None) -> dict[str, object] | None:
+def _content(content: ZnodeContent | None) -> dict[str, object] | None:
     if content is None:
         return None
     return {

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from featurelib.audit.side_effects import effects_of, first_command, say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.downgrade import Loss, loss_of
+from featurelib.core.downgrade import UpdateLoss, loss_of
 from featurelib.feature import UpgradeType
 from featurelib.model import Guards, Move, NodeGroup, Plan
 from featurelib.planning.files import Approval, ForPeople, PlanFile, say_span, say_time
@@ -292,7 +292,7 @@ def describe(
     yield f"until: {say_time(approval.expires_at)}, {lasts} from now"
 
 
-def _say_update(update: Move, loss: Loss, catalogue: Catalogue) -> str:
+def _say_update(update: Move, loss: UpdateLoss, catalogue: Catalogue) -> str:
     """`metadata.version 20 (4.0-IV0) → 25 (4.0-IV3)`, then what cannot be taken back."""
 
     def level(number: int) -> str:

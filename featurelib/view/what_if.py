@@ -10,9 +10,9 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import InForce
 from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.core.election import ENABLED, Change, Content, Reason
+from featurelib.core.election import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
 from featurelib.feature import Severity
-from featurelib.questions.election import Doubt, Foreseen, Outcome
+from featurelib.questions.election import Doubt, ElectionOutcome, Foreseen
 from featurelib.questions.muted import over_row
 from featurelib.questions.what_if import Refused, Turn, WhatIf
 from featurelib.view.layout import Page
@@ -27,21 +27,25 @@ FATES = {
     "ignored": "would be registered, and left out by the controller{over}",
 }
 CHANGES = {
-    Change.CREATED: "the features node is created",
-    Change.REWRITTEN: "the features node is rewritten",
-    Change.UNCHANGED: "the features node stays as it is",
-    Change.NOBODY: "NOBODY can be elected, and the features node stays as it is",
+    ZnodeChange.CREATED: "the features node is created",
+    ZnodeChange.REWRITTEN: "the features node is rewritten",
+    ZnodeChange.UNCHANGED: "the features node stays as it is",
+    ZnodeChange.NOBODY: "NOBODY can be elected, and the features node stays as it is",
 }
 REASONS = {
-    Reason.ABSENT: "there is none",
-    Reason.ENABLED: "it is Disabled, and from protocol version 2.7 on the system is on",
-    Reason.DISABLED: "it is Enabled, and below protocol version 2.7 the system is off",
-    Reason.EMPTIED: "it is Disabled and holds features all the same, which go away",
-    Reason.SCHEMA_UP: "from protocol version 3.3 on schema 2 is written: minimums are dropped",
-    Reason.SCHEMA_DOWN: "below protocol version 3.3 schema 1 is written: each minimum is its level",
-    Reason.UNDECODABLE: "no broker of these releases can read it: every election fails",
-    Reason.WRONG_TYPE: "a broker of these releases that starts ends over its shape",
-    Reason.INCOMPATIBLE: "no broker supports what is finalized: each ends before it is elected",
+    ZnodeReason.ABSENT: "there is none",
+    ZnodeReason.ENABLED: "it is Disabled, and from protocol version 2.7 on the system is on",
+    ZnodeReason.DISABLED: "it is Enabled, and below protocol version 2.7 the system is off",
+    ZnodeReason.EMPTIED: "it is Disabled and holds features all the same, which go away",
+    ZnodeReason.SCHEMA_UP: "from protocol version 3.3 on schema 2 is written: minimums are dropped",
+    ZnodeReason.SCHEMA_DOWN: (
+        "below protocol version 3.3 schema 1 is written: each minimum is its level"
+    ),
+    ZnodeReason.UNDECODABLE: "no broker of these releases can read it: every election fails",
+    ZnodeReason.WRONG_TYPE: "a broker of these releases that starts ends over its shape",
+    ZnodeReason.INCOMPATIBLE: (
+        "no broker supports what is finalized: each ends before it is elected"
+    ),
 }
 DOUBTS = {
     Doubt.MALFORMED: "its snapshot cannot be judged",
@@ -177,7 +181,7 @@ def _election(found: Foreseen, page: Page) -> None:
         _outcome(found, one, page)
 
 
-def _outcome(found: Foreseen, one: Outcome, page: Page) -> None:
+def _outcome(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
     election = one.election
     judges = " and ".join(judge_text(name) for name in one.dialects)
     anyone = "any of " if len(one.leaders) > 1 else ""
@@ -198,7 +202,7 @@ def _outcome(found: Foreseen, one: Outcome, page: Page) -> None:
     _ends(found, one, page)
 
 
-def _content(found: Foreseen, one: Outcome, after: Content, page: Page) -> None:
+def _content(found: Foreseen, one: ElectionOutcome, after: ZnodeContent, page: Page) -> None:
     before = found.before
     schema = None if before is None else before.schema_version
     rows = [
@@ -222,7 +226,7 @@ def _content(found: Foreseen, one: Outcome, after: Content, page: Page) -> None:
         page.item(text, 4)
 
 
-def _ends(found: Foreseen, one: Outcome, page: Page) -> None:
+def _ends(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
     alike: dict[tuple[str, ...], list[int]] = {}
     for node_id, names in one.ends.items():
         alike.setdefault(names, []).append(node_id)
@@ -239,7 +243,7 @@ def _ends(found: Foreseen, one: Outcome, page: Page) -> None:
         page.line("    no broker would end over it")
 
 
-def _status(content: Content | None) -> str:
+def _status(content: ZnodeContent | None) -> str:
     if content is None:
         return "no node"
     return "Enabled" if content.status == ENABLED else "Disabled"

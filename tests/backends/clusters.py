@@ -8,7 +8,7 @@ from typing import Any
 from featurelib.backends.embedded import IN_MEMORY
 from featurelib.catalogue import load
 from featurelib.core.cluster import Cluster, Node, Range, Request, Update
-from featurelib.core.election import Content
+from featurelib.core.election import ZnodeContent
 from featurelib.feature import Role, UpgradeType
 from tests.backends.simulator import Simulated
 
@@ -66,4 +66,4 @@ def node_of(cluster: Simulated, node_id: int, role: Role = Role.BROKER) -> Node 
 
 def content(*levels: tuple[str, int, int], schema: int = 2, status: int = 1) -> str:
     """The text of a features node."""
-    return Content(schema_version=schema, status=status, levels=levels).text
+    return ZnodeContent(schema_version=schema, status=status, levels=levels).text

@@ -26,8 +26,8 @@ from featurelib.backends.embedded_state import (
 from featurelib.catalogue.tables import Tables
 from featurelib.core.cluster import Cluster, Node, Request
 from featurelib.core.compatibility import (
+    Admission,
     Effect,
-    Entry,
     Joined,
     Moment,
     Newcomer,
@@ -37,7 +37,7 @@ from featurelib.core.compatibility import (
     stopped,
 )
 from featurelib.core.dialect import Dialect, is_before
-from featurelib.core.election import ENABLED, Change, Election, Reason, elect
+from featurelib.core.election import ENABLED, ElectionResult, ZnodeChange, ZnodeReason, elect
 from featurelib.core.features_znode import behaviour_row
 from featurelib.errors import InputError
 from featurelib.feature import Role
@@ -47,7 +47,7 @@ from featurelib.feature import Role
 class Elected:
     """What an election did to the features node (None in KRaft), and the nodes that stopped."""
 
-    election: Election | None = None
+    election: ElectionResult | None = None
     stopped: tuple[Stopped, ...] = ()
 
 
@@ -190,10 +190,10 @@ class Simulated(EmbeddedCluster):
                 version = had if protocol_version is None else protocol_version
                 state, found = arrive(state, node, version, dialect, self._tables)
                 joined.append(found)
-                if found.entry is Entry.STOPS:
+                if found.entry is Admission.STOPS:
                     break
                 self._file.let_go([node.node_id], held_for_good=True)
-            accepted = any(found.entry is Entry.ACCEPTED for found in joined)
+            accepted = any(found.entry is Admission.ACCEPTED for found in joined)
             self._append(what, state, moves=accepted)
         return tuple(joined)
 
@@ -211,21 +211,21 @@ def arrive(
         cluster = replace(cluster, active=NOBODY)  # another process takes the place of the leader
     joined = join(cluster, Newcomer(node=node, protocol_version=protocol_version), dialect, tables)
     entry = joined.entry
-    late = entry is Entry.REFUSED and node.role is Role.CONTROLLER  # it runs, and asks again
+    late = entry is Admission.REFUSED and node.role is Role.CONTROLLER  # it runs, and asks again
     silent = is_before(protocol_version, dialect.election.system_from)
     fresh = replace(
         node,
         running=True,
         registered=not late,
-        ignored=entry is Entry.IGNORED,
+        ignored=entry is Admission.IGNORED,
         supported={} if silent else node.supported,
     )
     with_it = replace(state, cluster=_with(cluster, fresh), started=started)
     if ends := _ends_at_start(with_it, fresh, dialect, tables):
-        joined = Joined(entry=Entry.STOPS, message=joined.message or ends[0].text, unfit=ends)
-    if joined.entry is Entry.STOPS:
+        joined = Joined(entry=Admission.STOPS, message=joined.message or ends[0].text, unfit=ends)
+    if joined.entry is Admission.STOPS:
         return replace(state, cluster=end(cluster, {node.node_id}, dialect)), joined
-    if entry is Entry.REFUSED and not late:
+    if entry is Admission.REFUSED and not late:
         others = [n for n in cluster.nodes if _key(n) != _key(node)]
         old = [replace(n, running=False, fenced=True) for n in cluster.nodes if n not in others]
         return replace(state, cluster=replace(cluster, nodes=(*others, *old))), joined
@@ -256,15 +256,15 @@ def _with(cluster: Cluster, node: Node) -> Cluster:
 
 def crown(
     state: State, leader: Node, protocol_version: str, dialect: Dialect, *, deaf: bool
-) -> tuple[State, Election]:
+) -> tuple[State, ElectionResult]:
     """ZooKeeper mode: what the election of `leader`, of `dialect`'s generation, makes of the node.
 
     A `deaf` one writes, and does not see what it wrote.
     """
     cluster, supported = state.cluster, state.supported(leader)
     found = elect(state.text, protocol_version, supported, dialect)
-    if found.change is Change.NOBODY:
-        ends = {leader.node_id} if Reason.INCOMPATIBLE in found.reasons else ()
+    if found.change is ZnodeChange.NOBODY:
+        ends = {leader.node_id} if ZnodeReason.INCOMPATIBLE in found.reasons else ()
         return replace(state, cluster=replace(end(cluster, ends, dialect), active=NOBODY)), found
     assert found.content is not None
     assert found.text is not None
@@ -306,7 +306,7 @@ def look_again(state: State, dialect: Dialect, tables: Tables) -> State:
             return node
         newcomer = Newcomer(node=node, unguarded=True)
         entry = join(cluster, newcomer, dialect, tables).entry
-        return replace(node, ignored=entry is Entry.IGNORED)
+        return replace(node, ignored=entry is Admission.IGNORED)
 
     nodes = tuple(seen(node) for node in cluster.nodes)
     return replace(state, cluster=replace(cluster, nodes=nodes))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from featurelib.core.cluster import Cluster, Range
-from featurelib.core.compatibility import Effect, Entry
+from featurelib.core.compatibility import Admission, Effect
 from featurelib.errors import InputError
 from featurelib.feature import Role
 from tests.backends.clusters import (
@@ -55,7 +55,7 @@ def test_a_dry_run_is_applied_in_zookeeper_mode() -> None:
 
 
 def test_who_is_registered_is_asked_fenced_or_not(kraft: Simulated) -> None:
-    assert kraft.register(broker(5, supported=OLD)).entry is Entry.ACCEPTED
+    assert kraft.register(broker(5, supported=OLD)).entry is Admission.ACCEPTED
     kraft.fence(5)
     refused = kraft.update_features(to(26)).answered.reply
     assert "Broker 5 only supports versions 7-25" in str(refused.message)
@@ -75,7 +75,7 @@ def test_a_controller_that_comes_too_early_registers_once_the_level_allows() -> 
     )
     with opened(start) as cluster:
         early = cluster.register(replace(one, node_id=2))
-        assert (early.entry, early.code) == (Entry.REFUSED, 35)
+        assert (early.entry, early.code) == (Admission.REFUSED, 35)
         assert [n.registered for n in cluster.cluster.nodes] == [False, False]
         assert [n.running for n in cluster.cluster.nodes] == [True, True]
         assert cluster.update_features(to(16)).answered.reply.code == 0
@@ -116,7 +116,7 @@ def test_an_update_ends_the_controllers_that_nobody_asked() -> None:
         with pytest.raises(InputError, match="one of the running voters 1, found 2"):
             cluster.elect(2)
         (again,) = cluster.start(2)
-        assert again.entry is Entry.STOPS
+        assert again.entry is Admission.STOPS
         assert cluster.cluster.active == 1
 
 
@@ -134,8 +134,8 @@ def test_a_broker_that_cannot_read_a_record_goes_on_blind() -> None:
         assert finalized(cluster, 3) == ({"metadata.version": 14}, 5)
         cluster.stop(3)
         (refused,) = cluster.start(3)
-        assert (refused.entry, refused.code) == (Entry.REFUSED, 119)
-        assert cluster.register(replace(blind, release="3.9.2")).entry is Entry.ACCEPTED
+        assert (refused.entry, refused.code) == (Admission.REFUSED, 119)
+        assert cluster.register(replace(blind, release="3.9.2")).entry is Admission.ACCEPTED
         assert finalized(cluster, 3) == ({"metadata.version": 18}, cluster.epoch)
 
 

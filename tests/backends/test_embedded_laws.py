@@ -13,7 +13,7 @@ from featurelib.backends.embedded import IN_MEMORY
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster, Features, Node, Request, Update
-from featurelib.core.compatibility import Effect, Entry, Moment, Newcomer, join, stopped
+from featurelib.core.compatibility import Admission, Effect, Moment, Newcomer, join, stopped
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import judge
@@ -159,7 +159,7 @@ def act(cluster: Simulated, data: st.DataObject) -> None:
         joined = cluster.register(node, protocol_version=version)
         newcomer = Newcomer(node=node, protocol_version=version)
         judged = join(before, newcomer, dialect, TABLES)
-        assert joined == judged or joined.entry is Entry.STOPS
+        assert joined == judged or joined.entry is Admission.STOPS
     elif what == "update":
         request = data.draw(requests(mode))
         wire = load_dialect(cluster.dialect.name).can.wire_versions

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from featurelib.core.cluster import Cluster
-from featurelib.core.compatibility import Entry
-from featurelib.core.election import Change
+from featurelib.core.compatibility import Admission
+from featurelib.core.election import ZnodeChange
 from tests.backends.clusters import ZK, content, finalized, node_of, opened, to, zk_broker
 from tests.backends.simulator import Simulated
 
@@ -81,8 +81,8 @@ def test_brokers_that_run_take_a_hostile_text_as_recorded(release: str) -> None:
     for case in cases:
         with empty(release) as cluster:
             cluster.write_features_node(case["before"])
-            assert cluster.register(zk_broker(1, release, **own(case))).entry is Entry.ACCEPTED
-            assert cluster.elect(1).election.change is Change.UNCHANGED, case["id"]
+            assert cluster.register(zk_broker(1, release, **own(case))).entry is Admission.ACCEPTED
+            assert cluster.elect(1).election.change is ZnodeChange.UNCHANGED, case["id"]
             good = shown(cluster)
             stopped = cluster.write_features_node(case["content"])
             assert bool(stopped) == (case["exit_status"] == 1), case["id"]
@@ -116,8 +116,8 @@ def test_brokers_that_start_over_a_hostile_text_end_as_recorded(release: str) ->
         with empty(release) as cluster:
             cluster.write_features_node(case["content"])
             joined = cluster.register(zk_broker(1, release, **own(case)))
-            assert (joined.entry is Entry.STOPS) == (case["exit_status"] == 1), case["id"]
-            if joined.entry is Entry.STOPS:
+            assert (joined.entry is Admission.STOPS) == (case["exit_status"] == 1), case["id"]
+            if joined.entry is Admission.STOPS:
                 assert cluster.cluster.nodes == ()
                 continue
             cluster.elect(1)
@@ -137,7 +137,7 @@ def test_a_first_broker_makes_of_the_node_what_was_recorded(release: str) -> Non
             if case["node_before"] is not None:
                 cluster.write_features_node(case["node_before"])
             node = zk_broker(1, release, **own(case))
-            assert cluster.register(node, protocol_version=version).entry is not Entry.STOPS
+            assert cluster.register(node, protocol_version=version).entry is not Admission.STOPS
             cluster.elect(1)
             assert cluster.features_node is not None
             assert json.loads(cluster.features_node) == json.loads(case["node_after"]), case["id"]
@@ -161,7 +161,7 @@ def test_a_level_written_from_outside_stops_who_does_not_support_it(two: Simulat
     assert (gone.running, gone.registered) == (False, False)
     assert finalized(two, 1) == ({"f": 4}, 8)
     (again,) = two.start(2)
-    assert again.entry is Entry.STOPS
+    assert again.entry is Admission.STOPS
     assert str(again.message).startswith("Feature incompatibilities seen: {feature=f")
     assert raised(two, 5) == 0  # a stopped broker is asked no more
 
@@ -192,10 +192,10 @@ def test_a_wrong_type_stops_older_brokers_and_newer_ones_keep_what_they_had() ->
         assert finalized(cluster, 1) == ({"f": 3}, 7)
         cluster.settle()
         assert finalized(cluster, 3) == ({"f": 3}, 7)
-        assert [j.entry for j in cluster.start(2)] == [Entry.STOPS]
+        assert [j.entry for j in cluster.start(2)] == [Admission.STOPS]
         assert raised(cluster, 4) == 0
         assert finalized(cluster, 3) == ({"f": 4}, 9)
-        assert [j.entry for j in cluster.start(2)] == [Entry.ACCEPTED]
+        assert [j.entry for j in cluster.start(2)] == [Admission.ACCEPTED]
 
 
 def test_who_saw_the_node_deleted_sees_no_later_one_until_it_is_restarted(
@@ -208,7 +208,7 @@ def test_who_saw_the_node_deleted_sees_no_later_one_until_it_is_restarted(
     assert raised(two, 2) == 96
     assert finalized(two, 1) == ({}, -1)
     two.stop(2)
-    assert [j.entry for j in two.start(2)] == [Entry.ACCEPTED]
+    assert [j.entry for j in two.start(2)] == [Admission.ACCEPTED]
     assert finalized(two, 2) == ({"f": 2}, 1)
     two.elect(2)
     assert raised(two, 3) == 0
@@ -219,6 +219,6 @@ def test_a_controller_that_sees_no_node_writes_only_its_own_update() -> None:
     with opened(ZK, 7, "zk") as cluster:
         cluster.write_features_node(None)
         cluster.write_features_node(content(("f", 4, 4), ("g", 1, 1)))
-        assert cluster.elect(1).election.change is Change.UNCHANGED
+        assert cluster.elect(1).election.change is ZnodeChange.UNCHANGED
         assert raised(cluster, 2) == 96
         assert cluster.cluster.finalized == {"f": (2, 2)}

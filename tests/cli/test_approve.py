@@ -23,7 +23,7 @@ from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.config.settings import Settings
 from featurelib.controller.signing import check_approval
-from featurelib.core.downgrade import Loss, loss_of
+from featurelib.core.downgrade import UpdateLoss, loss_of
 from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
 from featurelib.planning import files
 
@@ -359,4 +359,4 @@ def test_the_examples_of_the_help_run(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_taken_back_is_known(each: Move, expected: tuple[Any, ...]) -> None:
     deletes, lossy, no_return = expected
     found = loss_of(each, meaning_of((each,)), CATALOGUE)
-    assert found == Loss(deletes=deletes, may_lose_metadata=lossy, no_return=no_return)
+    assert found == UpdateLoss(deletes=deletes, may_lose_metadata=lossy, no_return=no_return)

@@ -9,7 +9,7 @@ import pytest
 
 import featurelib
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.election import Change, Reason
+from featurelib.core.election import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
 from featurelib.view.what_if import CHANGES, DOUBTS, REASONS
@@ -89,4 +89,8 @@ def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Pat
 
 
 def test_every_change_reason_and_doubt_has_its_words() -> None:
-    assert (set(CHANGES), set(REASONS), set(DOUBTS)) == (set(Change), set(Reason), set(Doubt))
+    assert (set(CHANGES), set(REASONS), set(DOUBTS)) == (
+        set(ZnodeChange),
+        set(ZnodeReason),
+        set(Doubt),
+    )

@@ -13,10 +13,10 @@ import pytest
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.election import (
     STEPS,
-    Change,
-    Content,
-    Election,
-    Reason,
+    ElectionResult,
+    ZnodeChange,
+    ZnodeContent,
+    ZnodeReason,
     elect,
     is_protocol_version,
     knows,
@@ -50,7 +50,7 @@ def ranges(said: dict[str, list[int]]) -> dict[str, tuple[int, int]]:
     return {name: (low, high) for name, (low, high) in said.items()}
 
 
-def elected(case: dict[str, Any], text: str | None, protocol_version: str) -> Election:
+def elected(case: dict[str, Any], text: str | None, protocol_version: str) -> ElectionResult:
     dialect = load(generation(case["release"]))
     return elect(text, protocol_version, ranges(case["supported"]), dialect)
 
@@ -66,9 +66,9 @@ def test_every_recorded_election_ends_as_it_did(release: str) -> None:
         version = found.version(None if before is None else 0)
         assert version == case["znode_version_after"], case["id"]
         wrote = [said for said in case["log"] if "ing FeatureZNode at path" in said]
-        assert (found.change is Change.UNCHANGED) == (wrote == []), case["id"]
+        assert (found.change is ZnodeChange.UNCHANGED) == (wrote == []), case["id"]
         warned = any("contains non-empty features" in said for said in case["log"])
-        assert (Reason.EMPTIED in found.reasons) == warned, case["id"]
+        assert (ZnodeReason.EMPTIED in found.reasons) == warned, case["id"]
     assert len(cases) == RECORDED[release]
 
 
@@ -79,11 +79,11 @@ def test_elections_over_hostile_contents(release: str, starts: int) -> None:
     for case in cases:
         found = elected(case, case["content"], ".".join(release.split(".")[:2]))
         if case["exit_status"] == 1:
-            assert found.change is Change.NOBODY, case["id"]
-            ended = (Reason.WRONG_TYPE,), (Reason.INCOMPATIBLE,)
+            assert found.change is ZnodeChange.NOBODY, case["id"]
+            ended = (ZnodeReason.WRONG_TYPE,), (ZnodeReason.INCOMPATIBLE,)
             assert found.reasons in ended, case["id"]
         elif case["update_f_to_4"]["error_code"] == 41:
-            assert found.reasons == (Reason.UNDECODABLE,), case["id"]
+            assert found.reasons == (ZnodeReason.UNDECODABLE,), case["id"]
             assert (found.version(7), found.text) == (7, case["content"])
             assert case["znode_after"] == "unchanged"
         else:
@@ -97,29 +97,43 @@ def test_elections_over_hostile_contents(release: str, starts: int) -> None:
 
 
 def content(*levels: tuple[str, int, int], schema: int = 1, status: int = 1) -> str:
-    return Content(schema_version=schema, status=status, levels=levels).text
+    return ZnodeContent(schema_version=schema, status=status, levels=levels).text
 
 
 @pytest.mark.parametrize(
     ("name", "protocol", "before", "change", "reasons", "lost"),
     [
-        ("zk-2.7", "2.8", None, Change.CREATED, (Reason.ABSENT,), ()),
-        ("zk-2.7", "2.7-IV0", content(F), Change.UNCHANGED, (), ()),
-        ("zk-2.7", "2.6", content(F), Change.REWRITTEN, (Reason.DISABLED,), (F,)),
-        ("zk-2.7", "", content(), Change.UNCHANGED, (), ()),
-        ("zk-2.7", "0.10.0-IV1", content(status=0), Change.UNCHANGED, (), ()),
-        ("zk-2.7", "2.6", content(G, status=0), Change.REWRITTEN, (Reason.EMPTIED,), ()),
-        ("zk-3.3", "3.9", content(status=0, schema=2), Change.REWRITTEN, (Reason.ENABLED,), ()),
-        ("zk-3.3", "3.3-IV0", content(F), Change.REWRITTEN, (Reason.SCHEMA_UP,), ()),
-        ("zk-3.3", "3.2", content(F, schema=2), Change.REWRITTEN, (Reason.SCHEMA_DOWN,), ()),
+        ("zk-2.7", "2.8", None, ZnodeChange.CREATED, (ZnodeReason.ABSENT,), ()),
+        ("zk-2.7", "2.7-IV0", content(F), ZnodeChange.UNCHANGED, (), ()),
+        ("zk-2.7", "2.6", content(F), ZnodeChange.REWRITTEN, (ZnodeReason.DISABLED,), (F,)),
+        ("zk-2.7", "", content(), ZnodeChange.UNCHANGED, (), ()),
+        ("zk-2.7", "0.10.0-IV1", content(status=0), ZnodeChange.UNCHANGED, (), ()),
+        ("zk-2.7", "2.6", content(G, status=0), ZnodeChange.REWRITTEN, (ZnodeReason.EMPTIED,), ()),
+        (
+            "zk-3.3",
+            "3.9",
+            content(status=0, schema=2),
+            ZnodeChange.REWRITTEN,
+            (ZnodeReason.ENABLED,),
+            (),
+        ),
+        ("zk-3.3", "3.3-IV0", content(F), ZnodeChange.REWRITTEN, (ZnodeReason.SCHEMA_UP,), ()),
+        (
+            "zk-3.3",
+            "3.2",
+            content(F, schema=2),
+            ZnodeChange.REWRITTEN,
+            (ZnodeReason.SCHEMA_DOWN,),
+            (),
+        ),
     ],
 )
 def test_an_election_says_why_it_writes_and_what_is_lost(
     name: str,
     protocol: str,
     before: str | None,
-    change: Change,
-    reasons: tuple[Reason, ...],
+    change: ZnodeChange,
+    reasons: tuple[ZnodeReason, ...],
     lost: tuple[object, ...],
 ) -> None:
     found = elect(before, protocol, OWN, load(name))
@@ -132,7 +146,7 @@ def test_a_broker_that_cannot_live_with_the_node_is_never_elected() -> None:
     for name, unfit in [("zk-2.7", ("g",)), ("zk-3.3", ())]:
         assert elect(low, "2.8", OWN, load(name)).unfit == unfit
         assert elect(high, "2.8", OWN, load(name)).unfit == ("f", "no.such")
-        assert elect(high, "2.6", OWN, load(name)).change is Change.REWRITTEN
+        assert elect(high, "2.6", OWN, load(name)).change is ZnodeChange.REWRITTEN
 
 
 def test_what_an_election_writes_is_what_brokers_read() -> None:
@@ -167,14 +181,14 @@ def test_random_elections_end_as_the_oracle_says(name: str) -> None:
         changes.add(found.change)
         if found.unfit:  # the oracle looks at elections only, not at who lives to see one
             continue
-        assert (found.change is not Change.NOBODY) == said.elected, (before, protocol)
-        assert (found.change in (Change.CREATED, Change.REWRITTEN)) == said.written
+        assert (found.change is not ZnodeChange.NOBODY) == said.elected, (before, protocol)
+        assert (found.change in (ZnodeChange.CREATED, ZnodeChange.REWRITTEN)) == said.written
         if said.node is not None and found.content is not None:
             mine = {n: (low, level) for n, low, level in found.content.levels}
             theirs = said.node.features if said.node.enabled else {}
             assert (found.content.schema_version, mine) == (said.node.schema, theirs), before
             assert found.content.status == int(said.node.enabled)
-    assert changes == set(Change)
+    assert changes == set(ZnodeChange)
 
 
 # --- Protocol versions ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import featurelib.core.features_znode as module
 from featurelib.core.features_znode import (
     BEHAVIOURS,
-    FeaturesNode,
+    DecodedNode,
     Generation,
     Reading,
     behaviour,
@@ -47,7 +47,7 @@ SCHEMA_2 = GOOD.replace('"min_version_level":1,', "")
 NEW = (Generation.ZK_3_3, Generation.ZK_3_9)
 
 
-def judge(case) -> tuple[FeaturesNode, Reading]:
+def judge(case) -> tuple[DecodedNode, Reading]:
     """The node, and its reading by a broker with the recorded ranges: class C is decided here."""
     node = decode(case["content"], RELEASES[case["release"]])
     fits = all(
@@ -110,7 +110,7 @@ def test_a_broker_that_goes_on_believes_what_is_said(case):
         assert 0 <= epoch < case["znode_version_before"]
 
 
-def schema_changes(case, node: FeaturesNode) -> bool:
+def schema_changes(case, node: DecodedNode) -> bool:
     """Whether the controller elected rewrites the node in its own schema (only gen 2 does)."""
     return RELEASES[case["release"]] in NEW and node.schema_version == 1
 
@@ -161,7 +161,7 @@ def read(text: str, *generations: Generation) -> set[tuple[Reading, tuple]]:
 
 def test_a_node_is_an_immutable_value():
     node = decode(SCHEMA_1, Generation.ZK_2_7)
-    assert node == FeaturesNode(
+    assert node == DecodedNode(
         reading=Reading.ACCEPTED, schema_version=1, status=1, levels=(("f", 1, 3),)
     )
     with pytest.raises(FrozenInstanceError):
@@ -294,7 +294,7 @@ def test_a_disabled_node_says_which_features_are_ignored():
 
 
 def test_a_disabled_node_without_features_has_no_fault():
-    assert decode('{"version":1,"status":0,"features":{}}', Generation.ZK_2_7) == FeaturesNode(
+    assert decode('{"version":1,"status":0,"features":{}}', Generation.ZK_2_7) == DecodedNode(
         reading=Reading.DISABLED, schema_version=1, status=0
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from featurelib.core.cluster import Cluster, Node
-from featurelib.core.compatibility import Entry, Joined, Newcomer, join
+from featurelib.core.compatibility import Admission, Joined, Newcomer, join
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
@@ -58,14 +58,14 @@ def new(level: int, name: str, low: int, high: int) -> str:
 
 def test_a_3_3_broker_is_refused_as_recorded_by_3_5() -> None:
     found = asked("kraft-3.5", finalized(mv=11), broker("3.3.2", mv=(1, 7)))
-    assert (found.entry, found.code) == (Entry.REFUSED, 35)
+    assert (found.entry, found.code) == (Admission.REFUSED, 35)
     assert found.message == old(11, METADATA_VERSION, 1, 7)
 
 
 def test_a_3_9_broker_is_refused_as_recorded_by_4_2_and_everything_unfit_is_named() -> None:
     levels = finalized(mv=25, group=1, tx=2)
     found = asked("kraft-4.2", levels, broker("3.9.2", kraft=(0, 1), mv=(1, 21)))
-    assert (found.entry, found.code) == (Entry.REFUSED, 35)
+    assert (found.entry, found.code) == (Admission.REFUSED, 35)
     assert found.message == new(25, METADATA_VERSION, 1, 21)
     assert [item.feature for item in found.unfit] == [METADATA_VERSION, GROUP, TRANSACTION]
     wider = asked("kraft-4.2", levels, broker("3.9.2", kraft=(0, 1), mv=(1, 25)))
@@ -75,12 +75,12 @@ def test_a_3_9_broker_is_refused_as_recorded_by_4_2_and_everything_unfit_is_name
 def test_a_broker_without_log_directories_is_refused_before_its_features() -> None:
     """Recorded: 3.5.2 at a 3.7.2 controller; what that broker reads as UNKNOWN_SERVER_ERROR."""
     found = asked("kraft-3.7", finalized(mv=19), broker("3.5.2", mv=(1, 11)))
-    assert (found.entry, found.code) == (Entry.REFUSED, 119)
+    assert (found.entry, found.code) == (Admission.REFUSED, 119)
     assert found.message == "No directories specified in request"
     assert [item.text for item in found.unfit] == [old(19, METADATA_VERSION, 1, 11)]
     assert asked("kraft-3.7", finalized(mv=17), broker("3.6.2", mv=(1, 17))).code == 119
     assert asked("kraft-3.7", finalized(mv=16), broker("3.5.2", mv=(1, 16))).unfit == ()
-    assert asked("kraft-3.7", finalized(mv=17), broker("", mv=(1, 17))).entry is Entry.ACCEPTED
+    assert asked("kraft-3.7", finalized(mv=17), broker("", mv=(1, 17))).entry is Admission.ACCEPTED
     assert asked("kraft-3.5", finalized(mv=11), broker("3.5.2", mv=(1, 11))).message is None
 
 
@@ -108,14 +108,14 @@ def test_what_counts_differs_by_generation(
 ) -> None:
     found = asked(dialect, levels, node)
     assert [item.feature for item in found.unfit] == unfit
-    assert found.entry is (Entry.REFUSED if unfit else Entry.ACCEPTED)
+    assert found.entry is (Admission.REFUSED if unfit else Admission.ACCEPTED)
 
 
 def test_kraft_version_counts_with_the_value_of_the_raft_layer() -> None:
     """3.9 reports a record of level 1 that the raft layer knows nothing of."""
     node = broker("3.9.2", mv=(1, 21), kraft=(0, 0))
     levels = finalized(mv=21, kraft=1)
-    assert asked("kraft-3.9", levels, node).entry is Entry.ACCEPTED
+    assert asked("kraft-3.9", levels, node).entry is Admission.ACCEPTED
     assert asked("kraft-3.9", levels, node, raft_level=1).message == new(1, KRAFT_VERSION, 0, 0)
     assert asked("kraft-4.1", levels, node).message == new(1, KRAFT_VERSION, 0, 0)
 
@@ -133,9 +133,9 @@ def test_controllers_register_from_metadata_version_15_on() -> None:
     node = Node(node_id=3, role=Role.CONTROLLER, supported={METADATA_VERSION: (1, 2)})
     early = asked("kraft-3.7", finalized(mv=14), node)
     too_old = "The current MetadataVersion is too old to support controller registrations."
-    assert (early.entry, early.code, early.message) == (Entry.REFUSED, 35, too_old)
-    assert asked("kraft-3.7", finalized(mv=15), node) == Joined(entry=Entry.ACCEPTED)
-    assert asked("kraft-3.5", finalized(mv=11), node) == Joined(entry=Entry.NOT_REGISTERED)
+    assert (early.entry, early.code, early.message) == (Admission.REFUSED, 35, too_old)
+    assert asked("kraft-3.7", finalized(mv=15), node) == Joined(entry=Admission.ACCEPTED)
+    assert asked("kraft-3.5", finalized(mv=11), node) == Joined(entry=Admission.NOT_REGISTERED)
 
 
 def recorded(release: str) -> list[dict[str, Any]]:
@@ -158,11 +158,11 @@ def test_registrations_made_by_hand_are_ignored_as_recorded(release: str) -> Non
         cluster = Cluster(release=release, finalized={"f": (least, level)})
         found = join(cluster, Newcomer(node=node, unguarded=True), dialect, TABLES)
         lines = " ".join(case["log_of_the_controller"])
-        assert (found.entry is Entry.IGNORED) == ("Ignoring registration" in lines), case["id"]
+        assert (found.entry is Admission.IGNORED) == ("Ignoring registration" in lines), case["id"]
         assert found.message is None or found.message in lines, case["id"]
         seen.add(found.entry)
-    assert Entry.IGNORED in seen
-    assert seen <= {Entry.ACCEPTED, Entry.IGNORED}
+    assert Admission.IGNORED in seen
+    assert seen <= {Admission.ACCEPTED, Admission.IGNORED}
 
 
 def test_a_broker_below_protocol_version_2_7_is_ignored() -> None:
@@ -171,12 +171,12 @@ def test_a_broker_below_protocol_version_2_7_is_ignored() -> None:
     at = Cluster(release="2.8.2", finalized={"f": (1, 2)})
     dialect = load("zk-2.7")
     found = join(at, Newcomer(node=node, protocol_version="2.6-IV0"), dialect, TABLES)
-    assert (found.entry, found.code) == (Entry.IGNORED, 0)
+    assert (found.entry, found.code) == (Admission.IGNORED, 0)
     assert str(found.message).endswith("due to incompatibilities with finalized features: 2")
     assert [item.text for item in found.unfit] == ["{feature=f, reason='Unsupported feature'}"]
     assert join(at, Newcomer(node=node, protocol_version="2.7"), dialect, TABLES).unfit == ()
     off = join(replace(at, off=True), Newcomer(node=broker("2.8.2")), dialect, TABLES)
-    assert off == Joined(entry=Entry.ACCEPTED)
+    assert off == Joined(entry=Admission.ACCEPTED)
 
 
 def test_a_broker_of_zookeeper_mode_judges_itself_by_its_own_generation() -> None:
@@ -184,9 +184,9 @@ def test_a_broker_of_zookeeper_mode_judges_itself_by_its_own_generation() -> Non
     at = Cluster(release="2.8.2", finalized={"f": (1, 3), "g": (1, 1)})
     node = broker("3.3.2", f=(2, 5), g=(1, 1))
     found = join(at, Newcomer(node=node), load("zk-2.7"), TABLES)
-    assert found.entry is Entry.IGNORED
+    assert found.entry is Admission.IGNORED
     mine = join(at, Newcomer(node=replace(node, release="2.8.2")), load("zk-2.7"), TABLES)
-    assert mine.entry is Entry.STOPS
+    assert mine.entry is Admission.STOPS
     assert mine.message == (
         "Feature incompatibilities seen: {feature=f, reason='FinalizedVersionRange"
         "[min_version_level:1, max_version_level:3] is incompatible with "
@@ -199,7 +199,7 @@ def test_a_broker_of_zookeeper_mode_judges_itself_by_its_own_generation() -> Non
     )
 
 
-GOOD = {Entry.ACCEPTED, Entry.NOT_REGISTERED}
+GOOD = {Admission.ACCEPTED, Admission.NOT_REGISTERED}
 
 
 @pytest.mark.parametrize("name", [*GENERATIONS, "kip"])

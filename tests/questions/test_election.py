@@ -10,7 +10,7 @@ import pytest
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
-from featurelib.core.election import Change, Reason
+from featurelib.core.election import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.draft import Terms
@@ -119,15 +119,15 @@ def test_the_ranges_sample_loses_its_levels_and_moves_its_epoch() -> None:
     assert one.leaders == (1, 2, 3)
     assert (found.version, one.version) == (1, 2)
     assert one.election.lost == (("search.index", 1, 3), ("tiering", 1, 1))
-    assert one.election.reasons == (Reason.DISABLED,)
+    assert one.election.reasons == (ZnodeReason.DISABLED,)
 
 
 def test_what_is_off_stays_off_or_comes_back_empty() -> None:
     (stays,) = election(ask("zk-282-disabled", "2.6")).outcomes
-    assert (stays.election.change, stays.version) == (Change.UNCHANGED, 0)
+    assert (stays.election.change, stays.version) == (ZnodeChange.UNCHANGED, 0)
     found = ask("zk-282-disabled", "2.8")
     (comes,) = election(found).outcomes
-    assert (comes.election.reasons, comes.version) == ((Reason.ENABLED,), 1)
+    assert (comes.election.reasons, comes.version) == ((ZnodeReason.ENABLED,), 1)
     assert verdicts(found.before)[0] == ("BLOCKED", "system off")
     assert verdicts(found.after)[0] == ("READY", "rolling")
 
@@ -144,7 +144,7 @@ def test_only_the_schema_moves_and_the_software_stays_known() -> None:
     found = ask("zk-332-ranges", "3.2")
     one = election(found).settled
     assert one is not None
-    assert (one.election.reasons, one.election.lost) == ((Reason.SCHEMA_DOWN,), ())
+    assert (one.election.reasons, one.election.lost) == ((ZnodeReason.SCHEMA_DOWN,), ())
     assert (found.turns, found.new, found.gone) == ((), (), ())
 
 
@@ -152,7 +152,7 @@ def test_a_release_that_is_told_is_the_only_one_asked() -> None:
     found = election(ask("zk-282-ranges", "2.6", told("zk-282-ranges", "2.8.2")))
     assert [one.dialects for one in found.outcomes] == [("zk-2.7",)]
     found = election(ask("zk-282-ranges", "3.3", told("zk-282-ranges", "3.9")))
-    assert [one.election.reasons for one in found.outcomes] == [(Reason.SCHEMA_UP,)]
+    assert [one.election.reasons for one in found.outcomes] == [(ZnodeReason.SCHEMA_UP,)]
 
 
 def test_a_broker_ignored_for_its_protocol_version_counts_by_what_it_answered() -> None:
@@ -210,7 +210,7 @@ def test_a_broker_that_would_end_does_not_run_afterwards() -> None:
 def test_where_no_broker_supports_what_is_finalized_nobody_leads() -> None:
     found = made(broker(2, NARROW), stored={"f": 4}, told="3.9", controller=2)
     (one,) = election(found).outcomes
-    assert (one.election.reasons, one.leaders) == ((Reason.INCOMPATIBLE,), ())
+    assert (one.election.reasons, one.leaders) == ((ZnodeReason.INCOMPATIBLE,), ())
     evidence = found.after.judged.evidence
     assert evidence is not None
     assert evidence.controller.tolist() == [-1]
@@ -238,10 +238,10 @@ def test_where_one_of_two_generations_elects_nobody_nobody_leads() -> None:
     """2.7 to 3.2 ask for the finalized minimum 1 as well; the node stays in both."""
     found = made(broker(1, {"f": (2, 5)}), stored={"f": 4}, schema=1, controller=1)
     left = [(one.dialects, one.election.change) for one in election(found).outcomes]
-    assert left == [(("zk-2.7",), Change.NOBODY), (("zk-3.3",), Change.UNCHANGED)]
+    assert left == [(("zk-2.7",), ZnodeChange.NOBODY), (("zk-3.3",), ZnodeChange.UNCHANGED)]
     one = election(found).settled
     assert one is not None
-    assert (one.election.change, one.ends) == (Change.NOBODY, {1: ("f",)})
+    assert (one.election.change, one.ends) == (ZnodeChange.NOBODY, {1: ("f",)})
     evidence = found.after.judged.evidence
     assert evidence is not None
     assert evidence.controller.tolist() == [-1]

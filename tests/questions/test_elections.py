@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
-from featurelib.core.election import Change, Entries
+from featurelib.core.election import Entries, ZnodeChange
 from featurelib.questions.election import Doubt, Foreseen, foresee_election
 from tests.core.controllers.election import elect as elect_by_oracle
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
@@ -135,7 +135,7 @@ def fates(found: Foreseen, dialect: str) -> dict[Left, set[int]]:
     for one in found.outcomes:
         content = one.election.content
         if dialect in one.dialects and content is not None and one.certain:
-            written = one.election.change in (Change.CREATED, Change.REWRITTEN)
+            written = one.election.change in (ZnodeChange.CREATED, ZnodeChange.REWRITTEN)
             # Dialects that leave the same text are one outcome, read as the first of them does.
             levels = tuple((name, level) for name, _, level in content.levels)
             said = written, content.schema_version, content.status == 1, levels
@@ -166,12 +166,12 @@ def test_random_elections_end_as_each_broker_s_by_hand() -> None:
                     for said, gone in ends.items()
                 }, one
             changes = {o.election.change for o in found.outcomes if dialect in o.dialects}
-            assert found.silent or (Change.NOBODY in changes) == (not left)
+            assert found.silent or (ZnodeChange.NOBODY in changes) == (not left)
             marks.update(changes, (bool(found.silent), (len(left),)))
             marks.update(["some end over it"] if one.text and any(ends.values()) else [])
 
     check()
-    assert {*Change, Doubt.NO_BROKER, Doubt.NO_DIALECT, True, False, (2,)} <= marks
+    assert {*ZnodeChange, Doubt.NO_BROKER, Doubt.NO_DIALECT, True, False, (2,)} <= marks
     assert "some end over it" in marks
 
 
