@@ -27,8 +27,9 @@ from featurelib.audit.evidence import Conditions
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.spark.audit import CORE_COLUMNS, audit, judge_snapshots
+from featurelib.spark.log import spark_schema
 from featurelib.spark.session import open_session
-from featurelib.spark.store import Store, spark_schema
+from featurelib.spark.store import Store
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
@@ -59,7 +60,7 @@ class Side:
 
         def judge() -> None:
             snapshots = self.store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-            judged = judge_snapshots(snapshots, conditions, {}, self.run)
+            judged = judge_snapshots(snapshots, conditions, {})
             judged.write.format("noop").mode("overwrite").save()
 
         return clock(judge)

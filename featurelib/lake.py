@@ -228,12 +228,20 @@ class Lake:
                 f"table {table.full_name} at {where}: cannot be read: {_in_a_line(error)}. "
                 + (old if version is not None else "Is it reachable, and may this user read it?")
             ) from error
-        written = found.metadata().configuration.get(VERSION_PROPERTY)
-        if written != str(table.version):
+        written = found.metadata().configuration.get(VERSION_PROPERTY, "none")
+        if not written.isdecimal() or int(written) > table.version:
             raise TableError(
-                f"table {table.full_name} at {where}: expected version {table.version}, found "
-                f"{written}. Another featurelib wrote it: read it with that one, or name tables of "
-                "this one (those of the samples: remove build/samples, run ./spark-submit.sh)."
+                f"table {table.full_name} at {where}: expected version {table.version} or earlier, "
+                f"found {written}. A newer featurelib wrote it: read it with that one."
+            )
+        if table.is_rebuilt and int(written) < table.version:
+            raise NoEvidenceError(
+                f"table {table.full_name} at {where}: an earlier featurelib wrote "
+                + (
+                    "it for that night, in a form of its own. Leave out --run for the newest."
+                    if version is not None
+                    else "it, in a form of its own. Run the nightly once: it makes it anew."
+                )
             )
         self._open[table.full_name, version] = found
         return found

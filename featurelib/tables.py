@@ -29,10 +29,12 @@ class Table:
     """One Delta table of the house.
 
     `grain` names the columns that tell two rows apart; no two rows agree in all of them.
-    `version` grows when the schema changes in a way older releases cannot read. `skip_by` are the
-    columns by which readers leave files out; None = Delta's choice, which costs every write more.
-    Rows that Spark appends lie in each file by `sort_by`, and no file has more than `file_rows`:
-    so whoever asks for one cluster reads a small file or two of each run.
+    `version` grows when the schema changes in a way older releases cannot read: never for a column
+    that may be null, which tables that are there are given. One that `is_rebuilt` is made anew from
+    other tables when its version is an earlier one. `skip_by` are the columns by which readers
+    leave files out; None = Delta's choice, which costs every write more. Rows that Spark appends
+    lie in each file by `sort_by`, and no file has more than `file_rows`: so whoever asks for one
+    cluster reads a small file or two of each run.
     """
 
     layer: str
@@ -42,6 +44,7 @@ class Table:
     schema: pa.Schema
     required: frozenset[str]  # columns that are never null
     version: int = 1
+    is_rebuilt: bool = False
     skip_by: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] = ()
     file_rows: int | None = None
@@ -169,6 +172,7 @@ CLUSTER_SNAPSHOT = Table(
     schema=with_run(SNAPSHOT).append(pa.field("changes", pa.list_(CHANGE))),
     required=frozenset({"run", "cluster"}),
     version=2,  # 2: the lists stand in the row packed as well
+    is_rebuilt=True,
     skip_by=_SKIP_BY,
     file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster
 )

@@ -63,7 +63,7 @@ PACKAGES = {
 }
 # The edges: packages that only one part may use.
 OF_PARTS = {
-    "featurelib.spark": {"pyspark", "delta", "py4j"},
+    "featurelib.spark": {"pyspark", "delta", "deltalake", "py4j"},
     "featurelib.backends": {"kafka", "kazoo"},
     "featurelib.lake": {"deltalake"},
 }
@@ -72,7 +72,7 @@ NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
 OUTSIDE = {"time", "random", "logging", "socket", "subprocess", "os", "sys", "urllib", "http"}
 OUTSIDE |= {"secrets", "uuid", "tempfile", "shutil", "pathlib", "threading", "asyncio", "getpass"}
 CLOCKS = {"now", "utcnow", "today"}
-STORES = {"featurelib.spark.store", "featurelib.lake"}
+STORES = {"featurelib.spark.store", "featurelib.spark.log", "featurelib.lake"}
 # The only comparison of a level with a range.
 RULES = "featurelib.core.rules"
 ENDS = {"min_version", "max_version", "pair_min", "pair_max", "entry_min", "entry_max"}

@@ -233,7 +233,7 @@ def pages_of(
     store: Store, report: Report, fleet: Fleet, conditions: Conditions
 ) -> Iterator[tuple[str, str]]:
     """Name and text of every page of a report, the one file first."""
-    from featurelib.spark.files import verdicts_before
+    from featurelib.spark.audit import verdicts_before
 
     seen = _portraits(store, report, fleet, conditions)
     before = verdicts_before(store, report.run.number)
@@ -245,7 +245,7 @@ def pages_of(
 def _portraits(
     store: Store, report: Report, fleet: Fleet, conditions: Conditions
 ) -> dict[str, Portrait]:
-    from featurelib.spark.files import read_evidence, read_history
+    from featurelib.spark.audit import read_evidence, read_history
 
     keys = [cluster.key for cluster in report.clusters[:MOST]]
     seen: dict[str, Portrait] = {}

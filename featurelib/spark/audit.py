@@ -1,13 +1,15 @@
 """Silver to gold: every snapshot row judged once by the core, results appended with the run.
 
-Spark only carries: whole clusters go to the core in Arrow batches and its tables come back. Each
-run records the versions of the tables it read, so that a night can be judged again.
+Spark only carries: whole clusters go to the core in Arrow batches and its tables come back. A
+worker hands over Arrow's bytes, and not rows: Spark would turn every row into its own form and
+back, and that takes longer than judging. Each run records the versions of the tables it read, so
+that a night can be judged again.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -16,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from featurelib.audit import evidence
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.evidence import Conditions, Waiting
+from featurelib.audit.evidence import Conditions, Evidence, Waiting
 from featurelib.audit.findings import Mute
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
@@ -31,12 +35,12 @@ from featurelib.planning import night
 from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.snapshot.layout import unpack
-from featurelib.spark.log import Growing, pack, read
-from featurelib.spark.store import Store, arrow_type
+from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
+    FINALIZED_FEATURES,
     FINDINGS,
     GOLD,
     INCOMPATIBLE_BROKERS,
@@ -45,14 +49,11 @@ from featurelib.tables import (
     Table,
 )
 
-# ----------------------------------------
-# Snapshot rows judged by the core, in Arrow batches; the results come back as Parquet files.
-#
-# A worker hands over files, and not rows: Spark would turn every row into its own form and back,
-# and that takes longer than judging. A file is a cell of one row a task, nearly always.
-
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
-MOST_BYTES = 64 << 20  # of one file: a cell has to fit the JVM's memory
+HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
+MOST_LOCATED = 5000  # findings whose landing lines are looked up
+WRITERS = 4
+MOST_BYTES = 64 << 20  # of one cell: it has to fit the JVM's memory
 # The lists come packed; of these there are few.
 _UNPACKED = ("oddities", "configs", "software")
 CORE_COLUMNS = [
@@ -66,144 +67,10 @@ PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "readiness": (FEATURE_READINESS, READINESS),
     "plans": (UPGRADE_PLANS, UPGRADE_PLAN),
 }
-# A Parquet file of each part, null without rows; and when the newest line of these clusters was
-# read, microseconds, null without any.
-FILES = pa.schema([*((part, pa.binary()) for part in PARTS), ("newest", pa.int64())])
-
-
-def newest_line(snapshots: DataFrame) -> int:
-    """When the newest line of all clusters was read, microseconds; 0 without any."""
-    newest = snapshots.agg(F.unix_micros(F.max("observed_at")).alias("at")).collect()[0].at
-    return int(newest or 0)
-
-
-def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
-    """`snapshots`, and a row without evidence for every expected cluster that never landed."""
-    if not fleet.cluster:
-        return snapshots
-    names = pa.table({"cluster": [entry.id for entry in fleet.cluster]})
-    listed = snapshots.sparkSession.createDataFrame(names)
-    missing = listed.join(snapshots.select("cluster"), on="cluster", how="left_anti")
-    empty = {
-        "oddities": F.array(),
-        "zookeeper": F.lit(False),
-        "migration": F.lit(-1),
-        "features_node_version": F.lit(-1),
-        "controller": F.lit(-1),
-    }
-    types = {field.name: field.dataType for field in snapshots.schema.fields}
-    columns = []
-    for name in snapshots.columns[1:]:
-        if name in ("observed_at", "features_node", "packed"):
-            value = F.lit(None)
-        elif types[name].typeName() == "array":
-            value = F.array()
-        else:
-            value = empty.get(name, F.lit(0))
-        columns.append(value.cast(types[name]).alias(name))
-    return snapshots.unionByName(missing.select("cluster", *columns))
-
-
-def judge_snapshots(
-    snapshots: DataFrame,
-    conditions: Conditions,
-    severities: dict[str, Severity],
-    run: int,
-    catalogue: Catalogue | None = None,
-    guarding: Guarding | None = None,
-) -> DataFrame:
-    """The core's four tables with the run, as files (FILES): a row a task, or more if it is big."""
-
-    def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
-        files = _Files(run)
-        for batch in batches:
-            for start in range(0, batch.num_rows, BATCH_CLUSTERS):
-                rows = batch.slice(start, BATCH_CLUSTERS)
-                said = judge(unpack(rows), conditions, known, dialect, severities)
-                plans = night.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
-                files.add(replace(said, plans=plans), rows["observed_at"])
-                if files.size > MOST_BYTES:
-                    yield files.end()
-                    files = _Files(run)
-        yield files.end()
-
-    return snapshots.mapInArrow(judge_batches, arrow_type(FILES)).select(*FILES.names)
-
-
-class _Files:
-    """One row of FILES that grows."""
-
-    def __init__(self, run: int) -> None:
-        self._run = run
-        self._growing = {part: Growing(table) for part, (table, _) in PARTS.items()}
-        self._newest: list[int] = []
-
-    @property
-    def size(self) -> int:
-        return max(growing.size for growing in self._growing.values())
-
-    def add(self, judged: Judged, observed_at: pa.Array) -> None:
-        for part, growing in self._growing.items():
-            rows = getattr(judged, part)
-            run = pa.repeat(pa.scalar(self._run, pa.int64()), rows.num_rows)
-            growing.add(rows.add_column(0, "run", run))
-        newest = pc.max(observed_at.cast(pa.int64())).as_py()
-        self._newest += [] if newest is None else [newest]
-
-    def end(self) -> pa.RecordBatch:
-        cells = {part: [growing.end()] for part, growing in self._growing.items()}
-        newest = [max(self._newest, default=None)]
-        return pa.RecordBatch.from_pydict({**cells, "newest": newest}, schema=FILES)
-
-
-def files_of(files: pa.Table, part: str) -> list[bytes]:
-    """The files of one part."""
-    return [cell.as_py() for cell in files[part] if cell.is_valid]
-
-
-def rows_of(files: pa.Table) -> Judged:
-    """What FILES hold, as the four tables."""
-    parts = {
-        part: pa.concat_tables(
-            [schema.empty_table(), *(read(file, schema) for file in files_of(files, part))]
-        )
-        for part, (_, schema) in PARTS.items()
-    }
-    return Judged(**parts)
-
-
-# ----------------------------------------
-# What the night before knew to be READY, and since when: read once, for the workers.
-
-COLUMNS = ("cluster", "feature", "ready_since", "finalized_level")
-
-
-def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:
-    """By cluster and feature, of the newest night that ended; and the version of the table read.
-
-    Both are empty where no night ended before.
-    """
-    newest = store.newest_run(AUDIT_RUN)
-    if newest is None:
-        return {}, {}
-    inputs = {FEATURE_READINESS.full_name: store.version(FEATURE_READINESS)}
-    rows = store.read(FEATURE_READINESS, *inputs.values()).filter(F.col("run") == newest)
-    table = rows.filter(F.col("ready_since").isNotNull()).select(*COLUMNS).toArrow()
-    since = table.column("ready_since").cast(pa.int64()).to_pylist()
-    names, features, levels = (
-        table.column(name).to_pylist() for name in ("cluster", "feature", "finalized_level")
-    )
-    found: dict[str, dict[str, Waiting]] = defaultdict(dict)
-    for cluster, feature, at, level in zip(names, features, since, levels, strict=True):
-        found[cluster][feature] = Waiting(since=at, level=level)
-    return dict(found), inputs
-
-
-# ----------------------------------------
-
-MOST_LOCATED = 5000
-WRITERS = 4
+# An Arrow stream of each part; and when the newest line of these clusters was read, microseconds,
+# null without any.
+CELLS = pa.schema([*((part, pa.binary()) for part in PARTS), ("newest", pa.int64())])
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +122,8 @@ def audit(
         forgotten=forgotten,
     )
     expected = with_expected(snapshots, fleet)
-    files = judge_snapshots(expected, conditions, severities, run, catalogue, guarding).toArrow()
-    judged = rows_of(files)
+    cells = judge_snapshots(expected, conditions, severities, catalogue, guarding).toArrow()
+    judged = rows_of(cells)
     clusters = judged.plans.num_rows
     if clusters == 0:
         raise NoEvidenceError(
@@ -264,10 +131,10 @@ def audit(
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    append_gold(store, files, run)
-    store.add(AUDIT_RUN, pack(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue)), run)
+    append_gold(store, judged, run)
+    store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue), run)
     say("audit: gold tables written")
-    newest = pc.max(files["newest"]).as_py() or 0
+    newest = pc.max(cells["newest"]).as_py() or 0
     return Audited(
         run=run, as_of=when, judged=judged, inputs=inputs, newest=newest, release=_release()
     )
@@ -304,7 +171,7 @@ def read_quarantine(store: Store, most: int) -> tuple[int, list[tuple[str, str]]
     return (len(rows) if len(rows) <= most else bad.count()), newest[:most]
 
 
-def append_gold(store: Store, files: pa.Table, run: int) -> None:
+def append_gold(store: Store, judged: Judged, run: int) -> None:
     """The four results, side by side: a commit is mostly waiting.
 
     The run's own row comes after them, so that a night without it did not end.
@@ -312,7 +179,9 @@ def append_gold(store: Store, files: pa.Table, run: int) -> None:
 
     def write(part: str) -> None:
         table, _ = PARTS[part]
-        store.add(table, files_of(files, part), run)
+        rows = getattr(judged, part)
+        of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
+        store.add(table, rows.add_column(0, "run", of), run)
 
     store.create(*GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
@@ -347,3 +216,152 @@ def _release() -> str:
         return version("featurelib")
     except PackageNotFoundError:  # it travels as a zip, without its metadata
         return "unpackaged"
+
+
+def newest_line(snapshots: DataFrame) -> int:
+    """When the newest line of all clusters was read, microseconds; 0 without any."""
+    newest = snapshots.agg(F.unix_micros(F.max("observed_at")).alias("at")).collect()[0].at
+    return int(newest or 0)
+
+
+def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
+    """`snapshots`, and a row without evidence for every expected cluster that never landed."""
+    if not fleet.cluster:
+        return snapshots
+    names = pa.table({"cluster": [entry.id for entry in fleet.cluster]})
+    listed = snapshots.sparkSession.createDataFrame(names)
+    missing = listed.join(snapshots.select("cluster"), on="cluster", how="left_anti")
+    empty = {
+        "oddities": F.array(),
+        "zookeeper": F.lit(False),
+        "migration": F.lit(-1),
+        "features_node_version": F.lit(-1),
+        "controller": F.lit(-1),
+    }
+    types = {field.name: field.dataType for field in snapshots.schema.fields}
+    columns = []
+    for name in snapshots.columns[1:]:
+        if name in ("observed_at", "features_node", "packed"):
+            value = F.lit(None)
+        elif types[name].typeName() == "array":
+            value = F.array()
+        else:
+            value = empty.get(name, F.lit(0))
+        columns.append(value.cast(types[name]).alias(name))
+    return snapshots.unionByName(missing.select("cluster", *columns))
+
+
+def judge_snapshots(
+    snapshots: DataFrame,
+    conditions: Conditions,
+    severities: dict[str, Severity],
+    catalogue: Catalogue | None = None,
+    guarding: Guarding | None = None,
+) -> DataFrame:
+    """The core's four tables as CELLS: a row a task, or more if it is big."""
+
+    def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
+        cells = _Cells()
+        for batch in batches:
+            for start in range(0, batch.num_rows, BATCH_CLUSTERS):
+                rows = batch.slice(start, BATCH_CLUSTERS)
+                said = judge(unpack(rows), conditions, known, dialect, severities)
+                plans = night.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
+                cells.add(replace(said, plans=plans), rows["observed_at"])
+                if cells.size > MOST_BYTES:
+                    yield cells.end()
+                    cells = _Cells()
+        yield cells.end()
+
+    return snapshots.mapInArrow(judge_batches, from_arrow_schema(CELLS)).select(*CELLS.names)
+
+
+class _Cells:
+    """One row of CELLS that grows; its memory is that of the compressed rows."""
+
+    def __init__(self) -> None:
+        self._sinks = {part: pa.BufferOutputStream() for part in PARTS}
+        self._writers = {
+            part: pa.ipc.new_stream(self._sinks[part], schema, options=_COMPRESSED)
+            for part, (_, schema) in PARTS.items()
+        }
+        self._newest: list[int] = []
+
+    @property
+    def size(self) -> int:
+        return max(int(sink.tell()) for sink in self._sinks.values())
+
+    def add(self, judged: Judged, observed_at: pa.Array) -> None:
+        for part, writer in self._writers.items():
+            writer.write_table(getattr(judged, part))
+        newest = pc.max(observed_at.cast(pa.int64())).as_py()
+        self._newest += [] if newest is None else [newest]
+
+    def end(self) -> pa.RecordBatch:
+        for writer in self._writers.values():
+            writer.close()
+        cells = {part: [sink.getvalue().to_pybytes()] for part, sink in self._sinks.items()}
+        newest = [max(self._newest, default=None)]
+        return pa.RecordBatch.from_pydict({**cells, "newest": newest}, schema=CELLS)
+
+
+def rows_of(cells: pa.Table) -> Judged:
+    """What CELLS hold, as the four tables."""
+    parts = {
+        part: pa.concat_tables(
+            [
+                schema.empty_table(),
+                *(pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells[part]),
+            ]
+        )
+        for part, (_, schema) in PARTS.items()
+    }
+    return Judged(**parts)
+
+
+def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:
+    """What the night before knew to be READY, and since when, by cluster and feature, and the
+    version of the table read; both are empty where no night ended before."""
+    newest = store.newest_run(AUDIT_RUN)
+    if newest is None:
+        return {}, {}
+    inputs = {FEATURE_READINESS.full_name: store.version(FEATURE_READINESS)}
+    rows = store.read(FEATURE_READINESS, *inputs.values()).filter(F.col("run") == newest)
+    table = rows.filter(F.col("ready_since").isNotNull()).toArrow()
+    since = table.column("ready_since").cast(pa.int64()).to_pylist()
+    names, features, levels = (
+        table.column(name).to_pylist() for name in ("cluster", "feature", "finalized_level")
+    )
+    found: dict[str, dict[str, Waiting]] = defaultdict(dict)
+    for cluster, feature, at, level in zip(names, features, since, levels, strict=True):
+        found[cluster][feature] = Waiting(since=at, level=level)
+    return dict(found), inputs
+
+
+def read_evidence(
+    store: Store, fleet: Fleet, conditions: Conditions, clusters: Sequence[str]
+) -> Iterator[Evidence]:
+    """The evidence of these clusters, in batches."""
+    rows = with_expected(store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS), fleet)
+    table = rows.filter(F.col("cluster").isin(list(clusters))).toArrow()
+    absent = load_dialect(STRICT).can.absent_metadata_version
+    for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_CLUSTERS):
+        yield evidence.read(unpack(batch), conditions, absent)
+
+
+def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
+    """All that was ever said to be finalized in these clusters: the columns of HISTORY."""
+    said = store.read(FINALIZED_FEATURES).select(*HISTORY)
+    return said.filter(F.col("cluster").isin(list(clusters))).toArrow()
+
+
+def verdicts_before(store: Store, run: int) -> dict[Verdict, int] | None:
+    """How many clusters had which verdict in the newest run before `run`; None for the first."""
+    plans = store.read(UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
+    newest = plans.agg(F.max("run").alias("run")).collect()[0].run
+    if newest is None:
+        return None
+    rows = plans.filter(F.col("run") == F.lit(newest)).groupBy("verdict").count().collect()
+    counts = Counter({Verdict(row["verdict"]): row["count"] for row in rows})
+    return {verdict: counts[verdict] for verdict in Verdict}

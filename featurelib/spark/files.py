@@ -5,24 +5,12 @@ A file is written beside its place and renamed, so that a reader never sees half
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from featurelib.audit import evidence
-from featurelib.audit.evidence import Conditions, Evidence
-from featurelib.config.fleet import Fleet
-from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.feature import Verdict
-from featurelib.snapshot.layout import unpack
-from featurelib.spark.audit import CORE_COLUMNS, with_expected
-from featurelib.spark.store import Store, resolve_uri
-from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, UPGRADE_PLANS
+from featurelib.spark.store import resolve_uri
 
 
 class Folder:
@@ -97,38 +85,3 @@ def _write_local(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
-
-
-# ----------------------------------------
-# What only the pages of a report need from the tables: evidence, histories, the night before.
-
-BATCH_CLUSTERS = 2000
-HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
-
-
-def read_evidence(
-    store: Store, fleet: Fleet, conditions: Conditions, clusters: Sequence[str]
-) -> Iterator[Evidence]:
-    """The evidence of these clusters, in batches."""
-    rows = with_expected(store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS), fleet)
-    table = rows.filter(F.col("cluster").isin(list(clusters))).toArrow()
-    absent = load(STRICT).can.absent_metadata_version
-    for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_CLUSTERS):
-        yield evidence.read(unpack(batch), conditions, absent)
-
-
-def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
-    """All that was ever said to be finalized in these clusters: the columns of HISTORY."""
-    said = store.read(FINALIZED_FEATURES).select(*HISTORY)
-    return said.filter(F.col("cluster").isin(list(clusters))).toArrow()
-
-
-def verdicts_before(store: Store, run: int) -> dict[Verdict, int] | None:
-    """How many clusters had which verdict in the newest run before `run`; None for the first."""
-    plans = store.read(UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
-    newest = plans.agg(F.max("run").alias("run")).collect()[0].run
-    if newest is None:
-        return None
-    rows = plans.filter(F.col("run") == F.lit(newest)).groupBy("verdict").count().collect()
-    counts = Counter({Verdict(row["verdict"]): row["count"] for row in rows})
-    return {verdict: counts[verdict] for verdict in Verdict}

@@ -74,7 +74,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
         total = sum_lines(lines).collect()[0]
     counts = _commit_lines(store, lines, total, len(files), run)
     lines.unpersist()
-    store.append(INGEST_RUN, _run_row(store.session, landing, files, counts, run), run)
+    store.add(INGEST_RUN, _run_row(landing, files, counts, run), run)
     say(
         f"ingest: {counts.lines} lines = {counts.accepted} accepted + {counts.repeated} repeated "
         f"+ {counts.quarantined} quarantined"
@@ -204,9 +204,7 @@ def _commit_lines(store: Store, lines: DataFrame, total: Row, files: int, run: i
     return counts
 
 
-def _run_row(
-    session: SparkSession, landing: str, files: list[Row], counts: IngestCounts, run: int
-) -> DataFrame:
+def _run_row(landing: str, files: list[Row], counts: IngestCounts, run: int) -> pa.Table:
     row = {
         "run": run,
         "landing": landing,
@@ -216,7 +214,7 @@ def _run_row(
         "repeated": counts.repeated,
         "quarantined": counts.quarantined,
     }
-    return session.createDataFrame(pa.Table.from_pylist([row], schema=INGEST_RUN.schema))
+    return pa.Table.from_pylist([row], schema=INGEST_RUN.schema)
 
 
 def _open_files(session: SparkSession, paths: list[str]) -> DataFrame:

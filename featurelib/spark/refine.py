@@ -15,6 +15,7 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.audit.oddities import FUTURE
@@ -25,7 +26,7 @@ from featurelib.landing import Landing, Rejected, read
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
 from featurelib.snapshot.history import History
-from featurelib.spark.store import Store, arrow_type
+from featurelib.spark.store import Store
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,
@@ -64,7 +65,7 @@ def history_of_lines(lines: DataFrame, finalized: bool) -> DataFrame:
                 yield history.take()
 
     kinds = lines.filter(F.col("kind").isin(*HISTORY_KINDS))
-    said = kinds.select("run", "line_id", "raw").mapInArrow(unfold, arrow_type(table.schema))
+    said = kinds.select("run", "line_id", "raw").mapInArrow(unfold, from_arrow_schema(table.schema))
     return said.select(*table.schema.names)
 
 
@@ -278,7 +279,7 @@ def fold_clusters(
     def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return fold_batches(batches, done)
 
-    return ordered.mapInArrow(fold, arrow_type(FOLDED)).select(*FOLDED.names)
+    return ordered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
 
 
 def fold_batches(batches: Iterable[pa.RecordBatch], done: int) -> Iterator[pa.RecordBatch]:

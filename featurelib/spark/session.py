@@ -2,6 +2,10 @@
 
 Under spark-submit the settings come from its command line. Anywhere else (tests, notebooks) they
 are read from the same conf/spark-defaults.conf, so that both ways run the same Spark.
+
+Faults of Spark's surroundings (a disk, another run, the workers' Python, a file of a table) stand
+somewhere in hundreds of lines, in the words of whoever noticed. They are known by those words; what
+a user reads is one sentence, with the next step. Whatever is not known here is a fault of ours.
 """
 
 from __future__ import annotations
@@ -109,13 +113,6 @@ def _was_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
 
 
-# ----------------------------------------
-# What Spark's errors mean where its surroundings are at fault: a disk, another run, the workers'
-# Python, a file of a table. Whatever is not known here is a fault of ours.
-#
-# Spark says such things somewhere in hundreds of lines, in the words of whoever noticed. They are
-# known by those words; what a user reads is one sentence, with the next step.
-
 LONGEST = 250  # characters of what somebody else said
 PYTHON = (
     "PYSPARK_PYTHON names the workers' Python, which needs featurelib's dependencies "
@@ -141,7 +138,8 @@ FAULTS: tuple[tuple[str, type[FeatureLibError], str], ...] = (
     ),
     (
         r"DELTA_CONCURRENT_[A-Z_]+|Concurrent(?:Append|Transaction|Write|Delete\w+)Exception"
-        r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION|DELTA_PROTOCOL_CHANGED",
+        r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION|DELTA_PROTOCOL_CHANGED"
+        r"|Failed to commit transaction",
         BusyError,
         "tables: another run wrote to them at the same time. Run again when it has ended: what "
         "both have written stands, and nothing is counted twice.",
@@ -150,7 +148,8 @@ FAULTS: tuple[tuple[str, type[FeatureLibError], str], ...] = (
         r"(?P<found>\S+\.(?:parquet|json)\S*) (?:is not a Parquet file|does not exist)[^\n]*"
         r"|FAILED_READ_FILE[^\n]*?(?P<file>[\w:/.=-]+\.(?:parquet|json))"
         r"|\[DELTA_(?:MISSING|LOG|TRUNCATED|VERSIONS_NOT|STATE|FILE_NOT)[A-Z_]*\](?P<log>[^\n]*)"
-        r"|(?P<versions>[Vv]ersions \([^)]*\) are not contiguous[^\n]*)",
+        r"|(?P<versions>[Vv]ersions \([^)]*\) are not contiguous[^\n]*)"
+        r"|Kernel error: (?P<kernel>[^\n]*)",
         TableError,
         "a table cannot be read: {}. A file of it is missing or damaged: restore it, or name other "
         "tables with --tables (ingest reads landing files again into new ones).",

@@ -1,19 +1,18 @@
-"""The tables, as Delta: made, checked, read, appended and kept. Only this module says "delta".
+"""The tables, as Delta: made, checked, read, appended and kept.
 
 A table is opened before it is used: one written by a newer release, or of another schema, is
-refused before anything is written. A commit belongs to a run, carries it, and is made once.
+refused before anything is written. One of an earlier release is read as it is, with null in the
+columns it did not know, and gets them when it is written to. Columns that only a later release
+knows stay, and are null in what this one writes. A commit belongs to a run, carries it, and is
+made once.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,53 +20,26 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.spark.lock import hold_folder
-from featurelib.spark.log import Log
+from featurelib.spark.log import (
+    Head,
+    LocalLog,
+    Log,
+    SparkLog,
+    alter,
+    application,
+    fit,
+    pairs,
+    spark_schema,
+    writer,
+)
 from featurelib.tables import Table
-
-# ----------------------------------------
-# A table's schema in Spark's types, and rows brought into it.
-
-
-def spark_schema(table: Table) -> T.StructType:
-    """The table's Arrow schema in Spark's types; required columns are NOT NULL."""
-    fields = from_arrow_schema(table.schema).fields
-    return T.StructType(
-        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
-    )
-
-
-def arrow_type(schema: pa.Schema) -> T.StructType:
-    """What an Arrow function hands out, in Spark's types."""
-    return from_arrow_schema(schema)
-
-
-def fit(table: Table, df: DataFrame) -> DataFrame:
-    """Exactly the table's columns, in its order and types; what does not fit is an error."""
-    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
-
-
-def with_missing(table: Table, df: DataFrame) -> DataFrame:
-    """Rows of an earlier release with null in the columns it did not know."""
-    missing = [field for field in spark_schema(table).fields if field.name not in df.columns]
-    if not missing:
-        return df
-    return fit(table, df.withColumns({field.name: F.lit(None) for field in missing}))
-
-
-def column_texts(schema: T.StructType) -> list[str]:
-    """`name type` of each column, to be compared."""
-    # Not nullability: Delta holds the required columns by itself.
-    return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
-
-
-# ----------------------------------------
 
 VERSION_PROPERTY = "featurelib.tableVersion"
 RETENTION_DAYS = 90  # longer than any approved plan lives
+LOCAL = "file:"
 
 
 class Store:
@@ -76,51 +48,58 @@ class Store:
     def __init__(self, session: SparkSession, root_uri: str) -> None:
         self.session = session
         self.root = resolve_uri(root_uri)
-        self._opened: set[str] = set()  # and as this release reads them
-        self._made: set[str] = set()  # and as it writes them
+        self._made: set[str] = set()  # as this release writes them
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
 
     def exists(self, table: Table) -> bool:
-        return DeltaTable.isDeltaTable(self.session, self.path(table))
+        return self._log(table).head() is not None
 
     def create(self, *tables: Table) -> None:
         """Make the tables that are not there, and check those that are: all checks come first."""
-        unknown = [table for table in tables if table.full_name not in self._made]
-        if not unknown:
-            return
-        # Side by side: each is a commit of its own, and most of its time is waiting.
-        with ThreadPoolExecutor(max_workers=len(unknown)) as pool:
-            there = list(pool.map(self.exists, unknown))
-            for table, exists in zip(unknown, there, strict=True):
-                if exists:
-                    self.check(table)
-                    self._add_missing(table)
-            absent = [table for table, exists in zip(unknown, there, strict=True) if not exists]
-            list(pool.map(self._create, absent))
+        heads = [
+            (table, self._log(table).head())
+            for table in tables
+            if table.full_name not in self._made
+        ]
+        for table, head in heads:
+            if head is not None:
+                self._check(table, head)
+        for table, head in heads:
+            if head is None or _is_outdated(table, head):
+                self._log(table).create(_properties(table), replace=head is not None)
+            else:
+                self._carry_over(table, head)
+            self._made.add(table.full_name)
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table) -> Head:
         """TableError unless the table is there as this release reads it: an earlier release may
         have known fewer columns, none of them required."""
-        if table.full_name in self._opened:
-            return
-        if not self.exists(table):
+        head = self._log(table).head()
+        if head is None:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {self.path(table)}. "
                 "Run the job that writes it first: nightly, or ingest, refine, audit in turn."
             )
-        self._check_version(table)
-        self._check_schema(table)
-        self._opened.add(table.full_name)
+        self._check(table, head)
+        return head
 
     def read(self, table: Table, version: int | None = None) -> DataFrame:
         """The table's rows, now or as of one of its versions."""
-        self.check(table)
+        if _is_outdated(table, self.check(table)):
+            raise NoEvidenceError(
+                f"table {table.full_name} at {self.path(table)}: an earlier featurelib wrote it, "
+                "in a form of its own. Run nightly, or refine: both make it anew from bronze."
+            )
         reader = self.session.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return with_missing(table, reader.load(self.path(table)))
+        found = reader.load(self.path(table))
+        missing = {name: F.lit(None) for name in table.schema.names if name not in found.columns}
+        return (
+            fit(table, found.withColumns(missing)) if missing else found.select(*table.schema.names)
+        )
 
     def append(self, table: Table, df: DataFrame, run: int) -> int:
         """Add one run's rows in one commit; returns the table's version, which holds them."""
@@ -130,139 +109,114 @@ class Store:
         """Put one run's rows in place of all others, as one commit; returns its version."""
         return self._write(table, df, run, mode="overwrite")
 
-    def add(self, table: Table, files: Sequence[bytes], run: int) -> int:
-        """Add one run's rows, packed by featurelib.spark.log, in one commit, as append does."""
+    def add(self, table: Table, rows: pa.Table, run: int) -> int:
+        """Add one run's rows that the driver holds, in one commit, as append does."""
         self.create(table)
-        log = self._log(table)
-        added = [log.put(file, table.skip_by or ()) for file in files]
-        version = log.append(added, _application(table), run, _note(run))
-        if version is None:
-            raise ConfigError(self._say_old_run(table, run, self.newest_run(table)))
-        return version
+        note = _note(table, run)
+        self._log(table).append(rows, run, note)
+        return self._committed(table, run, note)
 
     def version(self, table: Table) -> int:
         """Of the newest commit: what a later reader names to see the same rows."""
-        self.check(table)
-        return self._log(table).version()
+        return self.check(table).version
 
     def newest_run(self, table: Table) -> int | None:
         """The greatest run that wrote the table; None when none did, or it is not there."""
-        if not self.exists(table):
+        head = self._log(table).head()
+        if head is None:
             return None
-        self.check(table)
-        return self._log(table).newest_run(_application(table))
+        self._check(table, head)
+        return head.run
 
     def newest_of(self, *tables: Table) -> int | None:
         """The greatest run that wrote any of the tables."""
-        with ThreadPoolExecutor(max_workers=len(tables)) as pool:
-            return max((run for run in pool.map(self.newest_run, tables) if run), default=None)
+        return max((run for run in map(self.newest_run, tables) if run), default=None)
 
     def expect_newer(self, run: int, *tables: Table) -> None:
         """ConfigError unless `run` is greater than every run in `tables`."""
-        with ThreadPoolExecutor(max_workers=len(tables)) as pool:
-            for table, newest in zip(tables, pool.map(self.newest_run, tables), strict=True):
-                if newest is not None and run <= newest:
-                    raise ConfigError(self._say_old_run(table, run, newest))
+        for table in tables:
+            newest = self.newest_run(table)
+            if newest is not None and run <= newest:
+                raise ConfigError(self._say_old_run(table, run, newest))
 
     def hold(self, run: int, who: str) -> AbstractContextManager[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
 
         Only a local file system is held; `who` is the job.
         """
-        if self.root.startswith("file:"):
-            return hold_folder(Path(self.root.removeprefix("file:")), run, who)
+        if self.root.startswith(LOCAL):
+            return hold_folder(Path(self.root.removeprefix(LOCAL)), run, who)
         return nullcontext()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
     ) -> None:
         """Set how long old versions stay readable; drop the files of older ones if asked."""
-        self.check(table)
-        log, wanted = self._log(table), _retention(retention_days)
-        if any(log.property(key) != value for key, value in wanted.items()):
-            pairs = ", ".join(f"'{key}' = '{value}'" for key, value in wanted.items())
-            name = self.path(table).replace("`", "``")
-            self.session.sql(f"ALTER TABLE delta.`{name}` SET TBLPROPERTIES ({pairs})")
+        known, wanted = self.check(table).properties, _retention(retention_days)
+        if any(known.get(key) != value for key, value in wanted.items()):
+            alter(self.session, self.path(table), f"SET TBLPROPERTIES ({pairs(wanted)})")
         if vacuum:  # never with RETAIN: that would override the table's own retention
             DeltaTable.forPath(self.session, self.path(table)).vacuum()
 
-    def _create(self, table: Table) -> None:
-        builder = DeltaTable.createIfNotExists(self.session).location(self.path(table))
-        properties = {
-            VERSION_PROPERTY: str(table.version),
-            "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
-            **_retention(RETENTION_DAYS),
-        }
-        if table.skip_by is not None:
-            properties["delta.dataSkippingStatsColumns"] = ",".join(table.skip_by)
-        for key, value in properties.items():
-            builder = builder.property(key, value)
-        builder.addColumns(spark_schema(table)).comment(table.comment).execute()
-        self._opened.add(table.full_name)
-        self._made.add(table.full_name)
-
     def _write(self, table: Table, df: DataFrame, run: int, mode: str) -> int:
-        """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
         self.create(table)
-        log, note = self._log(table), _note(run)
-        named = {"txnAppId": _application(table), "userMetadata": note}
-        rows = fit(table, df)
-        if table.sort_by:
-            rows = rows.sortWithinPartitions(*table.sort_by)
-        writer = rows.write.format("delta").mode(mode).options(txnVersion=run, **named)
+        note = _note(table, run)
+        rows = df.sortWithinPartitions(*table.sort_by) if table.sort_by else df
+        writing = writer(rows, table, run, note).mode(mode)
         if table.file_rows is not None:
-            writer = writer.option("maxRecordsPerFile", table.file_rows)
-        writer.save(self.path(table))
-        version = log.version()
-        if log.note(version) != note:
-            raise ConfigError(self._say_old_run(table, run, self.newest_run(table)))
-        return version
+            writing = writing.option("maxRecordsPerFile", table.file_rows)
+        writing.save(self.path(table))
+        return self._committed(table, run, note)
 
-    def _check_version(self, table: Table) -> None:
-        found = self._log(table).property(VERSION_PROPERTY) or "none"
-        if found == str(table.version):
-            return
-        newer = found.isdecimal() and int(found) > table.version
-        remedy = (
-            "A newer featurelib wrote it: run that release or a later one."
-            if newer
-            else "This release cannot read it: name others with --tables (samples: remove build/)."
-        )
-        raise TableError(
-            f"table {table.full_name} at {self.path(table)}: expected {VERSION_PROPERTY} "
-            f"{table.version}, found {found}; nothing was written. {remedy}"
-        )
+    def _committed(self, table: Table, run: int, note: str) -> int:
+        """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
+        head = self._log(table).head()
+        if head is None or head.note != note:
+            raise ConfigError(self._say_old_run(table, run, None if head is None else head.run))
+        return head.version
 
-    def _check_schema(self, table: Table) -> None:
-        schema, columns = spark_schema(table), self._log(table).columns()
-        expected, found = column_texts(schema), column_texts(columns)
-        known = T.StructType(
-            [f for f in schema.fields if not f.nullable or f.name in columns.names]
-        )
-        if column_texts(known) == found:
-            return
-        differ = sorted(set(expected) ^ set(found)) or ["the order of columns"]
-        raise TableError(
-            f"table {table.full_name} at {self.path(table)}: expected columns "
-            f"{', '.join(expected)}; found {', '.join(found)} (differs: {'; '.join(differ)}); "
-            "nothing was written. Restore that table, or name other tables with --tables."
-        )
+    def _check(self, table: Table, head: Head) -> None:
+        found = head.properties.get(VERSION_PROPERTY, "none")
+        if not found.isdecimal() or int(found) > table.version:
+            raise TableError(
+                f"table {table.full_name} at {self.path(table)}: expected {VERSION_PROPERTY} "
+                f"{table.version} or earlier, found {found}; nothing was written. A newer "
+                "featurelib wrote it: run that release or a later one."
+            )
+        if not _is_outdated(table, head):
+            self._check_columns(table, head)
 
-    def _add_missing(self, table: Table) -> None:
+    def _check_columns(self, table: Table, head: Head) -> None:
+        """Those of an earlier release may lack, those of a later one have more: none required."""
+        # Not nullability of what both have: Delta holds the required columns by itself.
+        ours, theirs = _types(spark_schema(table)), _types(head.schema)
+        needed = {f.name for f in (*spark_schema(table), *head.schema) if not f.nullable}
+        differ = [
+            f"{name}: expected {ours.get(name, 'none')}, found {theirs.get(name, 'none')}"
+            for name in dict.fromkeys((*ours, *theirs))
+            if ours.get(name) != theirs.get(name)
+            and (name in needed or (name in ours and name in theirs))
+        ]
+        if differ:
+            raise TableError(
+                f"table {table.full_name} at {self.path(table)}: column {'; '.join(differ)}; "
+                "nothing was written. Restore that table, or name other tables with --tables."
+            )
+
+    def _carry_over(self, table: Table, head: Head) -> None:
         """Give the table the columns that this release added; rows that are there have null."""
-        fields, known = spark_schema(table).fields, self._log(table).columns().names
-        for before, field in pairwise(fields):
-            if field.name not in known:
-                name, of = self.path(table).replace("`", "``"), field.dataType.simpleString()
-                self.session.sql(
-                    f"ALTER TABLE delta.`{name}` "
-                    f"ADD COLUMNS (`{field.name}` {of} AFTER `{before.name}`)"
-                )
-        self._made.add(table.full_name)
+        missing = [f for f in spark_schema(table).fields if f.name not in head.schema.names]
+        if missing:
+            columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in missing)
+            alter(self.session, self.path(table), f"ADD COLUMNS ({columns})")
+        version = {VERSION_PROPERTY: str(table.version)}
+        if head.properties[VERSION_PROPERTY] != str(table.version):
+            alter(self.session, self.path(table), f"SET TBLPROPERTIES ({pairs(version)})")
 
     def _log(self, table: Table) -> Log:
-        jvm: Any = self.session._jvm
-        return Log(self.session, jvm.org.apache.spark.sql.delta, self.path(table))
+        if self.root.startswith(LOCAL):
+            return LocalLog(table, self.path(table).removeprefix(LOCAL))
+        return SparkLog(self.session, table, self.path(table))
 
     def _say_old_run(self, table: Table, run: int, newest: int | None) -> str:
         return (
@@ -281,13 +235,27 @@ def resolve_uri(root_uri: str) -> str:
     return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
 
 
-def _application(table: Table) -> str:
-    return f"featurelib/{table.full_name}"
+def _is_outdated(table: Table, head: Head) -> bool:
+    """Whether an earlier release wrote a table that this one makes anew from others."""
+    return table.is_rebuilt and head.properties.get(VERSION_PROPERTY) != str(table.version)
 
 
-def _note(run: int) -> str:
+def _types(schema: T.StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _note(table: Table, run: int) -> str:
     """What a commit says of itself, unlike any other's."""
-    return json.dumps({"run": run, "commit": uuid4().hex})
+    return json.dumps({"run": run, "application": application(table), "commit": uuid4().hex})
+
+
+def _properties(table: Table) -> dict[str, str]:
+    return {
+        VERSION_PROPERTY: str(table.version),
+        "delta.enableDeletionVectors": "false",  # readers that know only Parquet must be right
+        **_retention(RETENTION_DAYS),
+        **({"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}),
+    }
 
 
 def _retention(days: int) -> dict[str, str]:

@@ -210,12 +210,15 @@ def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) ->
         Lake(str(tmp_path)).run()
 
 
-def test_a_table_of_another_version_is_not_read(tmp_path: Path) -> None:
+def test_a_table_of_an_earlier_version_is_read_and_of_a_later_one_is_not(tmp_path: Path) -> None:
     empty = AUDIT_RUN.schema.empty_table()
     append(tmp_path, AUDIT_RUN, empty)
     with pytest.raises(NoEvidenceError, match="expected a run, found none"):
         _ = Lake(str(tmp_path)).runs
     append(tmp_path, UPGRADE_PLANS, UPGRADE_PLANS.schema.empty_table(), version=1)
     append(tmp_path, AUDIT_RUN, pa.Table.from_pylist([{"run": 1}], schema=AUDIT_RUN.schema))
-    with pytest.raises(TableError, match=f"expected version {UPGRADE_PLANS.version}, found 1"):
-        Lake(str(tmp_path)).clusters()
+    assert Lake(str(tmp_path)).clusters() == []
+    later = FINDINGS.version + 1
+    append(tmp_path, FINDINGS, FINDINGS.schema.empty_table(), version=later)
+    with pytest.raises(TableError, match=f"version {FINDINGS.version} or earlier, found {later}"):
+        Lake(str(tmp_path)).rows(FINDINGS)

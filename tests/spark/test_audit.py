@@ -30,14 +30,12 @@ from featurelib.spark.audit import (
     PARTS,
     Audited,
     audit,
-    files_of,
     judge_snapshots,
     locate_lines,
     newest_line,
     with_expected,
 )
 from featurelib.spark.audit import rows_of as rows_in
-from featurelib.spark.log import pack
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -110,9 +108,9 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
     frame = session.createDataFrame(samples).select(*CORE_COLUMNS)
-    files = judge_snapshots(frame, conditions, severities, RUN).toArrow()
-    assert pc.max(files["newest"]).as_py() == newest(samples)
-    found, expected = rows_in(files), core_says(samples, conditions, severities)
+    cells = judge_snapshots(frame, conditions, severities).toArrow()
+    assert pc.max(cells["newest"]).as_py() == newest(samples)
+    found, expected = rows_in(cells), core_says(samples, conditions, severities)
     for part, (_, schema) in PARTS.items():
         assert getattr(found, part).schema == schema
     assert tables_of(found) == tables_of(expected)
@@ -122,22 +120,21 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
 def test_no_cluster_gives_four_empty_tables(session: SparkSession, samples: pa.Table) -> None:
     nobody = session.createDataFrame(samples.slice(0, 0)).select(*CORE_COLUMNS)
     assert newest_line(nobody) == 0
-    files = judge_snapshots(nobody, Conditions(as_of=0, max_age=MAX_AGE), {}, RUN).toArrow()
-    assert tables_of(rows_in(files)) == {part: [] for part in PARTS}
-    assert [files_of(files, part) for part in PARTS] == [[]] * len(PARTS)
-    assert pc.max(files["newest"]).as_py() is None
+    cells = judge_snapshots(nobody, Conditions(as_of=0, max_age=MAX_AGE), {}).toArrow()
+    assert tables_of(rows_in(cells)) == {part: [] for part in PARTS}
+    assert pc.max(cells["newest"]).as_py() is None
 
 
-def test_what_outgrows_one_file_is_handed_over_in_several(
+def test_what_outgrows_one_cell_is_handed_over_in_several(
     session: SparkSession, samples: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("featurelib.spark.audit.MOST_BYTES", 0)
     monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE)
     frame = session.createDataFrame(samples).select(*CORE_COLUMNS).coalesce(1)
-    files = judge_snapshots(frame, conditions, {}, RUN).toArrow()
-    assert len(files_of(files, "plans")) == -(-samples.num_rows // 5)
-    assert tables_of(rows_in(files)) == tables_of(core_says(samples, conditions))
+    cells = judge_snapshots(frame, conditions, {}).toArrow()
+    assert cells.num_rows == -(-samples.num_rows // 5) + 1
+    assert tables_of(rows_in(cells)) == tables_of(core_says(samples, conditions))
 
 
 def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
@@ -153,7 +150,7 @@ def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
     assert expected.schema.simpleString() == frame.schema.simpleString()
     assert expected.count() == 3
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
-    found = rows_in(judge_snapshots(expected, conditions, {}, RUN).toArrow())
+    found = rows_in(judge_snapshots(expected, conditions, {}).toArrow())
     said = [row for row in found.findings.to_pylist() if row["cluster"] == "lost"]
     assert [(row["code"], row["node_id"]) for row in said] == [
         ("cluster_not_landed", None),
@@ -170,8 +167,8 @@ def test_an_expected_node_that_is_missing_makes_its_cluster_unknown(
     frame = session.createDataFrame(one).select(*CORE_COLUMNS)
     fleet = Fleet(cluster=(Cluster(id=GHOST, brokers=(1, 2, 4), controllers=(9,)),))
     conditions = Conditions(as_of=newest(one), max_age=MAX_AGE, inventory=fleet.inventory)
-    files = judge_snapshots(with_expected(frame, fleet), conditions, {}, RUN).toArrow()
-    found = rows_in(files)
+    cells = judge_snapshots(with_expected(frame, fleet), conditions, {}).toArrow()
+    found = rows_in(cells)
     missing = [row for row in found.findings.to_pylist() if row["severity"] == "unknown"]
     assert {(row["role"], row["node_id"]) for row in missing} == {("broker", 4), ("controller", 9)}
     assert "READY" not in found.readiness["verdict"].to_pylist()
@@ -291,7 +288,7 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
         as_of = first.as_of + days * DAY
         if number == 3:  # it dies before its row in gold.audit_run
             rows = FEATURE_READINESS.schema.empty_table()
-            store.add(FEATURE_READINESS, pack(FEATURE_READINESS, rows), RUN + 3)
+            store.add(FEATURE_READINESS, rows, RUN + 3)
         run = RUN + number + (number == 3)
         known = run_audit(store, run, as_of, forgotten=14 * DAY, max_age=age)
         nights.append(known.judged)

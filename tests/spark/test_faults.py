@@ -57,6 +57,11 @@ TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.
             TableError,
             "a table cannot be read: Incompatible format detected",
         ),
+        (
+            "Kernel error: Json error: Truncated record whilst reading string\n   0: <unknown>",
+            TableError,
+            "a table cannot be read: Json error: Truncated record whilst reading string. A file",
+        ),
     ],
 )
 def test_a_fault_of_the_surroundings_is_one_sentence(

@@ -13,8 +13,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from featurelib.config.fleet import Cluster, Fleet
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
+from featurelib.spark.log import spark_schema
 from featurelib.spark.refine import refine
-from featurelib.spark.store import Store, spark_schema
+from featurelib.spark.store import Store
 from featurelib.tables import ALL, Table
 from tests.spark.nights import RUN, SAMPLES, open_table, sample_lines
 

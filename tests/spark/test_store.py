@@ -11,19 +11,21 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
-from delta.exceptions import ConcurrentTransactionException
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
-from featurelib.spark.log import Log, pack
-from featurelib.spark.store import Store, fit, resolve_uri, spark_schema
+from featurelib.spark.log import SparkLog, fit, spark_schema
+from featurelib.spark.session import explain
+from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import ALL, CLUSTER_SNAPSHOT, FINDINGS, Table
 
 RUN = 20261121000000
@@ -42,6 +44,15 @@ pytestmark = pytest.mark.spark
 def things(session: SparkSession, run: int, *levels: int) -> DataFrame:
     frame = session.createDataFrame(pa.table({"level": pa.array(levels, pa.int64())}))
     return frame.select(F.lit(None).alias("note"), "level", F.lit(run).alias("run"))
+
+
+@pytest.fixture(params=["local", "remote"])
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How small commits are made on a local disk, and how wherever else Spark writes."""
+    if request.param == "remote":
+        monkeypatch.setattr(
+            Store, "_log", lambda self, table: SparkLog(self.session, table, self.path(table))
+        )
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.full_name)
@@ -120,12 +131,12 @@ def test_a_run_that_is_not_greater_than_the_newest_is_refused(store: Store) -> N
 NUMBERED = replace(THING, name="numbered", skip_by=("run", "note"))
 
 
-def numbered(run: int, *notes: str | None) -> list[bytes]:
+def numbered(run: int, *notes: str | None) -> pa.Table:
     rows = {"run": [run] * len(notes), "level": range(len(notes)), "note": notes}
-    return pack(NUMBERED, pa.table(rows, schema=NUMBERED.schema))
+    return pa.table(rows, schema=NUMBERED.schema)
 
 
-def test_added_files_are_a_commit_like_any_other(store: Store) -> None:
+def test_rows_of_the_driver_are_a_commit_like_any_other(store: Store) -> None:
     store.append(NUMBERED, things(store.session, RUN, 1), RUN)
     before = store.version(NUMBERED)
     assert store.add(NUMBERED, numbered(RUN + 1, "ö", None, "ä"), RUN + 1) == before + 1
@@ -141,37 +152,24 @@ def test_added_files_are_a_commit_like_any_other(store: Store) -> None:
     noted = pa.table(outside.get_add_actions(flatten=True)).sort_by("min.run").to_pylist()[-1]
     assert (noted["num_records"], noted["min.note"], noted["max.note"]) == (3, "ä", "ö")
     assert (noted["null_count.note"], noted["max.run"]) == (1, RUN + 1)
-
-
-def test_files_of_a_run_that_is_not_greater_than_the_newest_are_refused(store: Store) -> None:
-    store.add(NUMBERED, numbered(RUN, "a"), RUN)
-    version = store.version(NUMBERED)
-    for run in (RUN, RUN - 1):
-        with pytest.raises(ConfigError, match=f"run {run}: not greater than run {RUN}"):
+    for run in (RUN + 2, RUN + 1):
+        with pytest.raises(ConfigError, match=f"run {run}: not greater than run {RUN + 2}"):
             store.add(NUMBERED, numbered(run, "b"), run)
-    assert store.version(NUMBERED) == version
-    assert [row.note for row in store.read(NUMBERED).collect()] == ["a"]
+    with pytest.raises(ValueError, match="null"):  # of a column that has none
+        store.add(NUMBERED, pa.table({"run": [RUN + 9], "level": [None], "note": ["a"]}), RUN + 9)
+    assert store.version(NUMBERED) == before + 2
 
 
-def test_no_file_holds_null_where_the_table_has_none() -> None:
-    rows = pa.table({"run": [RUN], "level": [None], "note": ["a"]}, schema=THING.schema)
-    with pytest.raises(ValueError, match="null"):
-        pack(THING, rows)
-
-
-def test_the_newest_run_is_known_after_checkpoints_and_without_checksums(store: Store) -> None:
+def test_the_newest_run_is_known_after_checkpoints(store: Store) -> None:
     for run in range(RUN, RUN + 11):
         store.add(NUMBERED, numbered(run, "a"), run)
-    log = Path(store.path(NUMBERED).removeprefix("file:")) / "_delta_log"
-    assert list(log.glob("*.checkpoint.parquet"))
-    for path in log.glob("*.crc"):
-        path.unlink()
-    store.session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # py4j
-    fresh = Store(store.session, store.root)
-    assert fresh.newest_run(NUMBERED) == RUN + 10
-    assert fresh.read(NUMBERED).count() == 11
-    with pytest.raises(ConfigError, match="not greater than"):
-        fresh.add(NUMBERED, numbered(RUN + 10, "b"), RUN + 10)
+    outside = DeltaTable(store.path(NUMBERED).removeprefix("file:"))
+    outside.create_checkpoint()
+    outside.cleanup_metadata()
+    assert store.newest_run(NUMBERED) == RUN + 10
+    assert store.read(NUMBERED).count() == 11
+    store.append(NUMBERED, things(store.session, RUN + 11, 1), RUN + 11)
+    assert store.newest_run(NUMBERED) == RUN + 11
 
 
 def test_two_commits_of_one_run_at_once_are_a_conflict(
@@ -179,17 +177,17 @@ def test_two_commits_of_one_run_at_once_are_a_conflict(
 ) -> None:
     """The other one comes while ours has looked and not yet written."""
     store.create(NUMBERED)
-    look = Log._run_in
+    write = deltalake.write_deltalake
 
-    def look_and_be_overtaken(log: Log, snapshot: object, application: str) -> int | None:
-        seen = look(log, snapshot, application)
-        monkeypatch.setattr(Log, "_run_in", look)
+    def be_overtaken(*words: object, **options: object) -> None:
+        monkeypatch.setattr(deltalake, "write_deltalake", write)
         store.add(NUMBERED, numbered(RUN, "theirs"), RUN)
-        return seen
+        write(*words, **options)  # type: ignore[arg-type]  # what they are is not ours
 
-    monkeypatch.setattr(Log, "_run_in", look_and_be_overtaken)
-    with pytest.raises(ConcurrentTransactionException):
+    monkeypatch.setattr(deltalake, "write_deltalake", be_overtaken)
+    with pytest.raises(CommitFailedError) as ended:
         store.add(NUMBERED, numbered(RUN, "ours"), RUN)
+    assert isinstance(explain(ended.value), BusyError)
     assert [row.note for row in store.read(NUMBERED).collect()] == ["theirs"]
 
 
@@ -207,7 +205,9 @@ def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(store: Sto
     store.create(replace(THING, version=2))
     other = replace(THING, name="other")
     later = Store(store.session, store.root)
-    with pytest.raises(TableError, match=r"expected featurelib\.tableVersion 1, found 2"):
+    with pytest.raises(
+        TableError, match=r"expected featurelib\.tableVersion 1 or earlier, found 2"
+    ):
         later.create(other, THING)
     with pytest.raises(TableError, match="run that release or a later one"):
         later.append(THING, things(store.session, RUN, 1), RUN)
@@ -216,35 +216,71 @@ def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(store: Sto
 
 
 def test_a_table_of_another_schema_is_refused(store: Store) -> None:
-    wider = replace(THING, schema=THING.schema.append(pa.field("more", pa.int8())))
-    store.create(wider)
-    with pytest.raises(TableError, match=r"differs: more tinyint"):
+    other = [pa.field("run", pa.int64()), pa.field("level", pa.int32())]
+    store.create(replace(THING, schema=pa.schema(other)))
+    with pytest.raises(TableError, match=r"column level: expected smallint, found int; nothing"):
         Store(store.session, store.root).read(THING)
+    wider = THING.schema.append(pa.field("x", pa.int8()))
+    needed = replace(THING, name="other", schema=wider, required=frozenset({"x"}))
+    store.create(replace(needed, schema=THING.schema, required=frozenset()))
+    with pytest.raises(TableError, match=r"column x: expected tinyint, found none; nothing"):
+        Store(store.session, store.root).create(needed)
 
 
-def test_a_table_of_an_earlier_release_is_read_with_null_and_gets_the_new_column_when_written(
+@pytest.mark.usefixtures("road")
+def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_one_writes(
     store: Store,
 ) -> None:
-    store.append(THING, things(store.session, RUN, 1), RUN)
-    before = store.version(THING)
+    """The release before writes, this one does, and the one before once more."""
     fields = list(THING.schema)
     more = pa.field("more", pa.list_(pa.struct([("key", pa.string()), ("value", pa.int8())])))
-    wider = replace(THING, schema=pa.schema([*fields[:2], more, *fields[2:]]))
+    wider = replace(THING, version=2, schema=pa.schema([*fields[:2], more, *fields[2:]]))
+    three = pa.array([[{"key": "k", "value": 3}]], more.type)
+
+    def of(run: int) -> pa.Table:
+        return pa.table({"run": [run], "level": [1], "note": ["a"]}, schema=THING.schema)
+
+    store.add(THING, of(RUN), RUN)
+    before = store.version(THING)
     later = Store(store.session, store.root)
     assert [(row.level, row.more) for row in later.read(wider).collect()] == [(1, None)]
     assert later.version(wider) == before  # nothing was written
-    rows = things(store.session, RUN + 1, 2).withColumn(
-        "more", F.array(F.struct(F.lit("k").alias("key"), F.lit(3).cast("byte").alias("value")))
-    )
-    later.append(wider, rows, RUN + 1)
-    assert later.read(wider).schema == spark_schema(wider)
-    found = {row.level: row.more for row in later.read(wider).collect()}
-    assert found == {1: None, 2: [("k", 3)]}
+    later.add(wider, of(RUN + 1).append_column(more, three), RUN + 1)
+    assert later.read(wider).schema.names == wider.schema.names
+    found = {row.run: row.more for row in later.read(wider).collect()}
+    assert found == {RUN: None, RUN + 1: [("k", 3)]}
     assert [row.more for row in later.read(wider, before).collect()] == [None]  # of that night
-    schema = wider.schema.append(pa.field("x", pa.int8()))
-    needed = replace(wider, schema=schema, required=frozenset({"x"}))
-    with pytest.raises(TableError, match=r"differs: x tinyint"):
-        Store(store.session, store.root).read(needed)
+    again = replace(THING, version=2)  # a release that knows the version and not the column
+    earlier = Store(store.session, store.root)
+    earlier.add(again, of(RUN + 2), RUN + 2)
+    earlier.append(again, things(store.session, RUN + 3, 5), RUN + 3)
+    assert earlier.read(again).columns == again.schema.names
+    assert {row.run: row.more for row in later.read(wider).collect()} == {
+        **found, RUN + 2: None, RUN + 3: None
+    }  # fmt: skip
+    assert earlier.newest_run(again) == RUN + 3
+    with pytest.raises(ConfigError, match="not greater than"):
+        earlier.add(again, of(RUN + 3), RUN + 3)
+
+
+@pytest.mark.usefixtures("road")
+def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
+    store: Store,
+) -> None:
+    old = replace(THING, is_rebuilt=True)
+    new = replace(old, version=2, schema=pa.schema([("run", pa.int64()), ("level", pa.string())]))
+    store.append(old, things(store.session, RUN, 1), RUN)
+    later = Store(store.session, store.root)
+    assert later.newest_run(new) is None
+    with pytest.raises(NoEvidenceError, match="an earlier featurelib wrote it"):
+        later.read(new)
+    later.create(new)
+    assert later.read(new).count() == 0
+    assert later.newest_run(new) is None
+    later.add(new, pa.table({"run": [RUN], "level": ["a"]}), RUN)  # the same run once more
+    assert [row.level for row in later.read(new).collect()] == ["a"]
+    with pytest.raises(TableError, match="A newer featurelib"):
+        store.read(old)
 
 
 def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None:
