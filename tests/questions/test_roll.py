@@ -87,13 +87,14 @@ def test_in_zookeeper_mode_only_its_releases_join_and_finalized_features_stop_th
         ask("zk-282-stock", "4.0")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_runs_there_and_fits_may_join_again(name: str) -> None:
+def test_what_runs_there_and_fits_may_join_again() -> None:
     """The policy and the controllers agree about the release of every sample's controllers."""
-    one = sight(name)
-    if one.dialects[0].startswith("zk") or one.judged.incompatible.num_rows != 0:
-        return
-    if name not in ("k43-unstable", "refused-metadata"):
-        found = ask(name, one.releases[0])
-        assert found.may_join == (not found.misfits)
-        assert found.may_join or name == "rollback-too-late"
+    checked = set()
+    for name in set(NAMES) - {"k43-unstable", "refused-metadata"}:
+        one = sight(name)
+        if one.dialects[0].startswith("kraft") and not one.judged.incompatible.num_rows:
+            found = ask(name, one.releases[0])
+            assert found.may_join == (not found.misfits), name
+            assert found.may_join or name == "rollback-too-late"
+            checked.add(name)
+    assert len(checked) >= 12

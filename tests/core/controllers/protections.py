@@ -1,10 +1,9 @@
-"""Which nodes stop themselves: at start, under a changed features node, while replaying."""
+"""Which nodes stop themselves over what is finalized, and in which words."""
 
 from __future__ import annotations
 
 from tests.core.controllers.asking import outside
 from tests.core.controllers.java import range_text
-from tests.core.controllers.node import DamagedError, WrongTypeError, read_node
 from tests.core.controllers.releases import KNOWN
 from tests.core.controllers.words import (
     CONTROLLER,
@@ -14,8 +13,6 @@ from tests.core.controllers.words import (
     Range,
     minor,
 )
-
-STOPS, GOES_ON, CLEARS, KEEPS = "stops", "goes on", "clears its cache", "keeps what it had"
 
 
 def incompatible(
@@ -48,52 +45,6 @@ def unfit_nodes(generation: str, cluster: Cluster) -> list[Node]:
     levels = cluster.finalized or {}
     running = [node for node in cluster.brokers() if node.running]
     return [node for node in running if incompatible(generation, levels, node.supported)]
-
-
-def on_change(
-    release: str,
-    supported: dict[str, Range],
-    content: str | None,
-    epoch: int = 0,
-    cached_epoch: int = -1,
-) -> str:
-    """What a running broker of ZooKeeper mode does when the features node changes."""
-    generation = "zk-2.7" if minor(release) < (3, 3) else "zk-3.3"
-    if content is None:
-        return CLEARS
-    try:
-        node = read_node(generation, content)
-    except DamagedError:
-        return CLEARS
-    except WrongTypeError:
-        # Recorded for 2.8, 3.3 and 3.9; when it changed in between is not known.
-        return STOPS if minor(release) <= (3, 3) else KEEPS
-    if not node.enabled:
-        return CLEARS
-    if epoch < cached_epoch or incompatible(generation, node.features, supported):
-        return STOPS
-    return GOES_ON
-
-
-def at_start(release: str, supported: dict[str, Range], content: str | None) -> str:
-    """What a starting broker of ZooKeeper mode does about the features node it finds.
-
-    Content of a wrong JSON type stops all of them: 3.9 waits for its cache in vain.
-    """
-    found = on_change(release, supported, content)
-    return STOPS if found == KEEPS else found
-
-
-def becomes_controller(release: str, content: str | None) -> bool:
-    """DamagedError content does not stop a broker, but no controller can be elected over it."""
-    generation = "zk-2.7" if minor(release) < (3, 3) else "zk-3.3"
-    if content is None:
-        return True
-    try:
-        read_node(generation, content)
-    except (DamagedError, WrongTypeError):
-        return False
-    return True
 
 
 def replays(node: Node, feature: str, level: int) -> str | None:
