@@ -21,10 +21,9 @@ from featurelib.audit.audit import judge as judge_rows
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.batch import NOT_HERE, Batch
-from featurelib.core.cluster import Case
+from featurelib.core.cluster import Case, build
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.judge import decide, judge
-from featurelib.core.single import build
 from featurelib.snapshot.layout import unpack
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn

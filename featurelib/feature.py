@@ -18,6 +18,16 @@ TEST_FEATURES = frozenset(
 )
 
 
+def release_line(release: str) -> str:
+    """Return the release that a version is of: `4.1` for `4.1.2`."""
+    return ".".join(release.split(".")[:2])
+
+
+def release_number(version: str) -> tuple[int, ...]:
+    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; nothing where it is none."""
+    return tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
+
+
 class Role(IntEnum):
     """Which half of a process a listener, registration or range belongs to."""
 

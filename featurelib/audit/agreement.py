@@ -13,7 +13,7 @@ import numpy as np
 from featurelib.audit.columns import Bool, Int
 from featurelib.audit.controllers import NOBODY, OwnDialects, blind_leaders
 from featurelib.audit.findings import Findings
-from featurelib.audit.fleet_batch import Proposed
+from featurelib.audit.fleet import Proposed
 from featurelib.audit.target import Judge, search
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import load

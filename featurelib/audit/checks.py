@@ -31,7 +31,7 @@ from featurelib.audit.findings import NO_NUMBER, Findings
 from featurelib.catalogue import Tables
 from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
 from featurelib.core.batch import Levels
-from featurelib.core.cluster import Cluster, Request
+from featurelib.core.cluster import Cluster, Request, build
 from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.judge import decide, judge
 from featurelib.core.rules import (
@@ -40,7 +40,6 @@ from featurelib.core.rules import (
     incompatible_with_finalized,
     metadata_version_unmet,
 )
-from featurelib.core.single import build
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
 from featurelib.schema import INCOMPATIBLE_BROKER
 

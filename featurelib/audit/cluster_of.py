@@ -18,7 +18,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node, Range
 from featurelib.core.compatibility import left_out
 from featurelib.core.dialect import STRICT, Asks, load
-from featurelib.core.node_groups import are_asked
+from featurelib.core.nodes import are_asked
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
 _REGISTER_FROM = load(STRICT).can.controllers_register_from

@@ -12,6 +12,8 @@ import pyarrow as pa
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
+_CLUSTER, _ROLE = 32, 31  # the lowest bits of a node key's parts
+_CONTROLLER = 1 << _ROLE
 _DENSE = 16  # times as many possible keys as keys: up to there a table is faster than a search
 
 
@@ -48,14 +50,19 @@ def integers(column: pa.Array) -> Int:
     return column.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def node_key(cluster: Int, role: Int, node_id: Int) -> Int:
+def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
     """One number for (cluster position, role, node id), ordered like the three."""
-    return (cluster << 32) | (role << 31) | node_id
+    return (cluster << _CLUSTER) | (role << _ROLE) | node_id
 
 
 def split_key(keys: Int) -> tuple[Int, Int, Int]:
     """Return (cluster position, role, node id) of node keys."""
-    return keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
+    return keys >> _CLUSTER, (keys >> _ROLE) & 1, keys & (_CONTROLLER - 1)
+
+
+def broker_key(keys: Int) -> Int:
+    """Return the keys of the broker halves of the same processes."""
+    return keys & ~_CONTROLLER
 
 
 def find(keys: Int, wanted: Int) -> Int:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from featurelib.audit.columns import Bool, Int, find, node_key, pick
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.fleet_batch import Fleet, Proposed
+from featurelib.audit.fleet import Fleet, Proposed
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
 from featurelib.feature import METADATA_VERSION, Role

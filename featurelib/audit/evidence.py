@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Flat, Int, integers
+from featurelib.audit.columns import Bool, Flat, Int, integers, node_key
 from featurelib.audit.configured import Configurations, ConfiguredVoters
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
@@ -18,7 +18,7 @@ from featurelib.audit.findings import Mute
 from featurelib.audit.malformed import set_aside
 from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes
 from featurelib.core.features_znode import Generation
-from featurelib.feature import KRAFT_VERSION, Witness
+from featurelib.feature import KRAFT_VERSION, Role, Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +192,6 @@ def _those(names: list[str], positions: list[int]) -> Bool:
 
 
 def _expected_keys(known: dict[int, Expected]) -> Int:
-    keys = [(i << 32) | node for i, entry in known.items() for node in entry.brokers]
-    keys += [(i << 32) | 1 << 31 | node for i, entry in known.items() for node in entry.controllers]
-    return np.array(sorted(keys), dtype=np.int64)
+    rows = [(i, Role.BROKER, node) for i, entry in known.items() for node in entry.brokers]
+    rows += [(i, Role.CONTROLLER, node) for i, entry in known.items() for node in entry.controllers]
+    return np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))

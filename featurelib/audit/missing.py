@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit import oddities as oddity
-from featurelib.audit.columns import Bool, Int, distinct, find, integers, latest
+from featurelib.audit.columns import (
+    Bool,
+    Int,
+    distinct,
+    find,
+    integers,
+    latest,
+    node_key,
+    split_key,
+)
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.finalized import UNSEEN
 from featurelib.audit.findings import Findings
@@ -384,16 +393,16 @@ def _membership_oddities(evidence: Evidence, said: Findings) -> None:
         at=who.at[without],
         line=who.line[without],
     )
-    known = distinct((who.cluster << 32) | who.node_id)
-    seen = (evidence.observers.row << 32) | integers(evidence.observers.values)
-    strangers = seen[find(known, seen) < 0]
-    proven = evidence.membership.registrations_proven[strangers >> 32]
+    known = distinct(node_key(who.cluster, 0, who.node_id))
+    seen = node_key(evidence.observers.row, 0, integers(evidence.observers.values))
+    cluster, _, node_id = split_key(seen[find(known, seen) < 0])
+    proven = evidence.membership.registrations_proven[cluster]
     for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
-        where = strangers[hit] >> 32
+        where = cluster[hit]
         said.add(
             code,
             where,
-            node_id=strangers[hit] & 0xFFFFFFFF,
+            node_id=node_id[hit],
             at=evidence.membership.quorum_at[where],
             line=evidence.membership.quorum_line[where],
         )

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit.checks import levels_of_clusters
-from featurelib.audit.columns import Bool, Int, distinct
+from featurelib.audit.columns import Bool, Int, distinct, node_key, split_key
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.batch import NOT_HERE, Flags
@@ -79,7 +79,8 @@ def plans(
     who = evidence.subjects
     after = asked.current.copy()
     after[ready] = target[ready]
-    nodes = np.bincount(distinct((who.cluster << 32) | who.node_id) >> 32, minlength=clusters)
+    processes, _, _ = split_key(distinct(node_key(who.cluster, 0, who.node_id)))
+    nodes = np.bincount(processes, minlength=clusters)
     return pa.table(
         [
             pa.array(evidence.clusters, pa.string()),

@@ -19,6 +19,7 @@ from featurelib.audit.columns import (
     Flat,
     Int,
     any_of,
+    broker_key,
     distinct,
     find,
     first_of_equals,
@@ -26,6 +27,7 @@ from featurelib.audit.columns import (
     is_fresh,
     node_key,
     pick,
+    split_key,
 )
 from featurelib.feature import METADATA_VERSION, Role, Witness
 
@@ -124,10 +126,10 @@ def voter_keys(said: Sources) -> Int:
 def gone_controllers(said: Sources, keys: Int, registered_at: Int) -> Bool:
     """Which of `keys` are controllers that Kafka itself does not see: neither a voter nor a
     follower by the quorum's leader, which was asked after they were seen to be registered."""
-    cluster = keys >> 32
+    cluster, role, _ = split_key(keys)
     seen = distinct(np.concatenate((voter_keys(said), _controller_keys(said.followers))))
     asked_at = said.quorum_at[cluster]
-    gone = ((keys >> 31) & 1 == CONTROLLER) & (find(seen, keys) < 0)
+    gone = (role == CONTROLLER) & (find(seen, keys) < 0)
     return gone & (asked_at > 0) & (registered_at <= asked_at + ONE_LOOK)
 
 
@@ -151,9 +153,10 @@ def fenced_flags(said: Sources, keys: Int, entry: Int) -> Int:
     fenced = pick(said.registrations.field("fenced"), entry, -1)
     entry_at = pick(said.registrations.field("at"), entry, 0)
     in_log = (entry >= 0) & (pick(said.registrations.field("witness"), entry, LOG) == LOG)
+    cluster, role, _ = split_key(keys)
     plain = distinct(said.member_key[~said.member_shown])
-    left_out = in_log & ((keys >> 31) & 1 == BROKER) & (find(plain, keys) < 0)
-    fenced = np.where(left_out & (said.newest_list(False)[keys >> 32] > entry_at), 1, fenced)
+    left_out = in_log & (role == BROKER) & (find(plain, keys) < 0)
+    fenced = np.where(left_out & (said.newest_list(False)[cluster] > entry_at), 1, fenced)
     shown = np.flatnonzero(said.member_shown)
     order = shown[np.argsort(said.member_key[shown], kind="stable")]
     order = order[first_of_equals(said.member_key[order])]
@@ -365,7 +368,7 @@ def _describe(
     age: _Age,
 ) -> Subjects:
     """`way`: REGISTERED, 1 counted for another reason, 2 only expected."""
-    cluster, role, node_id = keys >> 32, (keys >> 31) & 1, keys & 0x7FFFFFFF
+    cluster, role, node_id = split_key(keys)
     said_itself = _own_word(said, profiles, keys)
     listener, answered_at = said_itself.listener, said_itself.at
     profile, partial = said_itself.profile, said_itself.partial
@@ -436,7 +439,7 @@ def _listed_at(said: Sources, keys: Int) -> Int:
 
 def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
     """What each node half said of itself in its newest answer."""
-    role = (keys >> 31) & 1
+    _, role, _ = split_key(keys)
     order = np.argsort(said.listener_key, kind="stable")
     listener = position(said.listener_key, order, keys)
     own = profiles.of_listeners(said.listeners)
@@ -447,7 +450,7 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
     # process does not (facts, g.3). So a controller half is taken at its broker half's word.
     halves = np.flatnonzero((role == CONTROLLER) & (profile >= 0))
-    half = position(said.listener_key, order, keys[halves] & ~(CONTROLLER << 31))
+    half = position(said.listener_key, order, broker_key(keys[halves]))
     speaks = pick(own.profile, half, NOBODY) >= 0
     stands_in = np.zeros(len(keys), dtype=bool)
     stands_in[halves] = speaks
@@ -458,7 +461,7 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
     stable = pick(newest, listener, NOBODY)
     stable[role != CONTROLLER] = NOBODY
     shows = order[said.listeners.field("role")[order] == CONTROLLER]
-    brokers = find(keys, said.listener_key[shows] & ~(CONTROLLER << 31))
+    brokers = find(keys, broker_key(said.listener_key[shows]))
     stable[brokers[brokers >= 0]] = newest[shows[brokers >= 0]]
     return _Word(
         listener=listener,

@@ -15,7 +15,7 @@ import numpy as np
 from featurelib.audit.columns import Bool, Int
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.features import Questions
-from featurelib.audit.fleet_batch import ANY_LEVEL, Fleet, Proposed
+from featurelib.audit.fleet import ANY_LEVEL, Fleet, Proposed
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.rules import RULES

@@ -17,7 +17,7 @@ from featurelib.backends.embedded_state import NOBODY, State, reading_of
 from featurelib.core.cluster import Node, Range
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_znode import Reading
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.feature import METADATA_VERSION, Role, release_number
 from featurelib.landing.responses import (
     BROKER,
     BROKERS,
@@ -242,8 +242,8 @@ def _configured(key: str, value: str, is_default: bool) -> Configuration:
 
 def _since(node: Node, release: tuple[int, int]) -> bool:
     """Whether a node is of a release or a later one; so is one of an unknown release."""
-    parts = [int(part) for part in node.release.split(".")[:2] if part.isdigit()]
-    return len(parts) < 2 or tuple(parts) >= release
+    number = release_number(node.release)
+    return len(number) < 2 or number >= release
 
 
 def znodes(state: State, cluster_id: str) -> Iterator[Keys]:

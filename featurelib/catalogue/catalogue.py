@@ -31,7 +31,7 @@ from featurelib.catalogue.rows import (
     read_rows,
 )
 from featurelib.catalogue.tables import Tables, make_tables
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, release_line
 
 DATED = "2026-11-21"
 NEWEST_RELEASE: Final = newest_release()
@@ -108,9 +108,8 @@ class Catalogue:
 
     def release_named(self, text: str) -> str | None:
         """The release a version means (`4.1.2` is 4.1), or None if the catalogue has none."""
-        short = ".".join(text.split(".")[:2])
         known = {release.name for release in self.releases}
-        return next((name for name in (text, short) if name in known), None)
+        return next((name for name in (text, release_line(text)) if name in known), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
         """`level` as people write it: 4.0-IV3 for metadata.version 25, else the number."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from featurelib.catalogue.releases import ReleaseCatalogue
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, release_line
 
 G = TypeVar("G", bound=np.generic)
 Bools = npt.NDArray[np.bool_]
@@ -49,7 +49,7 @@ class Tables:
 
     def release_code(self, release: str) -> int:
         """The position of the release a version means (`4.1.2` is 4.1); -1 if there is none."""
-        known = [text for text in (release, ".".join(release.split(".")[:2])) if text]
+        known = [text for text in (release, release_line(release)) if text]
         return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:

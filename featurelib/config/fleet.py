@@ -24,7 +24,7 @@ from featurelib.config.security import ZOOKEEPER, Security, anchored, security_f
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, release_line
 
 # ----------------------------------------
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
@@ -336,8 +336,8 @@ def _owner_faults(entry: Cluster, catalogue: Catalogue | None) -> Iterator[str]:
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
     """Whether a release, with or without its patch version, is one that can be judged."""
-    short = ".".join(release.split(".")[:2])
-    return catalogue.release_named(release) is not None or short in known_releases(catalogue)
+    named = catalogue.release_named(release)
+    return named is not None or release_line(release) in known_releases(catalogue)
 
 
 def known_releases(catalogue: Catalogue) -> tuple[str, ...]:

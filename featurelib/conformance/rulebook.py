@@ -16,6 +16,7 @@ from featurelib.audit.findings import Wording, wordings
 from featurelib.catalogue.tables import Tables
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
+from featurelib.core.cluster import build
 from featurelib.core.dialect import (
     GENERATIONS,
     KIP,
@@ -30,7 +31,6 @@ from featurelib.core.dialect import (
 )
 from featurelib.core.judge import decide, judge
 from featurelib.core.rules import RULES, Rule
-from featurelib.core.single import build
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
 _KRAFT = tuple(name for name in GENERATIONS if name.startswith("kraft"))

@@ -2,7 +2,7 @@
 
 R requests (one cluster each), U updates, F features, P profiles. All requests of a batch are put to
 one dialect. Nothing here decides: whom a row asks was settled when the groups were built
-(node_groups.py).
+(nodes.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,29 @@
-"""One cluster and one request as plain values: what the controller, a backend or a person holds."""
+"""One cluster and one request as plain values, and a few of them as a batch for the engine.
+
+What a controller, a backend or a person holds. A fleet comes from snapshot rows instead
+(audit/fleet.py); both fill the same table of nodes (core/nodes.py, which says who is asked), and
+ask the same engine (core/judge.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from featurelib.core.dialect import Dialect
-from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Role, UpgradeType
+import numpy as np
+
+from featurelib.catalogue.tables import Tables
+from featurelib.core.batch import Batch, Flags, Group, Ints, Levels, Ranges, State, Updates
+from featurelib.core.dialect import Asks, Dialect, Order
+from featurelib.core.nodes import Nodes, are_asked, are_walked
+from featurelib.feature import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SILENT_METADATA_VERSION,
+    Role,
+    UpgradeType,
+    release_number,
+)
 
 Range = tuple[int, int]
 Features = dict[str, Range]  # a profile: feature → supported range
@@ -98,12 +115,255 @@ def kind_of(update: Update, version: int, dialect: Dialect) -> int:
     return UpgradeType.SAFE_DOWNGRADE if flag else UpgradeType.UPGRADE
 
 
-# ----------------------------------------
-# The orders in which Java walks its maps, so that the first offender is the one Kafka names.
-#
-# Only names in messages depend on them. Sources: java.util.HashMap, java.lang.String.hashCode,
-# org.apache.kafka.timeline.BaseHashTable.
+def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
+    """A batch of these requests, one for each cluster."""
+    asked = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
+    names = _names(cases, asked, tables)
+    at = {name: i for i, name in enumerate(names)}
+    profiles = _Profiles(at)
+    nodes = table([cluster for cluster, _ in cases], profiles.position)
+    groups = {
+        asks: _group(nodes, asks, order, len(cases))
+        for asks, order in _asked_groups(dialect).items()
+    }
+    catalogued = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
+    return Batch(
+        names=names,
+        catalogued=catalogued,
+        ranges=profiles.ranges(),
+        groups=groups,
+        state=_state(cases, at, tables),
+        updates=_updates(cases, asked, at, dialect),
+        dry_run=np.array([request.validate_only for _, request in cases], dtype=bool),
+    )
 
+
+def _names(cases: Sequence[Case], asked: list[list[Update]], tables: Tables) -> tuple[str, ...]:
+    names = {METADATA_VERSION: None, KRAFT_VERSION: None}
+    for (cluster, _), updates in zip(cases, asked, strict=True):
+        names |= dict.fromkeys(cluster.finalized)
+        names |= dict.fromkeys(cluster.cached or ())
+        names |= dict.fromkeys(update.feature for update in updates)
+    return tuple(names)
+
+
+class _Profiles:
+    """Distinct maps, each kept once; a node's features that nobody asks about do not matter."""
+
+    def __init__(self, at: dict[str, int]) -> None:
+        self._at = at
+        self._position: dict[tuple[tuple[int, Range], ...], int] = {}
+
+    def position(self, supported: Features) -> int:
+        at = self._at
+        entries = tuple(sorted((at[n], r) for n, r in supported.items() if n in at))
+        return self._position.setdefault(entries, len(self._position))
+
+    def ranges(self) -> Ranges:
+        shape = len(self._position) + 1, len(self._at)
+        lows, highs = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+        lists = np.zeros(shape, dtype=bool)
+        for entries, row in self._position.items():
+            for name, (low, high) in entries:
+                lows[row, name], highs[row, name], lists[row, name] = low, high, True
+        return Ranges(min_version=lows, max_version=highs, lists=lists)
+
+
+def _asked_groups(dialect: Dialect) -> dict[Asks, Order]:
+    groups = {Asks.LOCAL_CONTROLLER: Order.NONE}
+    return groups | {row.asks: row.order for row in dialect.rules if row.asks is not None}
+
+
+def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
+    """The nodes of these clusters in the order in which they registered, and behind those of each
+    whom nothing but its configuration names; `position` gives the profile of a map of ranges."""
+    every = [(i, node, known) for i, one in enumerate(clusters) for node, known in _halves(one)]
+    nodes = [node for _, node, _ in every]
+    places = [_configured(cluster) for cluster in clusters]
+    local = [_local(cluster) for cluster in clusters]
+
+    def flags(of: Callable[[Node], bool]) -> Flags:
+        return np.array([of(node) for node in nodes], dtype=bool)
+
+    is_active = np.array([(n.role, n.node_id) == local[i] for i, n, _ in every], dtype=bool)
+    known = np.array([known for _, _, known in every], dtype=bool)
+    controller, voter = flags(lambda n: n.role is Role.CONTROLLER), flags(lambda n: n.voter)
+    place = [places[i].get(n.node_id, -1) for i, n, _ in every]
+    return Nodes(
+        cluster=np.array([i for i, _, _ in every], dtype=np.int64),
+        node_id=np.array([node.node_id for node in nodes], dtype=np.int64),
+        controller=controller,
+        profile=np.array([position(node.supported) for node in nodes], dtype=np.int64),
+        known=known,
+        registered=flags(lambda n: n.registered),
+        voter=voter,
+        live=flags(lambda n: n.running and not n.fenced and not n.ignored),
+        reachable=voter & flags(lambda n: n.running and n.registered),
+        configured=np.where(controller, np.array(place, dtype=np.int64), -1),
+        leads=is_active & known,
+        is_active=is_active,
+    )
+
+
+def leftovers(cluster: Cluster) -> list[Node]:
+    """Who neither votes nor is registered, and stands in the active controller's configuration."""
+    nodes = table([cluster], lambda _: 0)
+    found = np.flatnonzero(are_asked(nodes, Asks.CONFIGURED_ONLY))
+    halves = [node for node, _ in _halves(cluster)]
+    return [halves[i] for i in found[np.argsort(nodes.configured[found])].tolist()]
+
+
+def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
+    """Its nodes, and who is configured and never registered; and whether more than that is known
+    of each."""
+    ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
+    unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
+    never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
+    return [*((node, True) for node in cluster.nodes), *((node, False) for node in never)]
+
+
+def _local(cluster: Cluster) -> tuple[Role, int]:
+    """The active controller: a broker where there are no others (ZooKeeper mode)."""
+    quorum = any(node.role is Role.CONTROLLER for node in cluster.nodes)
+    return (Role.CONTROLLER if quorum else Role.BROKER), cluster.active
+
+
+def _configured(cluster: Cluster) -> dict[int, int]:
+    """The ids the active controller is configured to ask, and the place of each in that list."""
+    ids: Iterable[int] | None = cluster.configured_voters
+    if ids is None:
+        static = cluster.raft_level == 0
+        ids = (n.node_id for n in cluster.nodes if static and n.voter)
+    return {node_id: place for place, node_id in enumerate(dict.fromkeys(ids))}
+
+
+def _ordered(rows: Ints, nodes: Nodes, order: Order) -> list[int]:
+    """Nodes of one cluster as its controller walks them; `rows` as they registered."""
+    ids, found = nodes.node_id[rows].tolist(), rows.tolist()
+    if order in (Order.TABLE, Order.TABLE_HASH):
+        way = table_order(ids)
+        found, ids = [found[i] for i in way], [ids[i] for i in way]
+    if order in (Order.HASH, Order.TABLE_HASH):
+        return [found[i] for i in hash_order(ids)]
+    if order is Order.SIZED_HASH:
+        return [found[i] for i in hash_order(ids, least=1)]
+    if order is Order.TABLE:
+        return found
+    return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
+
+
+def _group(nodes: Nodes, asks: Asks, order: Order, clusters: int) -> Group:
+    """A pair for each node: whichever offends can be named."""
+    asked, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
+    if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
+        walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
+    parts = np.split(walked, np.searchsorted(nodes.cluster[walked], np.arange(1, clusters)))
+    every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)
+    every = every[asked[every]]
+    size = np.bincount(nodes.cluster[every], minlength=clusters)
+    return Group(
+        start=np.cumsum(size) - size,
+        size=size,
+        profile=nodes.profile[every],
+        node=nodes.node_id[every],
+        count=np.ones(len(every), dtype=np.int64),
+        registered=nodes.registered[every],
+    )
+
+
+def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> State:
+    clusters = [cluster for cluster, _ in cases]
+    finalized, minimum = _levels([cluster.finalized for cluster in clusters], at)
+    seen = [c.finalized if c.cached is None else c.cached for c in clusters]
+    cached, cached_min = _levels(seen, at)
+
+    def flags(of: Callable[[Cluster], bool]) -> Flags:
+        return np.array([of(cluster) for cluster in clusters], dtype=bool)
+
+    return State(
+        release=np.array([tables.release_code(c.release) for c in clusters]),
+        finalized=finalized,
+        minimum=minimum,
+        cached=cached,
+        cached_min=cached_min,
+        kraft_record=np.array([c.kraft_record for c in clusters], dtype=np.int32),
+        raft_level=np.array([c.raft_level for c in clusters], dtype=np.int32),
+        stable_metadata=np.array([_stable_metadata(c, tables) for c in clusters], dtype=np.int32),
+        raft_ready=flags(_raft_ready),
+        migrating=flags(lambda c: c.migrating),
+        off=flags(lambda c: c.off),
+        unauthorized=np.array([not request.authorized for _, request in cases], dtype=bool),
+        elsewhere=np.array([not request.to_active for _, request in cases], dtype=bool),
+        node_missing=flags(lambda c: c.node_missing),
+        blind=np.array([c.blind or request.timeout_ms <= 0 for c, request in cases], dtype=bool),
+        active=np.array([cluster.active for cluster in clusters], dtype=np.int64),
+    )
+
+
+def _levels(maps: list[dict[str, Range]], at: dict[str, int]) -> tuple[Levels, Levels]:
+    level = np.zeros((len(maps), len(at)), dtype=np.int32)
+    minimum = np.zeros_like(level)
+    for row, entries in enumerate(maps):
+        for name, (low, high) in entries.items():
+            minimum[row, at[name]], level[row, at[name]] = low, high
+    return level, minimum
+
+
+def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
+    """The metadata.version above which some node's own software calls a level it supports unstable;
+    as many levels as there are where none does. bounds.py says the same of a fleet."""
+    column = tables.feature_code(METADATA_VERSION)
+    ends = [tables.width]
+    for node in cluster.nodes:
+        release = tables.release_code(node.release)
+        stable = int(tables.newest_stable[release, column]) if release >= 0 else tables.width
+        if node.supported.get(METADATA_VERSION, (0, 0))[1] > stable:
+            ends.append(stable)
+    return min(ends)
+
+
+def _raft_ready(cluster: Cluster) -> bool:
+    """Whether every voter tells the raft leader what it supports, as 4.1 and later do."""
+    voters = [node for node in cluster.nodes if node.voter]
+    return all(node.supported and release_number(node.release) >= (4, 1) for node in voters)
+
+
+def _updates(
+    cases: Sequence[Case], asked: list[list[Update]], at: dict[str, int], dialect: Dialect
+) -> Updates:
+    rows: list[tuple[int, int, int, int, int]] = []
+    for i, ((_, request), updates) in enumerate(zip(cases, asked, strict=True)):
+        ranks = _ranks([update.feature for update in updates], dialect.can.update_order)
+        rows += [
+            (i, at[u.feature], u.level, kind_of(u, request.version, dialect), rank)
+            for u, rank in zip(updates, ranks, strict=True)
+        ]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return Updates(
+        request=columns[0],
+        feature=columns[1],
+        level=columns[2].astype(np.int32),
+        kind=columns[3].astype(np.int32),
+        rank=columns[4],
+    )
+
+
+def _ranks(names: list[str], order: str) -> list[int]:
+    """The place of each update in the order in which the controller judges them."""
+    positions = list(range(len(names)))
+    if order == "name":
+        positions.sort(key=lambda i: names[i])
+    elif order == "hash":
+        positions = name_order(names)
+    ranks = [0] * len(names)
+    for place, position in enumerate(positions):
+        ranks[position] = place
+    return ranks
+
+
+# The orders in which Java walks its maps, so that the first offender is the one Kafka names. Only
+# names in messages depend on them. Sources: java.util.HashMap, java.lang.String.hashCode,
+# org.apache.kafka.timeline.BaseHashTable.
 _INT = 1 << 32
 _LONG = 1 << 64
 _MULTIPLIER = -7046029254386353131  # BaseHashTable spreads the bits of a hash with it

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
 from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Mask, Rule
-from featurelib.feature import Severity
+from featurelib.feature import Severity, release_line, release_number
 
 # ----------------------------------------
 # Sections of a dialect's table beside its rules: who may join, who stops, what an election writes.
@@ -90,12 +90,8 @@ class Election:
 def is_before(version: str, first: str) -> bool:
     """Whether a release or inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than a
     release; one that is not known is not. Source: MetadataVersion.isLessThan, by releases."""
-    number = _release(version)
-    return bool(number and first) and number < _release(first)
-
-
-def _release(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-")[0].split(".")[:2] if part.isdigit())
+    number = release_number(version)
+    return bool(number and first) and number < release_number(first)
 
 
 # ----------------------------------------
@@ -291,9 +287,8 @@ def load(name: str) -> Dialect:
 
 def generation_of(release: str, mode: str) -> str:
     """The dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`. Raises KeyError."""
-    short = ".".join(release.split(".")[:2])
     for name in GENERATIONS:
-        if name.startswith(mode) and short in load(name).releases:
+        if name.startswith(mode) and release_line(release) in load(name).releases:
             return name
     raise KeyError(f"no dialect for release {release} in {mode} mode")
 

@@ -1,7 +1,8 @@
-"""Requests tried on clusters before anything is sent: what refuses each, and what would follow.
+"""Requests put to clusters as plain values: what refuses each, the reply, and what would follow.
 
-A request is put to two judges: the policy of this project, and the dialect of the controller that
-would answer. Every refusal of both is kept.
+A batch of one, or of a few, through the engine that judges a fleet. `answer` is one controller's
+word (an embedded cluster's, a recording's); `try_requests` puts each to the policy as well,
+before anything is sent; `judge_again` does so with the rest of a plan on a fresh look, by steps.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from featurelib.catalogue import Catalogue, Tables
-from featurelib.core.batch import Batch
-from featurelib.core.cluster import Case, Cluster, Node, Range, Request, Update
+from featurelib.core.cluster import Case, Cluster, Node, Request, Update, build
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, RuleRow, generation_of, load
-from featurelib.core.judge import Judged, decide, judge
+from featurelib.core.judge import decide, judge
 from featurelib.core.reply import Reply, Speaker
-from featurelib.core.single import build
 from featurelib.errors import ProtocolError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
 from featurelib.model import Step
@@ -51,6 +50,82 @@ class Tried:
     after: Cluster
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A reply, the cluster once it has settled, and everything that was wrong."""
+
+    reply: Reply
+    after: Cluster
+    writes: bool  # the epoch moves
+    unsure: bool  # kraft.version moves or not by the order of a hash map
+    refusals: tuple[Refusal, ...]  # all of them; the reply names the first
+    alike: tuple[frozenset[str], ...]  # messages that differ in nothing but which offender is named
+
+
+class _Judged:
+    """A few requests as one dialect or the policy judges them."""
+
+    def __init__(
+        self, cases: Sequence[Case], by: Dialect, tables: Tables, *, vendors: bool = False
+    ) -> None:
+        self.by, self.batch = by, replace(build(cases, by, tables), vendors=vendors)
+        self.offences = judge(self.batch, by, tables)
+        self.outcome = decide(self.batch, by, self.offences)
+        self.speaker = Speaker(self.batch, by, self.offences, self.outcome, tables)
+
+    def refusals(self) -> list[list[Refusal]]:
+        """Everything against each request, in the dialect's words; the policy has the rules' own
+        sentences."""
+        updates, by = self.batch.updates, self.by
+        found: list[list[Refusal]] = [[] for _ in range(self.batch.requests)]
+        for request, door in enumerate(self.offences.door.tolist()):
+            if door >= 0:
+                found[request].append(_refusal(by, by.door[door], "", 0, ""))
+        for k, i in zip(*(at.tolist() for at in self.offences.offends.nonzero()), strict=True):
+            row, feature = by.rules[k], self.batch.names[int(updates.feature[i])]
+            words = self.speaker.words(row, i, int(self.offences.named[k, i]))
+            refusal = _refusal(by, row, feature, int(updates.level[i]), words)
+            found[int(updates.request[i])].append(refusal)
+        return found
+
+    def after(self, i: int, before: Cluster) -> Cluster:
+        """The cluster of request `i` with its levels once they have settled."""
+        ends = zip(self.outcome.after[i].tolist(), self.outcome.after_min[i].tolist(), strict=True)
+        levels = zip(self.batch.names, ends, strict=True)
+        finalized = {name: (least or level, level) for name, (level, least) in levels if level}
+        return replace(before, finalized=finalized, kraft_record=int(self.outcome.kraft_record[i]))
+
+
+def _refusal(by: Dialect, row: RuleRow, feature: str, level: int, words: str) -> Refusal:
+    message = words or row.rule.sentence
+    return Refusal(judge=by.name, code=row.code, feature=feature, level=level, message=message)
+
+
+def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
+    """What a controller of `dialect` answers to `request`, and what follows (KIP-584, KIP-1022).
+
+    Raises ProtocolError for a version of the request that such a controller does not read.
+    """
+    if dialect.can.wire_versions and request.version not in dialect.can.wire_versions:
+        spoken = ", ".join(map(str, dialect.can.wire_versions))
+        raise ProtocolError(
+            f"{dialect.title}: expected UpdateFeatures version {spoken}, found {request.version}; "
+            "the controller closes the connection. Ask in a version it lists in ApiVersions."
+        )
+    judged = _Judged([(cluster, request)], dialect, tables)
+    wrote = bool(judged.outcome.writes[0])
+    # What the controller wrote it has seen, unless it is blind to its own node.
+    cached = cluster.cached if not wrote or cluster.blind else None
+    return Answered(
+        reply=judged.speaker.reply(0, request),
+        after=replace(judged.after(0, cluster), cached=cached),
+        writes=wrote,
+        unsure=bool(judged.outcome.unsure[0]),
+        refusals=tuple(judged.refusals()[0]),
+        alike=judged.speaker.alike(),
+    )
+
+
 def try_requests(
     cases: Sequence[Case], own: Dialect, tables: Tables, *, vendors: bool = False
 ) -> list[Tried]:
@@ -58,35 +133,29 @@ def try_requests(
 
     `vendors`: as for a fleet, a controller knows what it advertises, though no catalogue does.
     """
-    said: list[list[Refusal]] = [[] for _ in cases]
-    strict = load(STRICT)
-    batch = build(cases, strict, tables)
-    _collect(said, batch, judge(batch, strict, tables), strict, None)
-    batch = replace(build(cases, own, tables), vendors=vendors)
-    judged = judge(batch, own, tables)
-    outcome = decide(batch, own, judged)
-    speaker = Speaker(batch, own, judged, outcome, tables)
-    answered = [_words(speaker.reply(i, request)) for i, (_, request) in enumerate(cases)]
-    _collect(said, batch, judged, own, speaker)
-    said = [
-        [replace(one, is_answer=one.judge == own.name and one.message in words) for one in mine]
-        for mine, words in zip(said, answered, strict=True)
-    ]
-    failed = outcome.failed_write.tolist()
+    policy = refusals_by(cases, load(STRICT), tables)
+    judged = _Judged(cases, own, tables, vendors=vendors)
     tried = []
-    for i, (case, refusals) in enumerate(zip(cases, said, strict=True)):
-        finalized: dict[str, Range] = {}
-        for name, level, least in zip(
-            batch.names, outcome.after[i].tolist(), outcome.after_min[i].tolist(), strict=True
-        ):
-            if level:
-                finalized[name] = (least or level, level)
-        record = int(outcome.kraft_record[i])
-        after = replace(case[0], finalized=finalized, cached=None, kraft_record=record)
+    for i, (case, of_own) in enumerate(zip(cases, judged.refusals(), strict=True)):
+        words = _words(judged.speaker.reply(i, case[1]))
+        refusals = policy[i] + [replace(one, is_answer=one.message in words) for one in of_own]
+        after = replace(judged.after(i, case[0]), cached=None)
         after = replace(after, nodes=_registering(case[0], after, own))
-        astray = [] if refusals else list(_astray(case, after, own, failed=failed[i]))
-        tried.append(Tried(refusals=(*refusals, *astray), after=after))
+        if not refusals:
+            failed = bool(judged.outcome.failed_write[i])
+            refusals = list(_astray(case, after, own, failed=failed))
+        tried.append(Tried(refusals=tuple(refusals), after=after))
     return tried
+
+
+def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Refusal]]:
+    """Everything that one dialect or policy says against each request."""
+    return _Judged(cases, by, tables).refusals()
+
+
+def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
+    """The codes of the rules of one dialect or policy that refuse each request."""
+    return [frozenset(one.code for one in mine) for mine in refusals_by(cases, by, tables)]
 
 
 def _words(reply: Reply) -> str:
@@ -109,39 +178,6 @@ def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, .
 
 def _level(cluster: Cluster, feature: str) -> int:
     return cluster.finalized.get(feature, (0, 0))[1]
-
-
-def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
-    """The codes of the rules of one dialect or policy that refuse each request."""
-    said = refusals_by(cases, by, tables)
-    return [frozenset(refusal.code for refusal in refusals) for refusals in said]
-
-
-def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Refusal]]:
-    """Everything that one dialect or policy says against each request, in the rules' sentences."""
-    said: list[list[Refusal]] = [[] for _ in cases]
-    batch = build(cases, by, tables)
-    _collect(said, batch, judge(batch, by, tables), by, None)
-    return said
-
-
-def _collect(
-    said: list[list[Refusal]], batch: Batch, judged: Judged, by: Dialect, speaker: Speaker | None
-) -> None:
-    updates = batch.updates
-    for request, door in enumerate(judged.door.tolist()):
-        if door >= 0:
-            said[request].append(_refusal(by, by.door[door], "", 0, ""))
-    for k, i in zip(*(at.tolist() for at in judged.offends.nonzero()), strict=True):
-        row, feature = by.rules[k], batch.names[int(updates.feature[i])]
-        words = speaker.words(row, i, int(judged.named[k, i])) if speaker else ""
-        refusal = _refusal(by, row, feature, int(updates.level[i]), words)
-        said[int(updates.request[i])].append(refusal)
-
-
-def _refusal(by: Dialect, row: RuleRow, feature: str, level: int, words: str) -> Refusal:
-    message = words or row.rule.sentence
-    return Refusal(judge=by.name, code=row.code, feature=feature, level=level, message=message)
 
 
 def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Refusal]:
@@ -170,87 +206,6 @@ def _in_vain(own: Dialect, code: str, feature: str, level: int) -> Refusal:
     return Refusal(judge=own.name, code=code, feature=feature, level=level, message=message)
 
 
-# ----------------------------------------
-# One cluster, one request: the controller's answer and what is true afterwards.
-#
-# A batch of one through the same engine that judges a fleet.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """A rule that an update violates, in this dialect's words."""
-
-    feature: str
-    level: int
-    rule: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """A reply, the cluster once it has settled, and everything that was wrong."""
-
-    reply: Reply
-    after: Cluster
-    writes: bool  # the epoch moves
-    unsure: bool  # kraft.version moves or not by the order of a hash map
-    violations: tuple[Violation, ...]  # all of them; the reply names the first
-    alike: tuple[frozenset[str], ...]  # messages that differ in nothing but which offender is named
-
-
-def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
-    """What a controller of `dialect` answers to `request`, and what follows (KIP-584, KIP-1022).
-
-    Raises ProtocolError for a version of the request that such a controller does not read.
-    """
-    if dialect.can.wire_versions and request.version not in dialect.can.wire_versions:
-        spoken = ", ".join(map(str, dialect.can.wire_versions))
-        raise ProtocolError(
-            f"{dialect.title}: expected UpdateFeatures version {spoken}, found {request.version}; "
-            "the controller closes the connection. Ask in a version it lists in ApiVersions."
-        )
-    batch = build([(cluster, request)], dialect, tables)
-    judged = judge(batch, dialect, tables)
-    outcome = decide(batch, dialect, judged)
-    speaker = Speaker(batch, dialect, judged, outcome, tables)
-    finalized: dict[str, Range] = {}
-    for i, name in enumerate(batch.names):
-        if level := int(outcome.after[0, i]):
-            finalized[name] = int(outcome.after_min[0, i]) or level, level
-    wrote = bool(outcome.writes[0])
-    after = replace(
-        cluster,
-        finalized=finalized,
-        # What the controller wrote it has seen, unless it is blind to its own node.
-        cached=cluster.cached if not wrote or cluster.blind else None,
-        kraft_record=int(outcome.kraft_record[0]),
-    )
-    violations = []
-    for k, i in zip(*judged.offends.nonzero(), strict=True):
-        row, updates = dialect.rules[k], batch.updates
-        violations.append(
-            Violation(
-                feature=batch.names[int(updates.feature[i])],
-                level=int(updates.level[i]),
-                rule=row.code,
-                message=speaker.words(row, int(i), int(judged.named[k, i])),
-            )
-        )
-    return Answered(
-        reply=speaker.reply(0, request),
-        after=after,
-        writes=wrote,
-        unsure=bool(outcome.unsure[0]),
-        violations=tuple(violations),
-        alike=speaker.alike(),
-    )
-
-
-# ----------------------------------------
-# The rest of a plan judged again on a fresh look: by the policy, and by every controller that may
-# answer. The steps are taken one after the other, each on what the one before leaves.
-
-
 def judge_again(
     cluster: Cluster,
     releases: Sequence[str],
@@ -258,7 +213,8 @@ def judge_again(
     steps: Sequence[Step],
     catalogue: Catalogue,
 ) -> tuple[Refusal, ...]:
-    """Everything that policy and a controller of any of `releases` say against these steps, once.
+    """Everything that policy and a controller of any of `releases` say against these steps, once;
+    they are taken one after the other, each on what the one before leaves.
 
     `mode` is kraft or zk; `releases` has the likeliest first, and the policy speaks once, of that
     one, as in the audit. After a step that somebody refuses, later ones are not tried on that

@@ -16,7 +16,7 @@ from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import load
 from featurelib.errors import ConfigError
-from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.feature import METADATA_VERSION, UpgradeType, release_line
 
 # ----------------------------------------
 # A goal: what moves under which upgrade type, what stays and why, and every fault of the asking.
@@ -282,7 +282,7 @@ def downgrade_all(cluster: Cluster, release: str, catalogue: Catalogue) -> Goal:
     asking = Asking(cluster=cluster, catalogue=catalogue, direction=Direction.DOWN)
     named = catalogue.release_named(release)
     early = load(_NO_CATALOGUE).releases
-    if named is None and _short(release) in early:
+    if named is None and release_line(release) in early:
         gone = ", ".join(sorted(cluster.finalized)) or "nothing is finalized"
         text = (
             f"Software of {release} knows no feature, so all would be deleted: {gone}. "
@@ -308,10 +308,6 @@ def _highest(software: ReleaseCatalogue) -> dict[str, int]:
     """Each feature's highest production level in one release."""
     names = (METADATA_VERSION, *software.features)
     return {n: max(software.known_levels(n, unstable=False), default=0) for n in names}
-
-
-def _short(release: str) -> str:
-    return ".".join(release.split(".")[:2])
 
 
 def _kept(asking: Asking, name: str, level: int) -> bool:

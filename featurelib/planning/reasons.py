@@ -17,10 +17,9 @@ from featurelib.audit.findings import remedies, wordings
 from featurelib.audit.probe import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.core.cluster import Node
+from featurelib.core.cluster import Node, leftovers
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.dry_run import Refusal
-from featurelib.core.single import leftovers
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.planning.goal import Fault, level_of, software_of
 from featurelib.planning.steps import GOAL

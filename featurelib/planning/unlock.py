@@ -14,12 +14,11 @@ import numpy as np
 
 from featurelib.audit.findings import Action, action_for_gone
 from featurelib.catalogue import Catalogue, Dependency
-from featurelib.core.cluster import Case, Cluster, Features, Node, Request, Update
+from featurelib.core.cluster import Case, Cluster, Features, Node, Request, Update, leftovers
 from featurelib.core.compatibility import may_join
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.dry_run import refused_by
 from featurelib.core.rules import below_local_min, unsupported_by_node
-from featurelib.core.single import leftovers
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.planning.goal import level_of, software_of
 

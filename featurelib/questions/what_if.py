@@ -29,7 +29,7 @@ from featurelib.core.compatibility import (
 from featurelib.core.dialect import GENERATIONS, Dialect, load
 from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError
-from featurelib.feature import Role
+from featurelib.feature import Role, release_line
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft, Terms
 from featurelib.questions.election import (
@@ -273,7 +273,7 @@ def _keyed(rows: Sequence[Row]) -> Iterator[tuple[tuple[object, ...], Row]]:
 
 def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
     """The release a version means, one with the mode of the cluster. Raises ConfigError."""
-    short = ".".join(text.split(".")[:2])
+    short = release_line(text)
     if mode == "zk":
         known = [name for d in GENERATIONS for name in load(d).releases if load(d).mode == mode]
         if short in known:

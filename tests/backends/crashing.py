@@ -22,7 +22,7 @@ def main() -> None:
             level = 3 - level
             updates = tuple(Update(feature=name, level=level, kind=kind) for name in "fg")
             outcome = cluster.update_features(Request(updates=updates))
-            print(cluster.epoch, len(outcome.answered.violations), flush=True)
+            print(cluster.epoch, len(outcome.answered.refusals), flush=True)
 
 
 if __name__ == "__main__":

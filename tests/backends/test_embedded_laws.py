@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from featurelib.backends.embedded import IN_MEMORY
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
-from featurelib.core.cluster import Cluster, Features, Node, Request, Update
+from featurelib.core.cluster import Cluster, Features, Node, Request, Update, build
 from featurelib.core.compatibility import Admission, Effect, Moment, Newcomer, join, stopped
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import judge
-from featurelib.core.single import build
 from featurelib.errors import InputError
 from featurelib.feature import KRAFT_VERSION, Role
 from tests.backends.clusters import TABLES, content
@@ -72,7 +71,7 @@ def test_it_accepts_exactly_what_the_core_passes(generation: str, data: st.DataO
         cluster.put(before, 5)
         answered = cluster.update_features(request).answered
         after, epoch = cluster.cluster.finalized, cluster.epoch
-    reply, told = answered.reply, {violation.feature for violation in answered.violations}
+    reply, told = answered.reply, {refusal.feature for refusal in answered.refusals}
     assert told == offending
     if judged.door[0] != NOT_HERE or (dialect.can.atomic and offending):
         assert reply.code != 0

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.batch import Batch
-from featurelib.core.cluster import Cluster, Node, Request, Update
+from featurelib.core.cluster import Cluster, Node, Request, Update, build
 from featurelib.core.dialect import Dialect, load
 from featurelib.core.judge import Judged, Outcome, decide, judge
 from featurelib.core.reply import Reply, Speaker
-from featurelib.core.single import build
 from featurelib.feature import Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn

@@ -272,9 +272,9 @@ def test_another_update_that_fails_first_is_a_difference() -> None:
             continue
         answered = answer(exchange.cluster, exchange.request, dialect, TABLES)
         said = str(exchange.reply.message)
-        for violation in answered.violations:
-            if f"{violation.feature}" not in said:
-                words = dialect.text.atomic_prefix + violation.message
+        for refusal in answered.refusals:
+            if f"{refusal.feature}" not in said:
+                words = dialect.text.atomic_prefix + refusal.message
                 (found,) = replay([with_words(exchange, words)], TABLES).differences
                 assert (found.kind, found.recorded) == ("words", words)
                 tried += 1

@@ -13,10 +13,9 @@ from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
-from featurelib.core.cluster import Request, Update
+from featurelib.core.cluster import Request, Update, build
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.judge import decide, judge
-from featurelib.core.single import build
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.questions.describe import describe

@@ -149,4 +149,4 @@ def test_a_step_is_what_the_controller_answers_to_one_cluster() -> None:
     task = Task(cluster=cluster, goal=goal, dialect=load("kraft-4.2"))
     [step] = plan(task, CATALOGUE).steps
     said = ask(cluster, step.request, load("kraft-4.2"), CATALOGUE.tables)
-    assert (said.reply.code, said.violations, said.after.finalized) == (0, (), step.after)
+    assert (said.reply.code, said.refusals, said.after.finalized) == (0, (), step.after)

@@ -7,7 +7,7 @@ import pytest
 
 from featurelib.audit import evidence as facts
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.fleet_batch import Fleet
+from featurelib.audit.fleet import Fleet
 from featurelib.audit.target import Judge, bounds
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect

@@ -1,6 +1,6 @@
 """One table of nodes, and who of them a rule asks: said here, and nowhere else.
 
-A node half is a row, of a plain `Cluster` (single.py) or of a fleet's evidence (fleet_batch.py).
+A node half is a row, of a plain `Cluster` (cluster.py) or of a fleet's evidence (fleet.py).
 Both are asked alike; they differ only in how the columns are filled, because evidence leaves things
 open. What is open never refuses anything (it makes UNKNOWN, which the audit says):
 

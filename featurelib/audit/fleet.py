@@ -20,7 +20,7 @@ from featurelib.catalogue.tables import Tables
 from featurelib.core.batch import Batch, Group, Levels, Ranges, State, Updates
 from featurelib.core.dialect import Asks, Dialect, RuleRow
 from featurelib.core.judge import Judged, judge, offending_pairs
-from featurelib.core.node_groups import Nodes, are_asked
+from featurelib.core.nodes import Nodes, are_asked
 from featurelib.feature import Role, UpgradeType
 
 ANY_LEVEL = np.iinfo(np.int16).max
