@@ -1,7 +1,9 @@
 """Recorded UpdateFeatures exchanges: a JSON line in, a cluster, a request and what was answered.
 
 docs/conformance.md specifies the form. A line says what the cluster was, what was asked, what came
-back and what was true afterwards; anybody can record their own controller.
+back and what was true afterwards; anybody can record their own controller. Keys that are not listed
+are ignored, and null is the same as leaving a key out, but for `finalized` and `epoch`, where it is
+an answer. Numbers have the width they have on the wire.
 """
 
 from __future__ import annotations
@@ -13,30 +15,22 @@ from typing import Literal
 
 import msgspec
 
-from featurelib.core.cluster import Cluster as PlainCluster
-from featurelib.core.cluster import Node as PlainNode
-from featurelib.core.cluster import Request as PlainRequest
-from featurelib.core.cluster import Update as PlainUpdate
+from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.reply import Reply
-from featurelib.core.reply import Result as PlainResult
 from featurelib.errors import InputError
 from featurelib.feature import Role
-
-# ----------------------------------------
-# The JSON form of a recorded exchange, as docs/conformance.md specifies it: a line in, or why not.
-#
-# Keys that are not listed are ignored, and null is the same as leaving a key out, but for
-# `finalized` and `epoch`, where it is an answer. Numbers have the width they have on the wire.
+from featurelib.landing.fields import INT16_MAX, Int8, Int16, Int32, Int64
+from featurelib.landing.responses import UpdateFeatures
 
 _NULL_ANSWERS = ("finalized", "epoch")
 _RELEASE = re.compile(r"\s*(\d+(?:\.\d+)*)")
 
 
-class Node(msgspec.Struct):
-    node_id: int
+class _Node(msgspec.Struct):
+    node_id: Int32
     role: Literal["broker", "controller"]
-    features: dict[str, tuple[int, int]] | None = None
+    features: dict[str, tuple[Int16, Int16]] | None = None
     release: str = ""
     fenced: bool = False
     running: bool = True
@@ -44,7 +38,7 @@ class Node(msgspec.Struct):
     registered: bool = True
 
 
-class Flags(msgspec.Struct):
+class _Flags(msgspec.Struct):
     inter_broker_protocol: str = ""
     sent_to: int | None = None
     caches_noticed_the_new_node: bool = True
@@ -54,92 +48,57 @@ class Flags(msgspec.Struct):
     migrating: bool = False
 
 
-class Cluster(msgspec.Struct):
-    nodes: list[Node]
+class _Cluster(msgspec.Struct):
+    # msgspec 0.22 breaks over a union of bounded numbers and tuples: `_levels` has the bound.
+    nodes: list[_Node]
     finalized: dict[str, int | tuple[int, int]] | None
-    epoch: int | None
-    flags: Flags = msgspec.field(default_factory=Flags)
+    epoch: Int64 | None
+    flags: _Flags = msgspec.field(default_factory=_Flags)
     controller_id: int | None = None
     status: str | None = None
 
 
-class Update(msgspec.Struct):
+class _Update(msgspec.Struct):
     feature: str
-    max_version_level: int
-    upgrade_type: int = 1
+    max_version_level: Int16
+    upgrade_type: Int8 = 1
     allow_downgrade: bool = False
 
 
-class Target(msgspec.Struct):
-    node_id: int
+class _Target(msgspec.Struct):
+    node_id: Int32
     role: Literal["broker", "controller"]
 
 
-class Request(msgspec.Struct):
+class _Request(msgspec.Struct):
     version: int
-    updates: list[Update]
-    timeout_ms: int = 60_000
+    updates: list[_Update]
+    timeout_ms: Int32 = 60_000
     validate_only: bool = False
-    target: Target | None = None
+    target: _Target | None = None
 
 
-class Result(msgspec.Struct):
-    feature: str
-    error_code: int
-    error_message: str | None = None
-
-
-class Response(msgspec.Struct):
-    error_code: int
-    error_message: str | None = None
-    results: list[Result] | None = None
-
-
-class After(msgspec.Struct):
+class _After(msgspec.Struct):
     finalized: dict[str, int | tuple[int, int]] | None
-    epoch: int | None
+    epoch: Int64 | None
 
 
-class Line(msgspec.Struct):
+class _Line(msgspec.Struct):
     id: str
     release: str
     mode: Literal["zk", "kraft"]
-    cluster: Cluster
-    request: Request
-    response: Response
-    after: After
+    cluster: _Cluster
+    request: _Request
+    response: UpdateFeatures
+    after: _After
 
 
 _DECODER = msgspec.json.Decoder()
 
 
-def decode(line: bytes) -> Line:
-    """A line of a recording. Raises msgspec.MsgspecError, ValueError: what is wrong with it."""
-    found = msgspec.convert(_without_nulls(_DECODER.decode(line)), Line)
-    for what, bits, number in _numbers(found):
-        if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-            raise ValueError(f"{what} {number}, which is no number of {bits} bits")
-    return found
-
-
-def _numbers(line: Line) -> Iterator[tuple[str, int, int]]:
-    """Every number that the wire has room for: what it is, how many bits, and the number."""
-    asked, cluster = line.request, line.cluster
-    for node in cluster.nodes:
-        yield "node_id", 32, node.node_id
-        for ends in (node.features or {}).values():
-            yield from (("level", 16, level) for level in ends)
-    for levels in (cluster.finalized, line.after.finalized):
-        for level in (levels or {}).values():
-            yield from (
-                ("level", 16, end) for end in ((level,) if isinstance(level, int) else level)
-            )
-    for update in asked.updates:
-        yield "max_version_level", 16, update.max_version_level
-        yield "upgrade_type", 8, update.upgrade_type
-    yield "timeout_ms", 32, asked.timeout_ms
-    for epoch in (cluster.epoch, line.after.epoch):
-        yield "epoch", 64, epoch or 0
+def _decode(line: bytes) -> _Line:
+    """A line of a recording. Raises msgspec.MsgspecError: what is wrong with it."""
+    return msgspec.convert(_without_nulls(_DECODER.decode(line)), _Line)
 
 
 def _without_nulls(value: object) -> object:
@@ -158,8 +117,6 @@ def kafka_release(text: str) -> str:
     return found.group(1) if found else text
 
 
-# ----------------------------------------
-
 Levels = dict[str, tuple[int, int]]
 
 
@@ -169,9 +126,9 @@ class Exchange:
 
     id: str
     mode: str  # zk or kraft
-    cluster: PlainCluster
+    cluster: Cluster
     dynamic_quorum: bool
-    request: PlainRequest
+    request: Request
     reply: Reply
     after: Levels
     epoch: int | None  # None: the features node does not exist
@@ -199,7 +156,7 @@ def read(
         if not text.strip():
             continue
         try:
-            found = _exchange(decode(text))
+            found = _exchange(_decode(text))
         except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
             wrong = InputError(
                 f"{name}:{number}: expected a recorded exchange, one JSON object a line with id, "
@@ -214,7 +171,7 @@ def read(
             yield found
 
 
-def _exchange(raw: Line) -> Exchange:
+def _exchange(raw: _Line) -> Exchange:
     _check(raw)
     active = _active(raw)
     return Exchange(
@@ -223,14 +180,14 @@ def _exchange(raw: Line) -> Exchange:
         cluster=_cluster(raw, active),
         dynamic_quorum=raw.cluster.flags.dynamic_quorum,
         request=_request(raw, active),
-        reply=_reply(raw.response),
+        reply=raw.response.reply,
         after=_levels(raw.after.finalized),
         epoch=raw.cluster.epoch,
         epoch_after=raw.after.epoch,
     )
 
 
-def _check(raw: Line) -> None:
+def _check(raw: _Line) -> None:
     """Raises KeyError for a release no dialect is of, ValueError for what cannot have been."""
     spoken = load(generation_of(kafka_release(raw.release), raw.mode)).can.wire_versions
     if raw.request.version not in spoken:
@@ -244,7 +201,7 @@ def _check(raw: Line) -> None:
         raise ValueError(f"{twice[1]} {twice[0]} twice in cluster.nodes")
 
 
-def _active(raw: Line) -> int:
+def _active(raw: _Line) -> int:
     if raw.cluster.controller_id is not None:
         return raw.cluster.controller_id
     for node in raw.cluster.nodes:
@@ -253,11 +210,11 @@ def _active(raw: Line) -> int:
     raise ValueError("a cluster without controller_id in which no node is `active`")
 
 
-def _cluster(raw: Line, active: int) -> PlainCluster:
+def _cluster(raw: _Line, active: int) -> Cluster:
     flags, finalized = raw.cluster.flags, _levels(raw.cluster.finalized)
     blind = not flags.caches_noticed_the_new_node
     unseen = blind or raw.cluster.finalized is None or raw.cluster.status == "Disabled"
-    return PlainCluster(
+    return Cluster(
         release=kafka_release(raw.release),
         nodes=tuple(_node(node, flags) for node in raw.cluster.nodes),
         active=active,
@@ -277,9 +234,9 @@ def _is_off(protocol: str) -> bool:
     return bool(protocol) and tuple(int(part) for part in parts[:2]) < (2, 7)
 
 
-def _node(node: Node, flags: Flags) -> PlainNode:
+def _node(node: _Node, flags: _Flags) -> Node:
     controller = node.role == "controller"
-    return PlainNode(
+    return Node(
         node_id=node.node_id,
         role=Role.CONTROLLER if controller else Role.BROKER,
         supported=node.features or {},
@@ -291,14 +248,14 @@ def _node(node: Node, flags: Flags) -> PlainNode:
     )
 
 
-def _request(raw: Line, active: int) -> PlainRequest:
+def _request(raw: _Line, active: int) -> Request:
     asked, target, sent_to = raw.request, raw.request.target, raw.cluster.flags.sent_to
     elsewhere = sent_to is not None and sent_to != active
     if target is not None:  # a broker's listener forwards to the active controller
         elsewhere = target.role == "controller" and target.node_id != active
-    return PlainRequest(
+    return Request(
         updates=tuple(
-            PlainUpdate(
+            Update(
                 feature=update.feature,
                 level=update.max_version_level,
                 kind=update.upgrade_type,
@@ -313,24 +270,13 @@ def _request(raw: Line, active: int) -> PlainRequest:
     )
 
 
-def _reply(response: Response) -> Reply:
-    results = response.results
-    return Reply(
-        code=response.error_code,
-        message=response.error_message,
-        results=None
-        if results is None
-        else tuple(
-            PlainResult(feature=r.feature, code=r.error_code, message=r.error_message)
-            for r in results
-        ),
-    )
-
-
 def _levels(finalized: dict[str, int | tuple[int, int]] | None) -> Levels:
-    """Feature → (minimum, level); level 0 is not finalized."""
+    """Feature → (minimum, level); level 0 is not finalized. Raises ValueError for no level."""
     pairs = {
         name: (value, value) if isinstance(value, int) else value
         for name, value in (finalized or {}).items()
     }
+    for level in (level for pair in pairs.values() for level in pair):
+        if not -INT16_MAX - 1 <= level <= INT16_MAX:
+            raise ValueError(f"level {level}, which is no number of 16 bits")
     return {name: pair for name, pair in pairs.items() if pair[1] != 0}

@@ -1,7 +1,8 @@
 """Recorded exchanges replayed on the embedded cluster: every difference, by kind.
 
-What a recording cannot decide is not a difference: an offender that Java's hash order picked, a
-hidden record of kraft.version, an epoch that something else may have moved. Each is counted.
+What a recording cannot decide is not a difference: an offender that Java's hash order, or the order
+in which nodes registered, picked; a hidden record of kraft.version, and whether a refused request
+moved it; an epoch that something else may have moved. Each is counted, by reason.
 """
 
 from __future__ import annotations
@@ -19,13 +20,6 @@ from featurelib.core.dry_run import Answered
 from featurelib.core.reply import Reply
 from featurelib.errors import InputError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
-
-# ----------------------------------------
-# One recorded answer beside ours: every difference, by kind, and what a recording cannot decide.
-#
-# Which of the nodes that offend alike is named, where the order in which they registered decides,
-# and
-# whether kraft.version of a refused request moved, is no difference; it is excused, by reason.
 
 HIDES_RECORD = ("3.9.0",)  # 3.9.2 shows the record while the raft layer is at 0
 KINDS = ("code", "words", "results", "levels", "epoch")
@@ -129,8 +123,6 @@ def _names_another(theirs: Reply, answered: Answered) -> bool:
 def _but_kraft(levels: Levels) -> Levels:
     return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
 
-
-# ----------------------------------------
 
 # Crossing one of these makes every node register again soon after (KIP-919, KIP-858, KIP-1066).
 REGISTER_AGAIN = (15, 17, 30)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from featurelib.audit.oddities import HONOURED
-from featurelib.backends.base import Backend
+from featurelib.audit.oddities import ALTER, HONOURED
+from featurelib.backends.base import Backend, Say
 from featurelib.core.dialect import load
 from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
 from featurelib.core.reply import NO_ERROR
@@ -39,9 +39,16 @@ def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
     return is_plain and is_honoured(backend, dialects)
 
 
-def ask(backend: Backend, step: Step) -> Heard:
-    """What the controller says to `step`, asked to validate only. Raises UnreachableError where it
-    says nothing, and RefusedError where it would write."""
+def moves_text(step: Step) -> str:
+    """Write the levels of a request in one line."""
+    return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
+
+
+def ask(backend: Backend, step: Step, say: Say | None = None) -> Heard:
+    """Put `step` to the controller to validate only, and give its answer; `say` is called before.
+    Raises UnreachableError where it does not answer, and RefusedError where it would write."""
+    if say is not None:
+        say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
     try:
         return Heard(reply=backend.update(step, validate_only=True))
     except OutcomeUnknownError as error:  # a request to validate writes nothing

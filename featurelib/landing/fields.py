@@ -47,6 +47,8 @@ Int8 = Annotated[
 Int16 = Annotated[
     int, Meta(ge=-INT16_MAX - 1, le=INT16_MAX, description="a whole number from -32768 to 32767")
 ]
+Int32 = Annotated[int, Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
+Int64 = Annotated[int, Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 Epoch = Annotated[  # -1 = unknown
     int,
     Meta(ge=-1, le=INT64_MAX, description="a whole number from -1 to 9223372036854775807"),

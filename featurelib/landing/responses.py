@@ -9,7 +9,7 @@ believed. ApiVersions has no answer of its own: its fields stand in the line (ap
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -201,6 +201,17 @@ class UpdateFeatures(Part, frozen=True, gc=False):
     results: (
         Annotated[list[UpdateResult], Meta(description="a list of results")] | UnsetType | None
     ) = UNSET
+
+    @classmethod
+    def of(cls, reply: Reply) -> Self:
+        """Make the response that says what the core's `reply` does."""
+        results = None
+        if reply.results is not None:
+            results = [
+                UpdateResult(feature=one.feature, error_code=one.code, error_message=one.message)
+                for one in reply.results
+            ]
+        return cls(error_code=reply.code, error_message=reply.message, results=results)
 
     @property
     def reply(self) -> Reply:

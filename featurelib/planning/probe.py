@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.oddities import ALTER, NOT_AUTHORIZED
+from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.audit.probe import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
-from featurelib.controller.validate import UNPROVEN, ask, is_agreed, may_prove
+from featurelib.controller.validate import UNPROVEN, ask, is_agreed, may_prove, moves_text
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.outcome import Heard
 from featurelib.core.reply import NO_ERROR
@@ -70,20 +70,14 @@ def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
     if not all(may_prove(asking.backend, asking.sight.dialects, step) for step in steps):
         asking.say(f"{_NOT_ASKED}{_WRITES}")
         return seen
-    moves = []
     for step in steps:
-        moves.append(_moves(step))
-        asking.say(f"asking the controller to validate only: {moves[-1]} (needs {ALTER})")
-        heard = ask(asking.backend, step)
+        heard = ask(asking.backend, step, asking.say)
         if not is_agreed(step, heard):
             against = tuple(_refusals(step, heard, asking.catalogue))
             missing = seen.refusals if _lacks_right(heard) else ()
             return replace(proven, plan=None, refusals=(*missing, *against))
-    return replace(proven, probed=", then ".join(moves), warnings=(*proven.warnings, _TOLD))
-
-
-def _moves(step: Step) -> str:
-    return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
+    moves = ", then ".join(map(moves_text, steps))
+    return replace(proven, probed=moves, warnings=(*proven.warnings, _TOLD))
 
 
 def _lacks_right(heard: Heard) -> bool:

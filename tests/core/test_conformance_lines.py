@@ -192,10 +192,13 @@ def test_every_release_between_has_a_dialect(mode: str, release: str, dialect: s
     ("change", "says"),
     [
         (lambda line: line["request"].update(version=3), "request.version 3, and a controller of"),
-        (lambda line: line["request"].update(timeout_ms=2**31), "no number of 32 bits"),
+        (
+            lambda line: line["request"].update(timeout_ms=2**31),
+            "<= 2147483647 - at `$.request.timeout_ms`",
+        ),
         (lambda line: line["after"].update(finalized={"f": 32768}), "level 32768, which is no"),
         (lambda line: line["cluster"]["nodes"].append(line["cluster"]["nodes"][0]), "1 twice in"),
-        (lambda line: line["request"]["updates"][0].update(upgrade_type=200), "no number of 8"),
+        (lambda line: line["request"]["updates"][0].update(upgrade_type=200), "<= 127 - at"),
     ],
 )
 def test_what_cannot_have_been_is_named_and_the_rest_goes_on(
