@@ -20,12 +20,19 @@ from featurelib.audit.columns import Bool, Int
 from featurelib.audit.controllers import OwnDialects, Software
 from featurelib.audit.evidence import Conditions, Evidence, Expected
 from featurelib.audit.findings import NO_NUMBER, Findings, set_aside, wordings
-from featurelib.audit.plan import plans, ways_back
 from featurelib.audit.probe import report_probes
 from featurelib.audit.quorum import least_software, report_ghosts, report_settings, report_unread
 from featurelib.audit.side_effects import say_briefly, side_effects
 from featurelib.audit.target import Bounds, Judge, bounds
-from featurelib.audit.verdict import beyond_ceiling, find_forgotten, readiness, remember, verdicts
+from featurelib.audit.verdict import (
+    beyond_ceiling,
+    find_forgotten,
+    plans,
+    readiness,
+    remember,
+    verdicts,
+    ways_back,
+)
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.rules import RULES

@@ -1,8 +1,13 @@
-"""What controllers' own `controller.quorum.voters` leaves open, or leaves behind.
+"""Nodes that are gone, voters that are too few, and what controllers' configuration leaves open.
 
-From 3.7 a controller that is asked for a level wants those registered whom its own configuration
-names, and not who votes (QuorumFeatures.quorumNodeIds). docs/decisions/0011-configured-voters.md
-argues when that matters without having been read.
+A node that is registered and that Kafka itself does not see is a ghost; one that only we cannot
+reach is not: it is `node_not_answering` (missing.py). Which remedy works depends on the cluster's
+metadata.version: it stands in `finalized_level` of these findings, and the least release of
+software that helps in the `detail` of a controller's.
+
+From 3.7 a controller that is asked for a level wants those registered whom its own
+`controller.quorum.voters` names, and not who votes (QuorumFeatures.quorumNodeIds);
+docs/decisions/0011-configured-voters.md argues when that matters without having been read.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ import numpy as np
 from featurelib.audit.columns import Bool, Int
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, NO_NUMBER, Findings
-from featurelib.audit.plan import who_may_join
 from featurelib.audit.target import Judge
+from featurelib.audit.verdict import who_may_join
 from featurelib.catalogue import Catalogue
 from featurelib.feature import Role
 
@@ -91,15 +96,6 @@ def _unlisted(evidence: Evidence) -> dict[int, list[int]]:
             strangers = sorted(set(one.ids) - {one.node_id, *who.node_id[mine].tolist()})
             found |= {cluster: strangers} if strangers else {}
     return found
-
-
-# ----------------------------------------
-# Nodes that are registered and that Kafka itself does not see, and what helps.
-#
-# A node that only we cannot reach is no ghost: it is `node_not_answering` (core/missing.py). Which
-# remedy works depends on the metadata.version of the cluster: it stands in `finalized_level` of
-# these
-# findings, and the least release of software that helps in the `detail` of a controller's.
 
 
 def report_ghosts(asking: Judge, ceiling: Int, covered: Bool, said: Findings) -> None:

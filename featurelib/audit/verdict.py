@@ -1,25 +1,48 @@
-"""What is said of each feature in the end, and the row that says it.
+"""What is said in the end: a verdict for each feature, a plan for each cluster, and the way back.
 
-A known node that says no decides, whatever is missing; else what is missing decides; else whether
-something can go up now.
+A verdict: a known node that says no decides, whatever is missing; else what is missing decides;
+else whether something can go up now.
+
+A plan has the fewest safe requests that finalize what is READY. Where every controller that may
+answer is all or nothing (4.0 and later) one request carries all of it; else each feature has a
+request of its own, because an older one writes the good part of what it refuses in part, and
+metadata.version goes first, because other levels depend on it. Nothing irreversible, nothing
+UNKNOWN and nothing BLOCKED is ever in a plan.
+
+Since when a feature is READY is remembered night after night: a night without an answer (UNKNOWN)
+neither ends the wait nor begins it; BLOCKED, UP_TO_DATE and another finalized level end it. Where
+nothing is remembered, nothing is done row by row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurelib.audit.columns import Bool, Int
+from featurelib.audit.checks import levels_of_clusters
+from featurelib.audit.columns import Bool, Int, distinct, node_key, split_key
 from featurelib.audit.evidence import Conditions, Evidence, Waiting
 from featurelib.audit.findings import NO_NUMBER, Findings
 from featurelib.audit.target import Bounds, Judge
-from featurelib.core.downgrade import WaysBack
-from featurelib.feature import Verdict
-from featurelib.schema import READINESS, TIME
+from featurelib.catalogue import Catalogue, Tables
+from featurelib.core.batch import NOT_HERE, Flags
+from featurelib.core.compatibility import advertised, misfits
+from featurelib.core.dialect import load
+from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
+from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
+from featurelib.schema import READINESS, RETURN, STEP, TIME, UPGRADE_PLAN
+
+# A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
+TIMEOUT_MS = 60_000
+
+_VERDICTS = list(Verdict)
+_PHASES = list(Phase)
+READY, UNKNOWN = Verdict.READY.value, Verdict.UNKNOWN.value
 
 
 def verdicts(
@@ -27,18 +50,17 @@ def verdicts(
 ) -> Int:
     """One of featurelib.feature.Verdict by question, as its position in that enum."""
     asked = asking.asked
-    order = list(Verdict)
     unknown = unknown_feature | unknown_clusters[asked.cluster]
     can, wanted = target > asked.current, limits.ceiling > asked.current
     return np.select(
         [~asked.known, wanted & ~can, unknown, can],
         [
-            order.index(Verdict.UNKNOWN),
-            order.index(Verdict.BLOCKED),
-            order.index(Verdict.UNKNOWN),
-            order.index(Verdict.READY),
+            _VERDICTS.index(Verdict.UNKNOWN),
+            _VERDICTS.index(Verdict.BLOCKED),
+            _VERDICTS.index(Verdict.UNKNOWN),
+            _VERDICTS.index(Verdict.READY),
         ],
-        order.index(Verdict.UP_TO_DATE),
+        _VERDICTS.index(Verdict.UP_TO_DATE),
     )
 
 
@@ -63,7 +85,7 @@ def readiness(
 ) -> pa.Table:
     """One row a question of featurelib.schema.READINESS."""
     asked = evidence.questions
-    ready = verdict == list(Verdict).index(Verdict.READY)
+    ready = verdict == _VERDICTS.index(Verdict.READY)
     more = beyond_ceiling(asking, limits)
     everything = np.arange(len(asked.cluster))
     columns = {
@@ -86,13 +108,175 @@ def readiness(
     )
 
 
-# ----------------------------------------
-# Since when a feature is READY, night after night, and when its finalization counts as forgotten.
-#
-# A night without an answer (UNKNOWN) neither ends the wait nor begins it; BLOCKED, UP_TO_DATE and
-# another finalized level end it. Where nothing is remembered, nothing is done row by row.
+# --- Plans ----------------------------------------------------------------------------------------
 
-READY, UNKNOWN = Verdict.READY.value, Verdict.UNKNOWN.value
+
+def plans(
+    evidence: Evidence,
+    verdict: Int,
+    target: Int,
+    unknown: Bool,
+    dialects: dict[int, list[str]],
+    catalogue: Catalogue,
+) -> pa.Table:
+    """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
+
+    `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
+    and what is read from them (`returns_after`), are not made here: both stay null.
+    """
+    asked, clusters = evidence.questions, len(evidence.clusters)
+    worst = np.where(unknown, _VERDICTS.index(Verdict.UNKNOWN), _VERDICTS.index(Verdict.UP_TO_DATE))
+    np.minimum.at(worst, asked.cluster, verdict)
+    ready = np.flatnonzero(verdict == _VERDICTS.index(Verdict.READY))
+    names = np.array(asked.names, dtype=object)
+    first = names[asked.feature[ready]] != METADATA_VERSION if len(ready) else ready
+    order = ready[np.lexsort((asked.feature[ready], first, asked.cluster[ready]))]
+    count = np.bincount(asked.cluster[order], minlength=clusters)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    atomic = np.zeros(clusters, dtype=bool)
+    spoken: list[list[str]] = [dialects.get(cluster, []) for cluster in range(clusters)]
+    atomic[[c for c, names in dialects.items() if _all_atomic(tuple(names))]] = True
+    request = np.where(atomic[asked.cluster[order]], 0, place) + 1
+    steps = pa.StructArray.from_arrays(
+        [
+            pa.array(request).cast(pa.int16()),
+            pa.array(names[asked.feature[order]] if len(order) else [], pa.string()),
+            pa.array(asked.current[order]).cast(pa.int16()),
+            pa.array(target[order]).cast(pa.int16()),
+            pa.repeat(pa.scalar(UpgradeType.UPGRADE.name), len(order)),
+            pa.repeat(pa.scalar(TIMEOUT_MS, pa.int32()), len(order)),
+        ],
+        fields=list(STEP),
+    )
+    offsets = pa.array(np.concatenate(([0], np.cumsum(count))), pa.int32())
+    who = evidence.subjects
+    after = asked.current.copy()
+    after[ready] = target[ready]
+    processes, _, _ = split_key(distinct(node_key(who.cluster, 0, who.node_id)))
+    nodes = np.bincount(processes, minlength=clusters)
+    return pa.table(
+        [
+            pa.array(evidence.clusters, pa.string()),
+            pa.array([v.value for v in Verdict], pa.string()).take(pa.array(worst)),
+            pa.array([p.value for p in Phase], pa.string()).take(
+                pa.array(_phases(evidence, worst, unknown))
+            ),
+            pa.array(nodes).cast(pa.int32()),
+            pa.ListArray.from_arrays(offsets, steps),
+            pa.array(spoken, pa.list_(pa.string())),
+            pa.nulls(clusters, pa.string()),
+            who_may_join(evidence, catalogue, asked.current),
+            who_may_join(evidence, catalogue, after, only=count > 0),
+            pa.nulls(clusters, pa.list_(RETURN)),
+        ],
+        schema=UPGRADE_PLAN,
+    )
+
+
+@cache
+def _all_atomic(dialects: tuple[str, ...]) -> bool:
+    return bool(dialects) and all(load(name).can.atomic for name in dialects)
+
+
+def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
+    """Where each cluster stands, as a position in featurelib.feature.Phase.
+
+    Rolling = its live nodes do not all support the same ranges. The halves of one process count as
+    one, because a controller listener may leave unstable levels out.
+    """
+    answering, who = evidence.answering, evidence.subjects
+    live = (answering.of_subject >= 0) & (who.answers | evidence.membership.zookeeper[who.cluster])
+    profiles = answering.cluster[distinct(answering.of_subject[live])]
+    different = np.bincount(profiles, minlength=len(evidence.clusters)) > 1
+    off = evidence.levels.system_off
+    behind = worst != _VERDICTS.index(Verdict.UP_TO_DATE)
+    return np.select(
+        [off, different, unknown, behind],
+        [
+            _PHASES.index(Phase.SYSTEM_OFF),
+            _PHASES.index(Phase.ROLLING),
+            _PHASES.index(Phase.UNKNOWN),
+            _PHASES.index(Phase.ROLLED_NOT_FINALIZED),
+        ],
+        _PHASES.index(Phase.FINALIZED),
+    )
+
+
+def who_may_join(
+    evidence: Evidence, catalogue: Catalogue, level: Int, only: Bool | None = None
+) -> pa.Array:
+    """The releases that may join each cluster with its features at `level`, by question; oldest
+    first, null where nobody knows or `only` leaves the cluster out.
+
+    A release may join whose production software supports everything that is finalized. Only KRaft's
+    releases are in the catalogue, so a cluster in ZooKeeper mode has no answer.
+    """
+    asked, membership, tables = evidence.questions, evidence.membership, catalogue.tables
+    known: Bool = evidence.levels.trusted & ~evidence.levels.too_old
+    known &= membership.kraft | ~membership.zookeeper
+    known[asked.cluster[~asked.known]] = False
+    known &= True if only is None else only
+    levels, _, beyond = levels_of_clusters(evidence, level, tables)
+    ranges = advertised(catalogue, tables.features)
+    fits: Flags = np.logical_not(misfits(levels, ranges).any(axis=2))
+    fits[beyond | ~known] = False  # no release supports what the catalogue does not know
+    _, release = np.nonzero(fits)
+    offsets = np.concatenate(([0], np.cumsum(fits.sum(axis=1)))).astype(np.int32)
+    names = pa.array([one.name for one in catalogue.releases], pa.string())
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), names.take(pa.array(release)), mask=pa.array(~known)
+    )
+
+
+def ways_back(
+    evidence: Evidence,
+    ready: Bool,
+    target: Int,
+    spoken: dict[tuple[str, str], Bool],
+    catalogue: Catalogue,
+) -> WaysBack:
+    """The way back of each question that is `ready` for its `target` (KIP-778, Downgrades).
+
+    `spoken`: (dialect, release) → which clusters' controllers may be of it.
+    """
+    asked = evidence.questions
+    found = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
+    for feature, name in enumerate(asked.names):
+        rows = np.flatnonzero(ready & (asked.feature == feature))
+        if len(rows) == 0:
+            continue
+        if name == METADATA_VERSION:
+            judges = [
+                (*judge, np.flatnonzero(which[asked.cluster[rows]]))
+                for judge, which in spoken.items()
+            ]
+            at = _positions(evidence, rows, catalogue.tables)
+            back = of_metadata_version(at, target[rows], judges, catalogue.tables)
+        else:
+            back = of_other_feature(catalogue, name, asked.current[rows], target[rows])
+        found.floor[rows], found.no_return[rows] = back.floor, back.no_return
+    return found
+
+
+def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
+    """Where the clusters of these questions about metadata.version stand."""
+    asked = evidence.questions
+    count = asked.pair_count[rows]
+    first = np.cumsum(count) - count
+    pairs = np.repeat(asked.pair_first[rows] - first, count) + np.arange(int(count.sum()))
+    others, _, beyond = levels_of_clusters(evidence, asked.current, tables)
+    others[:, 0] = 0
+    stores = beyond | (others > 0).any(axis=1)
+    return Position(
+        level=asked.current[rows].astype(np.int32),
+        min_version=np.maximum.reduceat(asked.pair_min[pairs], first).astype(np.int32),
+        max_version=np.minimum.reduceat(asked.pair_max[pairs], first).astype(np.int32),
+        others=others[asked.cluster[rows]],
+        stores=stores[asked.cluster[rows]],
+    )
+
+
+# --- Since when -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

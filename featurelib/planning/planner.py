@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from featurelib import model
 from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.plan import TIMEOUT_MS
 from featurelib.audit.side_effects import side_effects
+from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node, Request
 from featurelib.core.cluster import Update as Wanted

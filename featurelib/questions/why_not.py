@@ -27,7 +27,14 @@ from featurelib.core.dry_run import (
     try_requests,
     who_may_lead,
 )
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, UpgradeType
+from featurelib.feature import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SILENT_METADATA_VERSION,
+    Role,
+    Severity,
+    UpgradeType,
+)
 from featurelib.model import Move, Step
 from featurelib.planning.goal import Command, Intent, goal_of, level_of
 from featurelib.planning.planner import (
@@ -404,7 +411,9 @@ def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> dict
         least = [
             needed.least
             for release in named
-            for needed in catalogue.of(release or "").unmet({METADATA_VERSION: 1} | levels)
+            for needed in catalogue.of(release or "").unmet(
+                {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
+            )
             if needed.feature in moves and needed.other == METADATA_VERSION
         ]
         if least:

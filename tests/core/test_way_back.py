@@ -13,7 +13,7 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.cluster_of import PlainClusters
 from featurelib.audit.columns import Bool
 from featurelib.audit.evidence import Evidence, read
-from featurelib.audit.plan import ways_back, who_may_join
+from featurelib.audit.verdict import ways_back, who_may_join
 from featurelib.catalogue import with_overlay
 from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
