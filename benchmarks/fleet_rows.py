@@ -17,7 +17,7 @@ from benchmarks.facts import Facts
 from benchmarks.fleet_lines import write_lines
 from featurelib.catalogue import load
 from featurelib.feature import Role
-from featurelib.landing import Rejected, read
+from featurelib.landing import Quarantined, read
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import Rows, fold_lines
 
@@ -44,7 +44,7 @@ def fold_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
             for raw in text.splitlines():
                 number += 1
                 line = read(raw)
-                if isinstance(line, Rejected):
+                if isinstance(line, Quarantined):
                     raise AssertionError(f"a made-up line is rejected: {line.reason}")
                 landed.append((line, number))
         rows.add(name, fold_lines(landed, catalogue))

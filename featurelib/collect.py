@@ -49,7 +49,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Verdict
-from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
+from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 from featurelib.landing.fields import write_line
 from featurelib.landing.probe import ProbedUpdate
 from featurelib.landing.responses import UpdateFeatures
@@ -180,7 +180,7 @@ ASKED_VERSION = 4  # of ApiVersions: lower ones leave out ranges from 0 (KIP-102
 UNKNOWN_ENDPOINT = "unknown"
 
 Open = Callable[[Cluster], Backend]
-Probing = Callable[[Backend, Cluster, Sequence[bytes], Say], "Probed"]
+Probing = Callable[[Backend, Cluster, Sequence[bytes], Say], "ProbeResult"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +288,7 @@ def _written(entry: Cluster, out: Path, lines: Sequence[bytes], error: str = "")
         answered=tuple(sorted(answered, key=_order)),
         silent={half: silent[half] for half in sorted(silent, key=_order) if half not in answered},
         not_allowed=_not_allowed(lines),
-        refused=tuple(line.reason for line in said if isinstance(line, Rejected)),
+        refused=tuple(line.reason for line in said if isinstance(line, Quarantined)),
         error=error,
     )
 
@@ -384,7 +384,7 @@ _UNSEEN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """What became of a probe: the landing line, None where nothing was sent, and one sentence."""
 
     line: bytes | None
@@ -393,7 +393,7 @@ class Probed:
 
 def probe(
     backend: Backend, entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue, say: Say
-) -> Probed:
+) -> ProbeResult:
     """Ask the controller of a cluster that was just looked at, as `lines`.
 
     What cannot be asked or answered is in the sentence; nothing is raised for it.
@@ -402,7 +402,7 @@ def probe(
         sight, is_unsure = _sight(entry, lines, catalogue)
         step = _question(backend, sight, is_unsure)
     except FeatureLibError as error:
-        return Probed(line=None, text=f"{_NOTHING}{error}")
+        return ProbeResult(line=None, text=f"{_NOTHING}{error}")
     keys: dict[str, object] = {
         "updates": [
             ProbedUpdate(feature=u.feature, from_level=u.from_level, to_level=u.to_level)
@@ -413,7 +413,7 @@ def probe(
     try:
         reply = ask(backend, step, lambda text: say(f"{backend.where}: {text}")).reply
     except RefusedError as error:
-        return Probed(line=None, text=f"{_NOTHING}{error}")
+        return ProbeResult(line=None, text=f"{_NOTHING}{error}")
     except FeatureLibError as error:  # a request to validate writes nothing
         keys["error"] = text = str(error)
         said = f"probe: no answer to {moves}: {text}"
@@ -422,7 +422,7 @@ def probe(
         keys["answer"] = UpdateFeatures.of(reply)
         said = f"probe: the controller {_verdict(reply)}: {moves}"
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    return Probed(line=write_line("probe", sight.cluster_id, now, keys), text=said)
+    return ProbeResult(line=write_line("probe", sight.cluster_id, now, keys), text=said)
 
 
 def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:

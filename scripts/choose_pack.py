@@ -20,7 +20,7 @@ from typing import Any
 
 from featurelib.catalogue import Tables, load
 from featurelib.conformance.exchanges import Exchange, read
-from featurelib.conformance.replay import Report, replay
+from featurelib.conformance.replay import ReplayReport, replay
 from featurelib.conformance.rulebook import questions, reached
 from featurelib.core.dialect import GENERATIONS, Capability, Dialect, generation_of
 from featurelib.core.dialect import load as load_dialect
@@ -54,7 +54,7 @@ class Candidate:
         return "random" in self.exchange.id
 
     @cached_property
-    def alone(self) -> Report:
+    def alone(self) -> ReplayReport:
         """What its replay says when it stands alone."""
         return replay([self.exchange], self.tables)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from featurelib.conformance.rulebook import (
     DIALECTS,
     UNRECORDED,
-    Entry,
     Question,
+    RulebookEntry,
     describe,
     questions,
     rulebook,
@@ -58,14 +58,14 @@ def rules_page() -> str:
     )
 
 
-def _spoken(entry: Entry) -> str:
+def _spoken(entry: RulebookEntry) -> str:
     """All dialects that ask a rule, in short."""
     if len(entry.dialects) == len(DIALECTS):
         return "all"
     return ", ".join(entry.dialects) or "none"
 
 
-def _rule(entry: Entry) -> list[str]:
+def _rule(entry: RulebookEntry) -> list[str]:
     rule, wording = entry.rule, entry.wording
     meanings = NODE_COLUMNS if rule.about_nodes else UPDATE_COLUMNS
     reads = ", ".join(f"{code(name)} ({meanings[name]})" for name in rule.columns)

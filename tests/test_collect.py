@@ -36,7 +36,7 @@ from featurelib.core.cluster import Cluster as Plain
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.feature import Role
-from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
+from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK
 from tests.backends.simulator import Simulated
@@ -73,7 +73,7 @@ def taken(folder: Path, *entries: Cluster, parallel: int = 4) -> dict[str, Colle
 def landed(path: Path | None) -> list[Landing]:
     assert path is not None
     said = [read(raw.removesuffix(b"\n")) for raw in read_lines(str(path))]
-    assert not [line for line in said if isinstance(line, Rejected)]
+    assert not [line for line in said if isinstance(line, Quarantined)]
     return [line for line in said if isinstance(line, Landing)]
 
 

@@ -13,12 +13,12 @@ from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
-from featurelib.collect import Collected, Probed, collect, probe, read_lines
+from featurelib.collect import Collected, ProbeResult, collect, probe, read_lines
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
-from featurelib.landing import Landing, Probe, read
+from featurelib.landing import Landing, ProbeReply, read
 from featurelib.model import Step
 from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
@@ -42,7 +42,7 @@ GHOST = broker(7, supported={"metadata.version": (1, 19)}, release="3.7.2", runn
 HAUNTED = replace(AT_39, nodes=(*AT_39.nodes, replace(GHOST, fenced=True)))
 
 
-def asking(backend: Backend, entry: Entry, lines: Any, say: Say) -> Probed:
+def asking(backend: Backend, entry: Entry, lines: Any, say: Say) -> ProbeResult:
     return probe(backend, entry, lines, CATALOGUE, say)
 
 
@@ -74,9 +74,9 @@ def lines_in(result: Collected) -> list[bytes]:
     return [line.removesuffix(b"\n") for line in read_lines(str(result.file))]
 
 
-def probes(lines: list[bytes]) -> list[Probe]:
+def probes(lines: list[bytes]) -> list[ProbeReply]:
     said = [line.content for line in map(read, lines) if isinstance(line, Landing)]
-    return [one for one in said if isinstance(one, Probe)]
+    return [one for one in said if isinstance(one, ProbeReply)]
 
 
 def judged(lines: list[bytes]) -> Sight:
@@ -117,7 +117,7 @@ class Scripted:
         pass
 
 
-def asked(sample: str, backend: Scripted) -> tuple[Probed, list[bytes]]:
+def asked(sample: str, backend: Scripted) -> tuple[ProbeResult, list[bytes]]:
     """A sample's lines, and what a probe of a cluster that looks like them becomes."""
     lines = (SAMPLES / sample / "landing.jsonl").read_bytes().splitlines()
     said = asking(backend, Entry(id=json.loads(lines[0])["cluster_id"]), lines, quiet)

@@ -23,7 +23,7 @@ from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.landing import Landing, Rejected, read
+from featurelib.landing import Landing, Quarantined, read
 from featurelib.snapshot import Rows, fold_lines
 from featurelib.snapshot.layout import unpack
 
@@ -68,7 +68,7 @@ def see(
     for number, ended in enumerate(lines, start=1):
         raw = ended.removesuffix(b"\n")
         line = read(raw)
-        if isinstance(line, Rejected):
+        if isinstance(line, Quarantined):
             rejected.append((number, line.reason))
         else:
             line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)

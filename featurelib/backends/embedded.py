@@ -26,7 +26,7 @@ from featurelib.backends import embedded_answers as answers
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded_state import (
     NOBODY,
-    State,
+    EmbeddedState,
     ask_again,
     end,
     react,
@@ -53,7 +53,7 @@ from featurelib.planning.goal import level_of
 
 FIRST_CONTROLLER = 100  # its node id; brokers begin at 1
 ANY_AGE = 2**62
-_STATE = msgspec.json.Decoder(State)
+_STATE = msgspec.json.Decoder(EmbeddedState)
 _KRAFT_CANNOT = ("It cannot refuse a request that another writer has overtaken.",)
 _ZOOKEEPER_CANNOT = (
     "It cannot validate without writing: in ZooKeeper mode such a request is applied.",
@@ -107,7 +107,7 @@ class EmbeddedCluster:
         return self._file.path
 
     @property
-    def state(self) -> State:
+    def state(self) -> EmbeddedState:
         """The newest state. Raises InputError when nothing was put in yet."""
         return self._newest()[1]
 
@@ -153,7 +153,7 @@ class EmbeddedCluster:
         """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
         UnregisterController, which no voter is). Raises InputError."""
 
-        def without(state: State) -> Cluster:
+        def without(state: EmbeddedState) -> Cluster:
             able = [n for n in state.cluster.nodes if n.role is role]
             if role is Role.CONTROLLER:
                 able = [n for n in able if not n.voter]
@@ -177,7 +177,7 @@ class EmbeddedCluster:
                 "below it no controller can be unregistered (KIP-1312)."
             )
 
-    def seen(self, node_id: int, role: Role | None = None) -> tuple[State, Node, Dialect]:
+    def seen(self, node_id: int, role: Role | None = None) -> tuple[EmbeddedState, Node, Dialect]:
         """The state that a running half of a process has read, that half (a broker's if none is
         named) and how its controllers answer. Raises UnreachableError for one that does not run."""
         _, newest = self._newest()
@@ -192,7 +192,7 @@ class EmbeddedCluster:
         state = newest if held is None else self._at(held.position)
         return state, node, self._generation(state.cluster.release)
 
-    def _answered(self, before: State, request: Request) -> tuple[Answered, State]:
+    def _answered(self, before: EmbeddedState, request: Request) -> tuple[Answered, EmbeddedState]:
         """The active controller's answer, and the state it makes."""
         cluster, dialect = before.cluster, self._generation(before.cluster.release)
         asked = replace(request, to_active=False) if cluster.active == NOBODY else request
@@ -204,14 +204,14 @@ class EmbeddedCluster:
             after = written(after, dialect) if self.mode == "zk" else after
         return answered, after
 
-    def _change(self, what: str, change: Callable[[State], Cluster]) -> None:
+    def _change(self, what: str, change: Callable[[EmbeddedState], Cluster]) -> None:
         with self._file.transaction():
             _, state = self._newest()
             self._append(what, replace(state, cluster=change(state)), moves=True)
 
     def _meet(
-        self, position: int, before: State, after: State
-    ) -> tuple[State, tuple[Stopped, ...]]:
+        self, position: int, before: EmbeddedState, after: EmbeddedState
+    ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
         """All nodes that can see it meet `after`: the state once they did, and who stopped."""
         held, dialect = self._file.held, self._generation(after.cluster.release)
         behind = [h.position for h in held.values() if not h.for_good]
@@ -229,7 +229,7 @@ class EmbeddedCluster:
     def _deaf(self) -> set[int]:
         return {node_id for node_id, held in self._file.held.items() if held.for_good}
 
-    def _append(self, what: str, state: State, *, moves: bool = False) -> None:
+    def _append(self, what: str, state: EmbeddedState, *, moves: bool = False) -> None:
         """The next state. What `moves` is a record of the log in KRaft, and nothing elsewhere."""
         if moves and self.mode == "kraft":
             state = replace(state, epoch=state.epoch + 1)
@@ -256,11 +256,11 @@ class EmbeddedCluster:
                 f"{self._file.path}: {error.args[0]}. `featurelib rules --dialects` lists them."
             ) from error
 
-    def _newest(self) -> tuple[int, State]:
+    def _newest(self) -> tuple[int, EmbeddedState]:
         position, content = self._file.read()
         return position, _STATE.decode(content)
 
-    def _at(self, position: int) -> State:
+    def _at(self, position: int) -> EmbeddedState:
         return _STATE.decode(self._file.read(position)[1])
 
 

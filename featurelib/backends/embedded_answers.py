@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from featurelib.audit.configured import BROKER_DEFAULT, KAFKAS_DEFAULT, OWN_FILE
-from featurelib.backends.embedded_state import NOBODY, State, reading_of
+from featurelib.backends.embedded_state import NOBODY, EmbeddedState, reading_of
 from featurelib.core.cluster import Node, Range
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_znode import Reading
@@ -57,7 +57,7 @@ def endpoint(node: Node) -> str:
     return f"node-{node.node_id}.embedded:{9093 if node.role is Role.CONTROLLER else 9092}"
 
 
-def api_versions(state: State, node: Node, dialect: Dialect) -> Keys:
+def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
     """ApiVersions as a node answers that has read `state`."""
     knows_all = _since(node, KNOWS_ALL_RANGES)
     levels, epoch = _finalized(state, node, dialect)
@@ -78,7 +78,7 @@ def api_versions(state: State, node: Node, dialect: Dialect) -> Keys:
     }
 
 
-def _finalized(state: State, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
+def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
     """What a node takes to be finalized, and its epoch: -1 where it does not know."""
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
@@ -93,7 +93,7 @@ def _finalized(state: State, node: Node, dialect: Dialect) -> tuple[dict[str, Ra
     return {name: (low, level) for name, low, level in read[0].levels}, state.epoch
 
 
-def describe_cluster(state: State, node: Node, dialect: Dialect, cluster_id: str) -> Keys:
+def describe_cluster(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str) -> Keys:
     """DescribeCluster in the newest version the node knows, fenced brokers where it can."""
     is_controller = node.role is Role.CONTROLLER
     if is_controller and not _since(node, CONTROLLERS_DESCRIBE):
@@ -144,7 +144,7 @@ def _address(node: Node) -> dict[str, object]:
     return {"host": host, "port": int(port)}
 
 
-def describe_quorum(state: State, node: Node) -> Keys:
+def describe_quorum(state: EmbeddedState, node: Node) -> Keys:
     """DescribeQuorum of a cluster in KRaft mode."""
     newer, nodes = _since(node, NAMES_DIRECTORIES), state.cluster.nodes
     voters = [n for n in nodes if n.voter]
@@ -174,7 +174,7 @@ def describe_quorum(state: State, node: Node) -> Keys:
     return {"version": 2 if newer else 1, "answer": answer}
 
 
-def _replica(node: Node, state: State, newer: bool) -> Replica:
+def _replica(node: Node, state: EmbeddedState, newer: bool) -> Replica:
     return Replica(
         replica_id=node.node_id,
         log_end_offset=state.epoch + 1 if node.running else -1,
@@ -184,7 +184,7 @@ def _replica(node: Node, state: State, newer: bool) -> Replica:
     )
 
 
-def describe_configs(state: State, node: Node) -> Keys:
+def describe_configs(state: EmbeddedState, node: Node) -> Keys:
     """DescribeConfigs, in KRaft mode, of the node itself, and on a broker of the default of all
     brokers, which nobody sets."""
     if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
@@ -205,7 +205,7 @@ def describe_configs(state: State, node: Node) -> Keys:
     return {"endpoint": endpoint(node), "version": 4, "answer": answer}
 
 
-def _configuration(state: State, node: Node) -> list[tuple[str, str, bool]]:
+def _configuration(state: EmbeddedState, node: Node) -> list[tuple[str, str, bool]]:
     """(key, value, whether Kafka's own default stands there), by key."""
     nodes = state.cluster.nodes
     listeners = [n for n in nodes if n.voter]
@@ -246,7 +246,7 @@ def _since(node: Node, release: tuple[int, int]) -> bool:
     return len(number) < 2 or number >= release
 
 
-def znodes(state: State, cluster_id: str) -> Iterator[Keys]:
+def znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
     """Every node of ZooKeeper that a collector reads."""
     cluster, text = state.cluster, state.text
     yield _znode("/cluster/id", {"version": "1", "id": cluster_id}, version=0)

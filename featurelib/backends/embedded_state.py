@@ -39,7 +39,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class EmbeddedState:
     """One cluster at one moment. `node`: the bytes of the features node, None if it is not there.
 
     `epoch`: the log's end, or the features node's version; `features_at`: the offset of the last
@@ -104,13 +104,13 @@ def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
     )
 
 
-def start_of(cluster: Cluster, epoch: int, dialect: Dialect) -> State:
+def start_of(cluster: Cluster, epoch: int, dialect: Dialect) -> EmbeddedState:
     """A cluster as it was captured; in ZooKeeper mode with a node that says what is finalized."""
-    state = State(cluster=cluster, epoch=epoch, features_at=epoch)
+    state = EmbeddedState(cluster=cluster, epoch=epoch, features_at=epoch)
     return state if dialect.mode == "kraft" or cluster.node_missing else written(state, dialect)
 
 
-def written(state: State, dialect: Dialect) -> State:
+def written(state: EmbeddedState, dialect: Dialect) -> EmbeddedState:
     """The features node as the controller writes what is finalized."""
     cluster = state.cluster
     empty = elect(None, state.protocol_version(cluster.active), {}, dialect).content
@@ -121,7 +121,7 @@ def written(state: State, dialect: Dialect) -> State:
     return replace(state, node=content.text.encode())
 
 
-def reading_of(state: State, node: Node) -> tuple[DecodedNode, Generation] | None:
+def reading_of(state: EmbeddedState, node: Node) -> tuple[DecodedNode, Generation] | None:
     """What a broker reads in the features node, and which generation it is of; None: no node."""
     if state.text is None:
         return None
@@ -131,7 +131,11 @@ def reading_of(state: State, node: Node) -> tuple[DecodedNode, Generation] | Non
 
 
 def react(
-    before: State, after: State, dialect: Dialect, tables: Tables, deaf: Collection[int] = ()
+    before: EmbeddedState,
+    after: EmbeddedState,
+    dialect: Dialect,
+    tables: Tables,
+    deaf: Collection[int] = (),
 ) -> Reaction:
     """What running nodes make of the way from one state to another; `deaf` ones do not see it."""
     seeing = [node for node in after.cluster.nodes if node.node_id not in deaf]
@@ -146,7 +150,9 @@ def react(
     )
 
 
-def watch(after: State, nodes: Iterable[Node], dialect: Dialect, tables: Tables) -> Reaction:
+def watch(
+    after: EmbeddedState, nodes: Iterable[Node], dialect: Dialect, tables: Tables
+) -> Reaction:
     """Brokers of ZooKeeper mode read the node, each generation in its own way."""
     gone: list[Stopped] = []
     keep: set[int] = set()

@@ -28,14 +28,14 @@ from featurelib.cli.options import (
     Timeout,
     Zookeeper,
 )
-from featurelib.collect import STDIN, Collected, Probed, name_of, read_lines, write_lines
+from featurelib.collect import STDIN, Collected, ProbeResult, name_of, read_lines, write_lines
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
 from featurelib.config.fleet import Cluster
 from featurelib.errors import BackendError, ConfigError
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
-from featurelib.landing.tool_outputs import Source, convert
+from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Ways, choose, open_fleet
 from featurelib.words import count, some
 
@@ -86,7 +86,7 @@ def choose_source(
     paths: tuple[str, ...],
     chroot: str,
     fleet: str | None,
-) -> Source:
+) -> ToolOutput:
     """What the options say of the file: whose it is, and when it was read. Raises ConfigError."""
     _, inventory = open_fleet(fleet, None)
     named = [entry.id for entry in inventory.cluster if cluster in (entry.id, entry.name)]
@@ -94,10 +94,10 @@ def choose_source(
     at = _own_time(name) if observed_at is None else _time(observed_at)
     if observed_at is None and name != STDIN:
         say(f"{name}: read from the cluster at {write_time(at)}, the file's time (--observed-at)")
-    return Source(where=name, cluster_id=cluster_id, observed_at=at, paths=paths, chroot=chroot)
+    return ToolOutput(where=name, cluster_id=cluster_id, observed_at=at, paths=paths, chroot=chroot)
 
 
-def convert_file(kind: str, source: Source, out: Path, as_json: bool) -> int:
+def convert_file(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
     """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
     written = write_lines(path, convert(kind, read_lines(source.where), source))
@@ -249,7 +249,7 @@ def _collect(
     def open_one(entry: Cluster) -> Backend:
         return open_backend(entry, load(), timeout=timeout)
 
-    def ask(backend: Backend, entry: Cluster, lines: Sequence[bytes], say: Say) -> Probed:
+    def ask(backend: Backend, entry: Cluster, lines: Sequence[bytes], say: Say) -> ProbeResult:
         return ask_to_validate(backend, entry, lines, load(), say)
 
     if probe:

@@ -24,12 +24,12 @@ from featurelib.catalogue import Tables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import Json, OverlayFile, open_catalogue
 from featurelib.conformance.exchanges import read
-from featurelib.conformance.replay import KINDS, Report, replay
+from featurelib.conformance.replay import KINDS, ReplayReport, replay
 from featurelib.conformance.rulebook import (
     DIALECTS,
     UNRECORDED,
-    Entry,
     Question,
+    RulebookEntry,
     describe,
     rulebook,
 )
@@ -77,7 +77,7 @@ def conformance(
     line is named, and the others are replayed.
     """
     tables = open_catalogue(overlay).tables
-    reports: dict[str, Report] = {}
+    reports: dict[str, ReplayReport] = {}
     unread: list[InputError] = []
     for number, name in enumerate(files or [PACK], start=1):
         say(f"[{number}/{len(files or [PACK])}] {name}")
@@ -116,7 +116,7 @@ def _content(name: str) -> bytes:
         ) from error
 
 
-def _replay(name: str, content: bytes, tables: Tables, unread: list[InputError]) -> Report:
+def _replay(name: str, content: bytes, tables: Tables, unread: list[InputError]) -> ReplayReport:
     wrong = len(unread)
     report = replay(read(content.splitlines(), name, unread), tables)
     if report.exchanges == 0 and len(unread) == wrong:
@@ -127,7 +127,7 @@ def _replay(name: str, content: bytes, tables: Tables, unread: list[InputError])
     return report
 
 
-def _document(reports: dict[str, Report], unread: list[InputError]) -> dict[str, object]:
+def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> dict[str, object]:
     kinds = {name: Counter(d.kind for d in report.differences) for name, report in reports.items()}
     return {
         "version": FORM,
@@ -151,7 +151,7 @@ def _document(reports: dict[str, Report], unread: list[InputError]) -> dict[str,
     }
 
 
-def _print(reports: dict[str, Report], *, show_all: bool) -> None:
+def _print(reports: dict[str, ReplayReport], *, show_all: bool) -> None:
     rows = [("FILE", "EXCHANGES", "DIFFERENCES", "EXCUSED", "DIALECTS")]
     for name, report in reports.items():
         excused = sum(report.excused.values())
@@ -168,7 +168,7 @@ def _print(reports: dict[str, Report], *, show_all: bool) -> None:
     print(f"{count(total, 'exchange')}, {count(found, 'difference')}")
 
 
-def _print_differences(reports: dict[str, Report], show_all: bool) -> None:
+def _print_differences(reports: dict[str, ReplayReport], show_all: bool) -> None:
     found = [d for report in reports.values() for d in report.differences]
     shown = found if show_all else found[:SHOWN]
     for difference in shown:
@@ -233,7 +233,7 @@ def _show(document: dict[str, object], lines: Iterator[str], as_json: bool) -> N
         print(line)
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> RulebookEntry:
     book = rulebook()
     if name == OWN_DIALECT:
         raise ConfigError(
@@ -277,7 +277,7 @@ def _dialect_lines(found: list[dict[str, object]]) -> Iterator[str]:
     yield from columns(rows)
 
 
-def _brief(entry: Entry) -> dict[str, object]:
+def _brief(entry: RulebookEntry) -> dict[str, object]:
     rule = entry.rule
     return {"name": rule.name, "sentence": rule.sentence, "dialects": list(entry.dialects)}
 
@@ -289,14 +289,14 @@ def _list_lines() -> Iterator[str]:
         yield f"    {_asked_in(entry)}"
 
 
-def _asked_in(entry: Entry) -> str:
+def _asked_in(entry: RulebookEntry) -> str:
     """By how many of the generations, and which policies."""
     if not entry.dialects:
         return "asked of no update: nodes that belong to a cluster are judged by it"
     return f"asked in {' '.join(entry.dialects)}"
 
 
-def _whole(entry: Entry) -> dict[str, object]:
+def _whole(entry: RulebookEntry) -> dict[str, object]:
     rule, wording = entry.rule, entry.wording
     return {
         **_brief(entry),
@@ -310,7 +310,7 @@ def _whole(entry: Entry) -> dict[str, object]:
     }
 
 
-def _meaning(entry: Entry, column: str) -> str:
+def _meaning(entry: RulebookEntry, column: str) -> str:
     return (NODE_COLUMNS if entry.rule.about_nodes else UPDATE_COLUMNS)[column]
 
 
@@ -333,7 +333,7 @@ def _question(question: Question) -> dict[str, object]:
     }
 
 
-def _entry_lines(entry: Entry) -> Iterator[str]:
+def _entry_lines(entry: RulebookEntry) -> Iterator[str]:
     rule, wording = entry.rule, entry.wording
     yield rule.name
     yield from _told("", rule.sentence)

@@ -131,7 +131,7 @@ MOVES_MORE = ("eligible.leader.replicas.version", KRAFT_VERSION)
 
 
 @dataclass(slots=True)
-class Report:
+class ReplayReport:
     """What a replay found; `excused` counts what a recording cannot decide, by reason."""
 
     exchanges: int = 0
@@ -140,13 +140,15 @@ class Report:
     dialects: Counter[str] = field(default_factory=Counter)
 
 
-def replay(exchanges: Iterable[Exchange], tables: Tables, dialect: Dialect | None = None) -> Report:
+def replay(
+    exchanges: Iterable[Exchange], tables: Tables, dialect: Dialect | None = None
+) -> ReplayReport:
     """Put every exchange to an embedded cluster of its release, in the order of the recording.
 
     With `dialect` that one answers, whatever the release. Raises InputError for a release no
     dialect is of.
     """
-    report, walks = Report(), dict[str, _Walk]()
+    report, walks = ReplayReport(), dict[str, _Walk]()
     for exchange in exchanges:
         walk = walks.setdefault(exchange.scenario, _Walk())
         walk.step(exchange, dialect or _dialect(exchange), tables, report)
@@ -162,7 +164,9 @@ class _Walk:
         self._levels: Levels = {}  # after the step before
         self._epoch: int | None = None  # the same
 
-    def step(self, exchange: Exchange, dialect: Dialect, tables: Tables, report: Report) -> None:
+    def step(
+        self, exchange: Exchange, dialect: Dialect, tables: Tables, report: ReplayReport
+    ) -> None:
         began, gap = exchange.cluster.finalized, exchange.epoch != self._epoch
         if gap:  # something was written since, and no step of ours shows what
             self._records = {0, 1}
@@ -193,7 +197,7 @@ class _Walk:
         return sorted(self._records) if hidden else [shown]
 
     def _judge_epoch(
-        self, exchange: Exchange, answered: Answered, report: Report, *, gap: bool
+        self, exchange: Exchange, answered: Answered, report: ReplayReport, *, gap: bool
     ) -> None:
         before, after = exchange.epoch, exchange.epoch_after
         moved, ours = before != after, "moves" if answered.writes else "stands still"

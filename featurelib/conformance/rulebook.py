@@ -68,7 +68,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class RulebookEntry:
     """A rule, what it says to a person, and every row that asks it."""
 
     rule: Rule
@@ -123,11 +123,11 @@ def describe(row: RuleRow) -> str:
 
 
 @cache
-def rulebook() -> dict[str, Entry]:
+def rulebook() -> dict[str, RulebookEntry]:
     """Every rule by name, in the order of rules.py."""
     every = [question for dialect in DIALECTS for question in questions(dialect)]
     return {
-        name: Entry(
+        name: RulebookEntry(
             rule=rule,
             wording=_wording(rule),
             questions=tuple(q for q in every if q.row.rule is rule),

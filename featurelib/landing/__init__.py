@@ -7,10 +7,10 @@
 from featurelib.landing import features_describe, metadata_log, znode
 from featurelib.landing.api_versions import ApiVersionsAnswer
 from featurelib.landing.describe import ClusterDescription, ConfigDescription, QuorumDescription
-from featurelib.landing.line import KINDS, Content, Landing, LogLine, Rejected, ToolLine, read
-from featurelib.landing.probe import Probe, ProbeAnswer
+from featurelib.landing.line import KINDS, Content, Landing, LogLine, Quarantined, ToolLine, read
+from featurelib.landing.probe import ProbeAnswer, ProbeReply
 from featurelib.landing.strict import MAX_BYTES, MAX_DEPTH
-from featurelib.landing.znode import Registration, Znode, broker_id, registration
+from featurelib.landing.znode import StoredRegistration, Znode, broker_id, registration
 
 __all__ = [
     "KINDS",
@@ -22,11 +22,11 @@ __all__ = [
     "Content",
     "Landing",
     "LogLine",
-    "Probe",
     "ProbeAnswer",
+    "ProbeReply",
+    "Quarantined",
     "QuorumDescription",
-    "Registration",
-    "Rejected",
+    "StoredRegistration",
     "ToolLine",
     "Znode",
     "broker_id",

@@ -32,7 +32,7 @@ from featurelib.landing.fields import (
     microseconds,
     require_cluster,
 )
-from featurelib.landing.probe import Probe, ProbeLine
+from featurelib.landing.probe import ProbeLine, ProbeReply
 from featurelib.landing.strict import (
     FaultError,
     is_deep,
@@ -87,7 +87,7 @@ Content = (
     | ConfigDescription
     | LogLine
     | ToolLine
-    | Probe
+    | ProbeReply
 )
 _Line = (
     ApiVersionsLine
@@ -110,7 +110,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
     content: Content
 
 
-class Rejected(msgspec.Struct, frozen=True, gc=False):
+class Quarantined(msgspec.Struct, frozen=True, gc=False):
     """A quarantined line: why, and whatever of its envelope could still be read."""
 
     reason: str
@@ -127,7 +127,7 @@ _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read(raw: bytes) -> Landing | Rejected:
+def read(raw: bytes) -> Landing | Quarantined:
     """What one line says; `raw` is the line without its line end. Raises nothing."""
     try:
         line = decode(raw)
@@ -147,7 +147,7 @@ def read(raw: bytes) -> Landing | Rejected:
             content,
         )
     except FaultError as fault:
-        return Rejected(_reason(raw, fault), *_salvaged(raw))
+        return Quarantined(_reason(raw, fault), *_salvaged(raw))
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:

@@ -42,7 +42,7 @@ class BootstrapStart(Struct, frozen=True, gc=False):
     """A bootstrap checkpoint follows: what `format` asked for, not what holds."""
 
 
-class Batch(Struct, frozen=True, gc=False):
+class RecordBatch(Struct, frozen=True, gc=False):
     """A batch begins; both offsets belong to it."""
 
     base_offset: int
@@ -63,7 +63,7 @@ class LeftOut(Struct, frozen=True, gc=False):
     last: int | None
 
 
-class FeatureLevel(Struct, frozen=True, gc=False, rename={"level": "featureLevel"}):
+class FeatureLevelRecord(Struct, frozen=True, gc=False, rename={"level": "featureLevel"}):
     """A feature was finalized; level 0 removes it."""
 
     name: FilledText
@@ -168,7 +168,7 @@ class Undecodable(Struct, frozen=True, gc=False):
 
 
 Body = (
-    FeatureLevel
+    FeatureLevelRecord
     | RegisterBroker
     | UnregisterBroker
     | UnregisterController
@@ -196,7 +196,7 @@ class Record(Struct, frozen=True, gc=False):
     body: Body
 
 
-LogItem = Dumping | LogStart | SnapshotStart | BootstrapStart | Batch | Record | LeftOut
+LogItem = Dumping | LogStart | SnapshotStart | BootstrapStart | RecordBatch | Record | LeftOut
 
 
 class _Feature(Struct, frozen=True, gc=False, rename="camel"):
@@ -269,7 +269,7 @@ def _itself(body: Body) -> Body:
 
 
 _RECORDS: dict[str, _Reader] = {
-    "FEATURE_LEVEL_RECORD": _reader(FeatureLevel, _itself),
+    "FEATURE_LEVEL_RECORD": _reader(FeatureLevelRecord, _itself),
     "REGISTER_BROKER_RECORD": _reader(_Broker, _Broker.body),
     "UNREGISTER_BROKER_RECORD": _reader(UnregisterBroker, _itself),
     "BROKER_REGISTRATION_CHANGE_RECORD": _reader(RegistrationChange, _itself),
@@ -354,12 +354,12 @@ def _body(line: str, start: int) -> Body | None:
         return Undecodable(str(fault))
 
 
-def _batch(line: str) -> Batch | Record:
+def _batch(line: str) -> RecordBatch | Record:
     found = _BATCH.match(line)
     if not found:
         return _unread(line)
     base, last, count, is_control = found.groups()
-    return Batch(int(base), int(last), int(count), is_control == "true")
+    return RecordBatch(int(base), int(last), int(count), is_control == "true")
 
 
 def _heading(line: str) -> LogItem | None:

@@ -28,7 +28,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-class Probe(msgspec.Struct, frozen=True, gc=False):
+class ProbeReply(msgspec.Struct, frozen=True, gc=False):
     """What the controller said; `code` of the whole request, None = it did not answer."""
 
     answers: tuple[ProbeAnswer, ...]
@@ -52,7 +52,7 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
     answer: Annotated[UpdateFeatures | None, Meta(description="an object")] = None
     error: FilledText | None = None
 
-    def content(self) -> Probe:
+    def content(self) -> ProbeReply:
         """What was observed; FaultError for a line that says both an answer and an error."""
         if (self.answer is None) == (self.error is None):
             raise FaultError("expected either an answer or an error, found both or neither")
@@ -65,4 +65,4 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
             answers.append(
                 ProbeAnswer(update.feature, update.from_level, update.to_level, code, message or "")
             )
-        return Probe(tuple(answers), None if self.answer is None else self.answer.error_code)
+        return ProbeReply(tuple(answers), None if self.answer is None else self.answer.error_code)

@@ -21,12 +21,12 @@ import msgspec
 from featurelib.errors import LandingError
 from featurelib.landing import features_describe
 from featurelib.landing.fields import write_line
-from featurelib.landing.line import KINDS, Rejected, read
+from featurelib.landing.line import KINDS, Quarantined, read
 from featurelib.landing.metadata_log import (
-    Batch,
     LeftOut,
     Other,
     Record,
+    RecordBatch,
     Undecodable,
     left_out,
     parse_line,
@@ -39,7 +39,7 @@ FEATURES_TOOL = "kafka-features.sh --bootstrap-server HOST:PORT describe"
 
 
 @dataclass(slots=True, kw_only=True)
-class Source:
+class ToolOutput:
     """One file: what it is of, and what was read of it so far. `observed_at` in microseconds."""
 
     where: str
@@ -59,12 +59,12 @@ class Source:
         """A landing line that ingest accepts. Raises LandingError."""
         raw = write_line(kind, self.cluster_id, self.observed_at, keys)
         said = read(raw)
-        if isinstance(said, Rejected):
+        if isinstance(said, Quarantined):
             raise self.fault(f"{said.reason}.", line)
         return raw
 
 
-def convert(kind: str, lines: Iterable[bytes], source: Source) -> Iterator[bytes]:
+def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Landing lines of `kind` from the lines of one tool's output. Raises LandingError.
 
     An error may come after some lines: whoever writes them must be able to drop them.
@@ -76,7 +76,7 @@ def convert(kind: str, lines: Iterable[bytes], source: Source) -> Iterator[bytes
         raise source.fault("expected the output of a tool, found an empty file.")
 
 
-def _texts(lines: Iterable[bytes], source: Source) -> Iterator[tuple[int, str]]:
+def _texts(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:
@@ -89,7 +89,7 @@ def _texts(lines: Iterable[bytes], source: Source) -> Iterator[tuple[int, str]]:
 Numbered = Iterator[tuple[int, str]]
 
 
-def _features_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Every line that is not blank, if some tell of features (Kafka, FeatureCommand)."""
     some = False
     for number, text in texts:
@@ -114,7 +114,7 @@ class _Run:
 class _Log:
     """Reads one dump, line by line (Kafka, DumpLogSegments)."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ToolOutput) -> None:
         self.source = source
         self.run = _Run()
         self.batch: tuple[int, str] | None = None  # its records may all be left out
@@ -140,7 +140,7 @@ class _Log:
             yield from self.hold(None)
             self.leave_out(number)
             return
-        elif isinstance(item, Batch):
+        elif isinstance(item, RecordBatch):
             self.offset, self.is_control = item.base_offset, item.is_control
             if not item.is_control:
                 yield from self.hold((number, text))
@@ -183,7 +183,7 @@ class _Log:
         return self.source.write("metadata_log", keys, number)
 
 
-def _log_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     dump = _Log(source)
     for number, text in texts:
         yield from dump.take(number, text)
@@ -198,11 +198,11 @@ def _emptied(record_type: str) -> str:
     return _PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
 
 
-def _json_lines(kind: str) -> Callable[[Numbered, Source], Iterator[bytes]]:
+def _json_lines(kind: str) -> Callable[[Numbered, ToolOutput], Iterator[bytes]]:
     """Answers somebody kept as JSON, one a line, with the keys of that kind of landing line; a
     time they tell themselves goes before the file's."""
 
-    def convert_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+    def convert_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         for number, text in texts:
             if not text.strip():
                 continue
@@ -216,14 +216,14 @@ def _json_lines(kind: str) -> Callable[[Numbered, Source], Iterator[bytes]]:
     return convert_lines
 
 
-def _object(text: str, number: int, source: Source) -> dict[str, object]:
+def _object(text: str, number: int, source: ToolOutput) -> dict[str, object]:
     try:
         return _OBJECT.decode(text)
     except (msgspec.DecodeError, RecursionError):
         raise source.fault(f"expected one JSON object, found {show(text)}.", number) from None
 
 
-def _znode_lines(texts: Numbered, source: Source) -> Iterator[bytes]:
+def _znode_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """JSON objects, one a line, or what ZooKeeper's shell printed for `get -s`."""
     start = next(texts, None)
     if start is None:
@@ -247,7 +247,7 @@ _OTHER_STAT = re.compile(r"(?:ctime|mZxid|mtime|pZxid|cversion|aclVersion) = ")
 _LONGEST = 1 << 16  # lines of one znode
 
 
-def _shell_lines(lines: Numbered, source: Source) -> Iterator[bytes]:
+def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Every znode that is shown (ZooKeeper, GetCommand)."""
     left, fault = list(source.paths), source.fault
     reader = _Shell(source)
@@ -276,7 +276,7 @@ def _shell_lines(lines: Numbered, source: Source) -> Iterator[bytes]:
 class _Shell:
     """The lines since the last znode, and the stat that is being read."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ToolOutput) -> None:
         self.fault = source.fault
         self.path = ""
         self.before: list[str] = []
@@ -336,7 +336,7 @@ class _Shell:
         )
 
 
-def _below(path: str, number: int, source: Source) -> str:
+def _below(path: str, number: int, source: ToolOutput) -> str:
     """`path` from the cluster's chroot on."""
     root = source.chroot.rstrip("/")
     if not path.startswith(f"{root}/"):
@@ -345,7 +345,7 @@ def _below(path: str, number: int, source: Source) -> str:
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, object])
-_READERS: dict[str, Callable[[Numbered, Source], Iterator[bytes]]] = {
+_READERS: dict[str, Callable[[Numbered, ToolOutput], Iterator[bytes]]] = {
     "metadata_log": _log_lines,
     "features_describe": _features_lines,
     "znode": _znode_lines,

@@ -81,7 +81,7 @@ class _Range(msgspec.Struct, frozen=True, gc=False):
     max_version: Level
 
 
-class Registration(msgspec.Struct, frozen=True, gc=False):
+class StoredRegistration(msgspec.Struct, frozen=True, gc=False):
     """What a `/brokers/ids/N` text says: (feature, min_version, max_version) by feature.
 
     `features` None = the text has no such key (schemas 1 to 4), which is not an empty map.
@@ -99,7 +99,7 @@ _FEATURES = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _RANGE = msgspec.json.Decoder(_Range)
 
 
-def registration(data: str | None) -> Registration:
+def registration(data: str | None) -> StoredRegistration:
     """What the text of a broker's registration says; damage is a defect, never an exception.
 
     Source: Kafka, ZkData.scala, BrokerIdZNode: the version is no gate, `features` may be absent.
@@ -108,7 +108,7 @@ def registration(data: str | None) -> Registration:
         stored = _STORED.decode(data or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         found = "nothing" if data is None else show(data)
-        return Registration(None, None, f"expected a JSON object, found {found}")
+        return StoredRegistration(None, None, f"expected a JSON object, found {found}")
     version = features = defect = None
     try:
         features = _features(bytes(stored.get("features", b"null")))
@@ -119,7 +119,7 @@ def registration(data: str | None) -> Registration:
     except msgspec.ValidationError:
         found = show(bytes(stored.get("version", b"nothing")).decode())
         defect = defect or f"version: expected a whole number from 1, found {found}"
-    return Registration(version, features, defect)
+    return StoredRegistration(version, features, defect)
 
 
 @remembered

@@ -30,7 +30,7 @@ from featurelib.landing import (
     ConfigDescription,
     Landing,
     LogLine,
-    Probe,
+    ProbeReply,
     QuorumDescription,
     ToolLine,
     Znode,
@@ -97,7 +97,7 @@ def add_configs(state: State, said: ConfigDescription, at: int, line: int) -> No
         )
 
 
-def add_probe(state: State, said: Probe, at: int, line: int) -> None:
+def add_probe(state: State, said: ProbeReply, at: int, line: int) -> None:
     """What the controller answered to a request to validate."""
     if said.code is None:
         return
@@ -233,7 +233,7 @@ class Fold:
             add_quorum(self.state, content, at, line_id)
         elif isinstance(content, ConfigDescription):
             add_configs(self.state, content, at, line_id)
-        elif isinstance(content, Probe):
+        elif isinstance(content, ProbeReply):
             add_probe(self.state, content, at, line_id)
         elif isinstance(content, ToolLine):
             self._add_tool(content, at)

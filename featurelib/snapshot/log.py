@@ -62,7 +62,7 @@ class _Reader:
         self.snapshot_end = 0
         self.footer = False
         self.start = self.expected = -1
-        self.batch: log.Batch | None = None
+        self.batch: log.RecordBatch | None = None
         self.batch_offset = -1
         self.events: list[Event] = []
 
@@ -75,7 +75,7 @@ class _Reader:
         elif isinstance(item, log.SnapshotStart):
             yield from self.end()
             self.kind, self.snapshot_end = "checkpoint", item.end_offset
-        elif isinstance(item, log.Batch):
+        elif isinstance(item, log.RecordBatch):
             yield from self.close_batch()
             self.batch, self.batch_offset = item, item.base_offset
         elif isinstance(item, log.LeftOut):
@@ -154,7 +154,7 @@ class _Reader:
 def _event(body: log.Body, position: Callable[[Map], int]) -> Event | None:
     """The part of a record that is kept, or None for records that are not about features."""
     match body:
-        case log.FeatureLevel(name=name, level=level):
+        case log.FeatureLevelRecord(name=name, level=level):
             return Event(0, "level", level, name)
         case log.RegisterBroker(id=node, fenced=fenced, features=features):
             return Event(0, "broker", node, profile=position(features), fenced=int(fenced))

@@ -15,7 +15,7 @@ from hashlib import sha256
 import numpy as np
 import pyarrow as pa
 
-from featurelib.landing import Rejected, read
+from featurelib.landing import Quarantined, read
 from featurelib.tables import LANDING_LINE
 
 # `counted` stands on a file's last line: how many lines the file has by its newlines.
@@ -174,7 +174,7 @@ def _judge_line(rows: _Rows, raw: bytes) -> None:
         rows.add(raw[:MAX_LINE_BYTES], reason)
         return
     line = read(raw)
-    reason_or_none = line.reason if type(line) is Rejected else None
+    reason_or_none = line.reason if type(line) is Quarantined else None
     rows.add(raw, reason_or_none, line.kind, line.cluster, line.observed_at)
 
 

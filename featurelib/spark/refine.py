@@ -22,7 +22,7 @@ from featurelib.audit.oddities import FUTURE
 from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Witness
-from featurelib.landing import Landing, Rejected, read
+from featurelib.landing import Landing, Quarantined, read
 from featurelib.schema import CHANGE, SNAPSHOT
 from featurelib.snapshot import Change, Rows, begin
 from featurelib.snapshot.history import History
@@ -44,7 +44,7 @@ HISTORY_KINDS = ("api_versions", "znode", "features_describe")
 def read_valid(raw: bytes) -> Landing:
     """A line that bronze holds as valid; a parser that changed its mind is a fault of ours."""
     line = read(raw)
-    if isinstance(line, Rejected):
+    if isinstance(line, Quarantined):
         raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
     return line
 

@@ -16,8 +16,8 @@ from featurelib.backends.embedded import EmbeddedCluster, Updated
 from featurelib.backends.embedded_answers import api_versions
 from featurelib.backends.embedded_state import (
     NOBODY,
+    EmbeddedState,
     Started,
-    State,
     end,
     over_text,
     reading_of,
@@ -73,7 +73,7 @@ class Simulated(EmbeddedCluster):
         """A process that ended starts again and is judged, its controller first; None = with the
         protocol version it had. Raises InputError."""
 
-        def halves(state: State) -> list[Node]:
+        def halves(state: EmbeddedState) -> list[Node]:
             ended = [node for node in state.cluster.nodes if not node.running]
             self._find(ended, "nodes that do not run", node_id)
             mine = sorted((n for n in ended if n.node_id == node_id), key=lambda n: -n.role)
@@ -84,7 +84,7 @@ class Simulated(EmbeddedCluster):
     def stop(self, node_id: int) -> None:
         """A process ends. KRaft: it stays registered, a broker fenced. Raises InputError."""
 
-        def ended(state: State) -> Cluster:
+        def ended(state: EmbeddedState) -> Cluster:
             self._find(state.cluster.nodes, "nodes", node_id)
             return end(state.cluster, {node_id}, self._generation(state.cluster.release))
 
@@ -93,7 +93,7 @@ class Simulated(EmbeddedCluster):
     def fence(self, node_id: int, *, fenced: bool = True) -> None:
         """The session of a broker that runs ends, or comes back. Raises InputError."""
 
-        def changed(state: State) -> Cluster:
+        def changed(state: EmbeddedState) -> Cluster:
             brokers = [n for n in state.cluster.nodes if n.role is Role.BROKER and n.running]
             found = self._find(brokers, "running brokers", node_id)
             kraft = self.mode == "kraft"
@@ -178,7 +178,10 @@ class Simulated(EmbeddedCluster):
         return stopped
 
     def _arrive(
-        self, what: str, halves: Callable[[State], Sequence[Node]], protocol_version: str | None
+        self,
+        what: str,
+        halves: Callable[[EmbeddedState], Sequence[Node]],
+        protocol_version: str | None,
     ) -> tuple[Joined, ...]:
         """The halves of a process start, one after the other, until one ends it."""
         joined: list[Joined] = []
@@ -199,8 +202,8 @@ class Simulated(EmbeddedCluster):
 
 
 def arrive(
-    state: State, node: Node, protocol_version: str, dialect: Dialect, tables: Tables
-) -> tuple[State, Joined]:
+    state: EmbeddedState, node: Node, protocol_version: str, dialect: Dialect, tables: Tables
+) -> tuple[EmbeddedState, Joined]:
     """A process starts and wants to register: what becomes of it, and of its registration."""
     started = {key: how for key, how in state.started.items() if key != node.node_id}
     if protocol_version:
@@ -232,7 +235,9 @@ def arrive(
     return with_it, joined
 
 
-def _ends_at_start(state: State, node: Node, dialect: Dialect, tables: Tables) -> tuple[Unfit, ...]:
+def _ends_at_start(
+    state: EmbeddedState, node: Node, dialect: Dialect, tables: Tables
+) -> tuple[Unfit, ...]:
     """Why a process that starts ends by itself; empty: it does not."""
     if dialect.mode == "kraft":
         found = stopped(state.cluster, dialect, tables, moment=Moment.NEXT_START)
@@ -255,8 +260,8 @@ def _with(cluster: Cluster, node: Node) -> Cluster:
 
 
 def crown(
-    state: State, leader: Node, protocol_version: str, dialect: Dialect, *, deaf: bool
-) -> tuple[State, ElectionResult]:
+    state: EmbeddedState, leader: Node, protocol_version: str, dialect: Dialect, *, deaf: bool
+) -> tuple[EmbeddedState, ElectionResult]:
     """ZooKeeper mode: what the election of `leader`, of `dialect`'s generation, makes of the node.
 
     A `deaf` one writes, and does not see what it wrote.
@@ -283,7 +288,9 @@ def crown(
     return replace(state, cluster=after, epoch=version or 0, node=node), found
 
 
-def run_with(state: State, node: Node, protocol_version: str, dialect: Dialect) -> State:
+def run_with(
+    state: EmbeddedState, node: Node, protocol_version: str, dialect: Dialect
+) -> EmbeddedState:
     """A broker as if it had been started with another protocol version."""
     how = Started(protocol_version=protocol_version, supported=state.supported(node))
     silent = is_before(protocol_version, dialect.election.system_from)
@@ -296,7 +303,7 @@ def run_with(state: State, node: Node, protocol_version: str, dialect: Dialect) 
     )
 
 
-def look_again(state: State, dialect: Dialect, tables: Tables) -> State:
+def look_again(state: EmbeddedState, dialect: Dialect, tables: Tables) -> EmbeddedState:
     """ZooKeeper mode: a new controller leaves out the registrations that do not fit."""
 
     cluster = state.cluster
@@ -312,7 +319,7 @@ def look_again(state: State, dialect: Dialect, tables: Tables) -> State:
     return replace(state, cluster=replace(cluster, nodes=nodes))
 
 
-def overwritten(state: State, text: str | None, deaf: Collection[int]) -> State:
+def overwritten(state: EmbeddedState, text: str | None, deaf: Collection[int]) -> EmbeddedState:
     """ZooKeeper mode: somebody else writes the features node, or deletes it (None)."""
     cluster = state.cluster
     if text is None:

@@ -14,10 +14,17 @@ import pytest
 from featurelib.backends.kafka.backend import candidates
 from featurelib.backends.kafka.discover import Map
 from featurelib.backends.kafka.look import lines_of, voters_not_asked
-from featurelib.backends.kafka.protocol import NOT_OFFERED, WITNESSES, Asked, Share, Silence, Target
+from featurelib.backends.kafka.protocol import (
+    NOT_OFFERED,
+    WITNESSES,
+    NodeAnswers,
+    Share,
+    Silence,
+    Target,
+)
 from featurelib.backends.kafka.responses import (
-    Answer,
     Api,
+    ListenerAnswer,
     address,
     configurations,
     members,
@@ -36,11 +43,11 @@ SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 AT = datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=UTC)
 
 
-def answer(api: Api, version: int, **body: object) -> Answer:
-    return Answer(api=api, version=version, at=AT, body=body)
+def answer(api: Api, version: int, **body: object) -> ListenerAnswer:
+    return ListenerAnswer(api=api, version=version, at=AT, body=body)
 
 
-def recorded(folder: str, kind: str, listener: str) -> Answer:
+def recorded(folder: str, kind: str, listener: str) -> ListenerAnswer:
     """An answer of a real node, as a sample holds it."""
     api = Api.DESCRIBE_QUORUM if kind == "describe_quorum" else Api.DESCRIBE_CLUSTER
     for raw in (SAMPLES / folder / "landing.jsonl").read_bytes().splitlines():
@@ -174,9 +181,9 @@ def target(role: Role = Role.BROKER, node_id: int = 7) -> Target:
     return Target(role=role, node_id=node_id, addresses=("kafka-7:9092",))
 
 
-def asked(**changes: object) -> Asked:
+def asked(**changes: object) -> NodeAnswers:
     given: dict[str, object] = {"target": target(), "address": "kafka-7:9092", "at": AT}
-    return Asked(**{**given, "error": None, **changes})  # type: ignore[arg-type]
+    return NodeAnswers(**{**given, "error": None, **changes})  # type: ignore[arg-type]
 
 
 FEATURES = answer(
@@ -245,7 +252,7 @@ def test_a_right_that_is_missing_is_recorded_with_who_asked(principal: str, said
 def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller() -> None:
     share = Share()
     said, refused = (
-        Answer(api=Api.DESCRIBE_CLUSTER, version=2, at=AT, body={"error_code": code})
+        ListenerAnswer(api=Api.DESCRIBE_CLUSTER, version=2, at=AT, body={"error_code": code})
         for code in (0, 31)
     )
     for _ in range(WITNESSES):

@@ -11,7 +11,7 @@ import pytest
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import load
-from featurelib.landing import Landing, Probe, read
+from featurelib.landing import Landing, ProbeReply, read
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import password
@@ -41,9 +41,9 @@ def findings(lines: list[bytes]) -> dict[str, dict[str, Any]]:
     return {row["code"]: row for row in judged(lines).judged.findings.to_pylist()}
 
 
-def probes(lines: list[bytes]) -> list[Probe]:
+def probes(lines: list[bytes]) -> list[ProbeReply]:
     said = [line.content for line in map(read, lines) if isinstance(line, Landing)]
-    return [one for one in said if isinstance(one, Probe)]
+    return [one for one in said if isinstance(one, ProbeReply)]
 
 
 def levels(node: RunningCluster) -> list[str]:

@@ -22,7 +22,7 @@ from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import METADATA_VERSION
-from featurelib.landing import ApiVersionsAnswer, Landing, Rejected, read
+from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 
 BAD = Shape(
     clusters=20,
@@ -53,7 +53,7 @@ def landed(facts: Facts) -> Iterator[Landing]:
     for text in write_lines(facts):
         for raw in text.splitlines():
             line = read(raw)
-            assert not isinstance(line, Rejected), line.reason
+            assert not isinstance(line, Quarantined), line.reason
             yield line
 
 

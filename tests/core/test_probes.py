@@ -14,7 +14,7 @@ from featurelib.audit.columns import SKEW
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from featurelib.landing import Landing, Probe, ProbeAnswer, Rejected, read
+from featurelib.landing import Landing, ProbeAnswer, ProbeReply, Quarantined, read
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import State, freeze, thaw
 from tests.core.lines import (
@@ -203,10 +203,10 @@ def test_a_state_of_an_older_release_has_no_probe_and_is_read() -> None:
 def test_a_line_is_read_update_by_update() -> None:
     said = read(probe({"f": (1, 2)}, answer=REFUSED | {"results": None}))
     assert isinstance(said, Landing)
-    assert said.content == Probe((ProbeAnswer("f", 1, 2, 95, "Broker 7 does not"),), 95)
+    assert said.content == ProbeReply((ProbeAnswer("f", 1, 2, 95, "Broker 7 does not"),), 95)
     lost = read(probe({"f": (1, 2)}, error="no answer"))
     assert isinstance(lost, Landing)
-    assert lost.content == Probe((ProbeAnswer("f", 1, 2, None, ""),), None)
+    assert lost.content == ProbeReply((ProbeAnswer("f", 1, 2, None, ""),), None)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_line_is_read_update_by_update() -> None:
 )  # fmt: skip
 def test_a_malformed_line_is_quarantined_with_its_reason(line: bytes, reason: str) -> None:
     said = read(line)
-    assert isinstance(said, Rejected)
+    assert isinstance(said, Quarantined)
     assert reason in said.reason
     assert said.kind == "probe"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from featurelib.landing import Rejected, read
+from featurelib.landing import Quarantined, read
 from tests.golden.transcript import REWRITES
 from tests.landing.corpus import CASES, GOOD
 
@@ -13,7 +13,7 @@ STORED = Path(__file__).with_name("landing.txt")
 
 def _verdict(raw: bytes) -> str:
     line = read(raw)
-    return line.reason if isinstance(line, Rejected) else "accepted"
+    return line.reason if isinstance(line, Quarantined) else "accepted"
 
 
 def test_lines_are_accepted_and_refused_as_before() -> None:

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from featurelib.landing.metadata_log import (
     AbortTransaction,
-    Batch,
     BeginTransaction,
     Body,
     BootstrapStart,
     Dumping,
     EndTransaction,
-    FeatureLevel,
+    FeatureLevelRecord,
     FenceBroker,
     KRaftVersion,
     KRaftVoters,
@@ -24,6 +23,7 @@ from featurelib.landing.metadata_log import (
     LogStart,
     Other,
     Record,
+    RecordBatch,
     RegisterBroker,
     RegisterController,
     RegistrationChange,
@@ -54,7 +54,7 @@ FEATURES = (
 )
 RANGES = (("g", 0, 1), ("m", 1, 19))
 RECORDS: list[tuple[str, str, Body]] = [
-    ("FEATURE_LEVEL_RECORD", '{"name":"m","featureLevel":25}', FeatureLevel("m", 25)),
+    ("FEATURE_LEVEL_RECORD", '{"name":"m","featureLevel":25}', FeatureLevelRecord("m", 25)),
     (
         "REGISTER_BROKER_RECORD",
         '{"brokerId":3,"isMigratingZkBroker":true,' + FEATURES + ',"rack":null,"fenced":true}',
@@ -123,8 +123,8 @@ def test_control_record_is_read(text: str, body: Body) -> None:
         ("Starting offset: 70", LogStart(70)),
         ("Snapshot end offset: 12, epoch: 1", SnapshotStart(12)),
         ("KRaft bootstrap snapshot", BootstrapStart()),
-        (BATCH, Batch(4, 6, 3, False)),
-        (BATCH.replace("isControl: false", "isControl: true"), Batch(4, 6, 3, True)),
+        (BATCH, RecordBatch(4, 6, 3, False)),
+        (BATCH.replace("isControl: false", "isControl: true"), RecordBatch(4, 6, 3, True)),
     ],
 )
 def test_heading_is_read(line: str, item: LogItem) -> None:

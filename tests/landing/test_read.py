@@ -17,8 +17,8 @@ from featurelib.landing import (
     ClusterDescription,
     Landing,
     LogLine,
+    Quarantined,
     QuorumDescription,
-    Rejected,
     ToolLine,
     Znode,
     read,
@@ -51,7 +51,7 @@ def answer(raw: bytes | str) -> ApiVersionsAnswer:
 
 def test_every_line_of_every_sample_is_accepted() -> None:
     assert len(LINES) > 1800
-    assert [verdict for line in LINES if isinstance(verdict := read(line), Rejected)] == []
+    assert [verdict for line in LINES if isinstance(verdict := read(line), Quarantined)] == []
 
 
 def test_spelling_of_a_line_changes_nothing() -> None:
@@ -246,13 +246,13 @@ def test_tool_lines_are_kept_untouched() -> None:
 def test_first_of_two_clusters_in_a_cut_line_is_the_one() -> None:
     cut = CLUSTER.encode().replace(b'"controller_id":1', b'"cluster_id":"inner"')[:-20]
     verdict = read(cut)
-    assert verdict == Rejected(verdict.reason, "describe_cluster", "c1", NOW)  # type: ignore[union-attr]
+    assert verdict == Quarantined(verdict.reason, "describe_cluster", "c1", NOW)  # type: ignore[union-attr]
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_it_raise(raw: bytes) -> None:
-    assert isinstance(read(raw), Rejected)
+    assert isinstance(read(raw), Quarantined)
 
 
 @settings(max_examples=scale.some(400), deadline=None)
@@ -264,7 +264,7 @@ def test_no_mutation_of_a_line_makes_it_raise(line: str, data: st.DataObject) ->
         end = data.draw(st.integers(at, min(len(raw), at + 4)))
         tokens = [b'"', b"{", b"}", b"[", b",", b"\\ud800", b"\xff", b"NaN", b"null", b"-1", b"9e9"]
         raw[at:end] = data.draw(st.sampled_from(tokens) | st.binary(max_size=3))
-    assert isinstance(read(bytes(raw)), Landing | Rejected)
+    assert isinstance(read(bytes(raw)), Landing | Quarantined)
 
 
 @pytest.mark.parametrize("line", GOOD)
@@ -299,7 +299,7 @@ def test_a_member_too_many_is_never_proven_strict(line: str, data: st.DataObject
     try:
         require_strict(raw)
     except FaultError:
-        assert isinstance(read(raw), Rejected)
+        assert isinstance(read(raw), Quarantined)
 
 
 UNUSED = (
@@ -326,5 +326,5 @@ def test_what_is_not_used_of_an_answer_may_be_anything(more: str) -> None:
 )
 def test_what_is_not_used_of_an_answer_is_strict_all_the_same(more: str, words: str) -> None:
     verdict = read(swap(CLUSTER, '"broker_id"', more + '"broker_id"'))
-    assert isinstance(verdict, Rejected)
+    assert isinstance(verdict, Quarantined)
     assert words in verdict.reason

@@ -13,7 +13,7 @@ from featurelib.catalogue import load
 from featurelib.errors import LandingError
 from featurelib.landing import Landing, metadata_log, read
 from featurelib.landing.metadata_log import left_out, parse_line
-from featurelib.landing.tool_outputs import Source, convert
+from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.state import State, freeze
 
@@ -22,8 +22,8 @@ AT = 1_795_000_000_000_000
 HEAD = ["Dumping logs/00000000000000000000.log", "Log starting offset: 0"]
 
 
-def source(**keys: object) -> Source:
-    return Source(where="dump.txt", cluster_id="c", observed_at=AT, **keys)  # type: ignore[arg-type]
+def source(**keys: object) -> ToolOutput:
+    return ToolOutput(where="dump.txt", cluster_id="c", observed_at=AT, **keys)  # type: ignore[arg-type]
 
 
 def converted(kind: str, lines: Iterable[str], **keys: object) -> list[bytes]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.landing import Registration, broker_id, registration
+from featurelib.landing import StoredRegistration, broker_id, registration
 from tests.landing.test_read import LINES
 
 RANGE = '{"min_version":1,"max_version":4}'
@@ -21,13 +21,13 @@ def features(text: str) -> str:
 
 def test_ranges_are_read_by_feature() -> None:
     data = f'{{"features":{{"g":{RANGE},"a":{ZERO}}},"version":5,"port":1}}'
-    assert registration(data) == Registration(5, (("a", 0, 0), ("g", 1, 4)), None)
+    assert registration(data) == StoredRegistration(5, (("a", 0, 0), ("g", 1, 4)), None)
 
 
 @pytest.mark.parametrize("data", ['{"version":4}', '{"version":4,"features":null}'])
 def test_registration_without_features_is_not_an_empty_one(data: str) -> None:
-    assert registration(data) == Registration(4, None, None)
-    assert registration('{"version":4,"features":{}}') == Registration(4, (), None)
+    assert registration(data) == StoredRegistration(4, None, None)
+    assert registration('{"version":4,"features":{}}') == StoredRegistration(4, (), None)
 
 
 @pytest.mark.parametrize(

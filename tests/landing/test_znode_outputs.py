@@ -9,7 +9,7 @@ import pytest
 
 from featurelib.errors import LandingError
 from featurelib.landing import Landing, read
-from featurelib.landing.tool_outputs import Source, convert
+from featurelib.landing.tool_outputs import ToolOutput, convert
 
 STAT = """\
 cZxid = 0x2
@@ -54,7 +54,7 @@ TERMINAL += PROMPT.format(2) + "get -s /kafka/brokers/ids/1\n" + shown(BROKER)
 
 
 def converted(text: str, **keys: Any) -> list[dict[str, Any]]:
-    source = Source(where="zk.txt", cluster_id="c", observed_at=1_795_000_000_000_000, **keys)
+    source = ToolOutput(where="zk.txt", cluster_id="c", observed_at=1_795_000_000_000_000, **keys)
     raw = list(convert("znode", text.encode().splitlines(keepends=True), source))
     assert all(isinstance(read(line), Landing) for line in raw)
     return [json.loads(line) for line in raw]

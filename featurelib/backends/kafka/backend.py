@@ -15,10 +15,10 @@ from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
-from featurelib.backends.kafka.look import Seen, explore, line, lines_of, look
+from featurelib.backends.kafka.look import LiveLook, explore, line, lines_of, look
 from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import Talk, Wire
-from featurelib.backends.kafka.responses import Answer, Api, missing_right, reply
+from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, reply
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.security import ZOOKEEPER
@@ -203,7 +203,7 @@ class KafkaBackend:
         self._map = now
         return now
 
-    def _named(self, seen: Seen) -> str:
+    def _named(self, seen: LiveLook) -> str:
         cluster_id = seen.map.cluster_id or self._cluster_id
         if not cluster_id:
             raise ProtocolError(
@@ -232,7 +232,7 @@ def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
         yield Role.BROKER, node, known.brokers[node][0]
 
 
-def _understood(answer: Answer) -> Reply:
+def _understood(answer: ListenerAnswer) -> Reply:
     try:
         return reply(answer)
     except ProtocolError as error:  # it was sent, and something came
@@ -241,7 +241,7 @@ def _understood(answer: Answer) -> Reply:
         ) from error
 
 
-def _lines(seen: Seen, cluster_id: str) -> Iterator[bytes]:
+def _lines(seen: LiveLook, cluster_id: str) -> Iterator[bytes]:
     for asked in seen.asked:
         yield from lines_of(asked, cluster_id)
     for read in seen.znodes.reads if seen.znodes is not None else ():

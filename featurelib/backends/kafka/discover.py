@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
-from featurelib.backends.kafka.protocol import Asked, Share, Talk, Target, Wire, ask
-from featurelib.backends.kafka.responses import Api, Members, Quorum, members, quorum
+from featurelib.backends.kafka.protocol import NodeAnswers, Share, Talk, Target, Wire, ask
+from featurelib.backends.kafka.responses import Api, ListedMembers, QuorumState, members, quorum
 from featurelib.config.fleet import split_id
 from featurelib.errors import BackendError, ConfigError, UnreachableError
 from featurelib.feature import Role
@@ -99,7 +99,7 @@ class Map:
             )
         self.cluster_id = self.cluster_id or cluster_id
 
-    def learn_members(self, said: Members, role: Role) -> None:
+    def learn_members(self, said: ListedMembers, role: Role) -> None:
         """Who belongs to it. Raises ConfigError for the list of another cluster."""
         self.learn_id(said.cluster_id)
         known = self.brokers if role is Role.BROKER else self.controllers
@@ -109,14 +109,14 @@ class Map:
             self.fenced |= said.fenced
             self.active = self.active if said.controller_id == NOBODY else said.controller_id
 
-    def learn_quorum(self, said: Quorum) -> None:
+    def learn_quorum(self, said: QuorumState) -> None:
         """Who votes, and who leads in the newest epoch that was heard of."""
         for node, addresses in said.addresses.items():
             add_addresses(self.controllers, node, addresses)
         self.leader = max(self.leader, (said.leader_epoch, said.leader_id))
         self.voters |= set(said.voters)
 
-    def learn(self, asked: Asked) -> None:
+    def learn(self, asked: NodeAnswers) -> None:
         """What one half of one node said."""
         role = asked.target.role
         if asked.error is None:
@@ -143,8 +143,8 @@ class Introduced:
     role: Role
     address: str
     is_kraft: bool
-    members: Members | None
-    quorum: Quorum | None = None
+    members: ListedMembers | None
+    quorum: QuorumState | None = None
 
     @property
     def node_id(self) -> int | None:
@@ -195,7 +195,7 @@ def place(known: Map, node: int, address: str) -> None:
     add_addresses(known.controllers, node, (address, *advertised))
 
 
-def _broker_s_list(talk: Talk) -> Members:
+def _broker_s_list(talk: Talk) -> ListedMembers:
     answer, fault = None, "it offers neither DescribeCluster nor Metadata"
     if talk.version_of(Api.DESCRIBE_CLUSTER) is not None:
         answer = talk.describe_cluster(BROKERS)
@@ -211,14 +211,14 @@ def _broker_s_list(talk: Talk) -> Members:
     return members(answer)
 
 
-def _controller_s_list(talk: Talk) -> Members | None:
+def _controller_s_list(talk: Talk) -> ListedMembers | None:
     if talk.version_of(Api.DESCRIBE_CLUSTER) is None:
         return None
     answer = talk.describe_cluster(CONTROLLERS)
     return members(answer) if answer.fault is None else None
 
 
-def _quorum(talk: Talk) -> Quorum | None:
+def _quorum(talk: Talk) -> QuorumState | None:
     """Who leads, if the listener says it; whoever is asked in full says once more why not."""
     with suppress(BackendError):
         if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
@@ -263,7 +263,7 @@ class Search:
 
     def __init__(self, reach: Reach, known: Map, say: Say, *, asks: bool) -> None:
         self.known, self.failures, self._asks = known, list[str](), asks
-        self.asked: dict[Key, Asked] = {}
+        self.asked: dict[Key, NodeAnswers] = {}
         self.znodes: Znodes | None = None
         self._reach, self._say, self._share = reach, say, Share()
         self._running: dict[Future[Any], Callable[[], None]] = {}  # and what is done then
@@ -409,7 +409,7 @@ class Search:
             wire = self._wires[target.role]
             self._start(partial(ask, target, wire, self._share), self._learn_asked)
 
-    def _learn_asked(self, job: Future[Asked]) -> None:
+    def _learn_asked(self, job: Future[NodeAnswers]) -> None:
         answer = job.result()
         self.asked[answer.target.key] = answer
         before = self.known.size

@@ -20,9 +20,9 @@ from featurelib.backends.kafka.protocol import (
     ASKED_API_VERSIONS,
     NOT_OFFERED,
     SHOWS_FENCED_FROM,
-    Asked,
+    NodeAnswers,
 )
-from featurelib.backends.kafka.responses import Answer, Api, configurations
+from featurelib.backends.kafka.responses import Api, ListenerAnswer, configurations
 from featurelib.config.fleet import split_id
 from featurelib.errors import UnreachableError
 from featurelib.landing.fields import write_line
@@ -42,15 +42,15 @@ _SOMETIMES = ("zk_migration_ready", "api_keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class LiveLook:
     """One look: everybody who was asked, in the order of role and id."""
 
     map: Map
-    asked: tuple[Asked, ...]
+    asked: tuple[NodeAnswers, ...]
     znodes: Znodes | None
 
 
-def look(reach: Reach, say: Say) -> Seen:
+def look(reach: Reach, say: Say) -> LiveLook:
     """Ask every listener that can be found. Raises UnreachableError where nobody answers."""
     search = Search(reach, Map(), say, asks=True)
     search.run()
@@ -67,7 +67,7 @@ def look(reach: Reach, say: Say) -> Seen:
     say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
     for text in (*_refusals(asked), *voters_not_asked(search.known)):
         say(text)
-    return Seen(map=search.known, asked=tuple(asked), znodes=search.znodes)
+    return LiveLook(map=search.known, asked=tuple(asked), znodes=search.znodes)
 
 
 def _nobody(reach: Reach, reasons: Iterable[str]) -> str:
@@ -92,7 +92,7 @@ def explore(reach: Reach, known: Map) -> None:
     Search(reach, known, _quietly, asks=False).run()
 
 
-def _refusals(asked: Iterable[Asked]) -> Iterator[str]:
+def _refusals(asked: Iterable[NodeAnswers]) -> Iterator[str]:
     """What nodes that answered did not answer, each reason once."""
     reasons: dict[str, list[str]] = {}
     for one in asked:
@@ -124,7 +124,7 @@ def _quietly(text: str) -> None:
     """Whoever asks again has heard of it before."""
 
 
-def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
+def lines_of(asked: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
     """Every line of one half of one node."""
     target = asked.target
     who = {
@@ -156,7 +156,7 @@ def lines_of(asked: Asked, cluster_id: str) -> Iterator[bytes]:
         yield line(_KINDS[silence.api], cluster_id, silence.at, **said)
 
 
-def _list_line(asked: Asked, answer: Answer, cluster_id: str) -> bytes:
+def _list_line(asked: NodeAnswers, answer: ListenerAnswer, cluster_id: str) -> bytes:
     version, body = answer.version, dict(answer.body)
     said = _who(asked, answer.api) | {"version": version}
     if answer.api is Api.DESCRIBE_CLUSTER:
@@ -170,7 +170,7 @@ def _list_line(asked: Asked, answer: Answer, cluster_id: str) -> bytes:
     return line(_KINDS[answer.api], cluster_id, answer.at, **said, answer=body)
 
 
-def _who(asked: Asked, api: Api) -> dict[str, object]:
+def _who(asked: NodeAnswers, api: Api) -> dict[str, object]:
     target = asked.target
     if api is Api.DESCRIBE_CONFIGS:
         who = {"role": target.role.text, "endpoint": asked.address}

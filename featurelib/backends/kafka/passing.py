@@ -38,7 +38,7 @@ from typing import TypeVar
 
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
 from featurelib.backends.kafka.protocol import Talk
-from featurelib.backends.kafka.responses import Quorum, quorum, reply
+from featurelib.backends.kafka.responses import QuorumState, quorum, reply
 from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.feature import KRAFT_VERSION, Role
@@ -104,7 +104,7 @@ def passed(
 
 
 def _committed(
-    reach: Reach, known: Map, leading: Quorum, how: str, *, further: bool
+    reach: Reach, known: Map, leading: QuorumState, how: str, *, further: bool
 ) -> Passed | NotPassed:
     """With the offset up to which the leader has committed; it has to be the same leader still.
 
@@ -129,7 +129,7 @@ def _committed(
         time.sleep(_PAUSE_S)
 
 
-def _leading(reach: Reach, known: Map) -> Quorum | None:
+def _leading(reach: Reach, known: Map) -> QuorumState | None:
     """What the leader itself says of the quorum: on a controller's listener nobody else answers,
     and a broker hands the question on to it. Raises UnreachableError where nobody can be asked."""
     leader = known.leader[1]

@@ -25,7 +25,7 @@ from featurelib.audit.configured import BROKER_DEFAULT
 from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import Allowance, Connection, LostError
-from featurelib.backends.kafka.responses import Answer, Api, missing_right, quorum
+from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, quorum
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
 from featurelib.landing.describe import KEYS
@@ -143,7 +143,7 @@ class Talk:
         version = min(high, offered_high)
         return version if version >= max(low, offered_low) else None
 
-    def api_versions(self) -> Answer:
+    def api_versions(self) -> ListenerAnswer:
         """ApiVersions, in a lower version where the highest is not understood."""
         low, high = VERSIONS[Api.API_VERSIONS]
         for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
@@ -152,11 +152,11 @@ class Talk:
                 break
         return answer
 
-    def metadata(self) -> Answer:
+    def metadata(self) -> ListenerAnswer:
         """Metadata without topics: the live brokers."""
         return self._ask(Api.METADATA, self._require(Api.METADATA), topics=[])
 
-    def describe_cluster(self, endpoint_type: int) -> Answer:
+    def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
         """DescribeCluster of brokers, fenced ones too where that exists, or of controllers."""
         version = self._require(Api.DESCRIBE_CLUSTER)
         return self._ask(
@@ -166,12 +166,12 @@ class Talk:
             include_fenced_brokers=version >= SHOWS_FENCED_FROM,
         )
 
-    def describe_quorum(self) -> Answer:
+    def describe_quorum(self) -> ListenerAnswer:
         """DescribeQuorum of the metadata quorum."""
         version = self._require(Api.DESCRIBE_QUORUM)
         return self._ask(Api.DESCRIBE_QUORUM, version, topic=METADATA_TOPIC)
 
-    def describe_configs(self, resources: Sequence[str]) -> Answer:
+    def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
         """DescribeConfigs of the keys that are read (landing.describe), and no other."""
         version = self._require(Api.DESCRIBE_CONFIGS)
         asked = [
@@ -183,7 +183,7 @@ class Talk:
             include_documentation=False,
         )  # fmt: skip
 
-    def update_features(self, step: Step, *, validate_only: bool) -> Answer:
+    def update_features(self, step: Step, *, validate_only: bool) -> ListenerAnswer:
         """UpdateFeatures, sent once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
         version = self._require(Api.UPDATE_FEATURES)
         if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
@@ -216,7 +216,7 @@ class Talk:
                 f"UpdateFeatures was sent to {self.address}: {lost}"
             ) from None
 
-    def list_reassignments(self) -> Answer:
+    def list_reassignments(self) -> ListenerAnswer:
         """ListPartitionReassignments of all partitions: a reading request that waits its turn in
         the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
         version = self._require(Api.LIST_PARTITION_REASSIGNMENTS)
@@ -224,7 +224,7 @@ class Talk:
             Api.LIST_PARTITION_REASSIGNMENTS, version, timeout_ms=_LIST_MS, topics=None
         )
 
-    def _ask(self, api: Api, version: int, **fields: object) -> Answer:
+    def _ask(self, api: Api, version: int, **fields: object) -> ListenerAnswer:
         if self._allowance is not None and (why := self._allowance.spent):
             raise UnreachableError(f"{self.address}: not asked, {why}")
         try:
@@ -232,9 +232,13 @@ class Talk:
         except LostError as lost:
             raise UnreachableError(f"{self.address}: {lost}") from None
 
-    def _send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Answer:
+    def _send(
+        self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0
+    ) -> ListenerAnswer:
         said = self._connection.send(api, version, fields, more_ms)
-        return Answer(api=api, version=said.version, at=datetime.now(UTC), body=said.to_dict())
+        return ListenerAnswer(
+            api=api, version=said.version, at=datetime.now(UTC), body=said.to_dict()
+        )
 
     def _require(self, api: Api) -> int:
         version = self.version_of(api)
@@ -280,7 +284,7 @@ class Silence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class NodeAnswers:
     """What one half of one node said. `error` says why it could not be asked at all.
 
     `silent` is what a listener that answered otherwise did not answer. `principal` is who asked,
@@ -292,11 +296,11 @@ class Asked:
     at: datetime
     error: str | None
     is_kraft: bool = False
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ListenerAnswer, ...] = ()
     silent: tuple[Silence, ...] = ()
     principal: str = ""
 
-    def answer(self, api: Api) -> Answer | None:
+    def answer(self, api: Api) -> ListenerAnswer | None:
         """Its answer to a request, if it gave one without an error."""
         return next((one for one in self.answers if one.api is api), None)
 
@@ -314,7 +318,7 @@ class Share:
         with self._lock:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
-    def note(self, target: Target, answer: Answer) -> None:
+    def note(self, target: Target, answer: ListenerAnswer) -> None:
         """Count a list that a broker gave."""
         is_list = answer.fault is None
         if answer.api is Api.DESCRIBE_QUORUM:
@@ -324,7 +328,7 @@ class Share:
                 self._answered[answer.api, answer.version] += 1
 
 
-def ask(target: Target, wire: Wire, share: Share) -> Asked:
+def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
     """Everything one half of one node says. Raises ConfigError only."""
     failed = "no address is known"
     address = ""
@@ -334,17 +338,17 @@ def ask(target: Target, wire: Wire, share: Share) -> Asked:
                 return _everything(target, address, talk, share)
         except (UnreachableError, ProtocolError) as error:
             failed = str(error)
-    return Asked(target=target, address=address, at=datetime.now(UTC), error=failed)
+    return NodeAnswers(target=target, address=address, at=datetime.now(UTC), error=failed)
 
 
-def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked:
+def _everything(target: Target, address: str, talk: Talk, share: Share) -> NodeAnswers:
     first = talk.api_versions()
     if (fault := first.fault) is not None:
-        return Asked(target=target, address=address, at=first.at, error=fault)
+        return NodeAnswers(target=target, address=address, at=first.at, error=fault)
     kind = CONTROLLERS if target.role is Role.CONTROLLER else BROKERS
     answers = [first]
     silent: list[Silence] = []
-    lists: tuple[tuple[Api, Callable[[], Answer]], ...] = (
+    lists: tuple[tuple[Api, Callable[[], ListenerAnswer]], ...] = (
         (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
     )
@@ -371,7 +375,7 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> Asked
             if answer.code == NOT_AUTHORIZED:
                 fault = missing_right(api, talk.principal)
             silent.append(Silence(api, answer.at, fault, answer.code))
-    return Asked(
+    return NodeAnswers(
         target=target,
         address=address,
         at=first.at,

@@ -60,7 +60,7 @@ RIGHTS |= {Api.DESCRIBE_CONFIGS: DESCRIBE_CONFIGS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ListenerAnswer:
     """One answer: `body` has the protocol's names in snake case, `at` is when it came."""
 
     api: Api
@@ -124,7 +124,7 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class ListedMembers:
     """Who belongs to a cluster, as Metadata or DescribeCluster says; node id → host:port.
 
     `controller_id` -1 = unknown; of brokers in KRaft it is any broker.
@@ -136,17 +136,17 @@ class Members:
     fenced: frozenset[int] = frozenset()
 
 
-def members(answer: Answer) -> Members:
+def members(answer: ListenerAnswer) -> ListedMembers:
     """Read Metadata or DescribeCluster of any version. Raises ProtocolError."""
     if answer.api is Api.METADATA:
         live = _read(answer, _Metadata)
-        return Members(
+        return ListedMembers(
             cluster_id=live.cluster_id or "",
             controller_id=live.controller_id,
             addresses={one.node_id: address(one.host, one.port) for one in live.brokers},
         )
     listed = _read(answer, DescribeCluster)
-    return Members(
+    return ListedMembers(
         cluster_id=str(listed.cluster_id or ""),
         controller_id=listed.controller_id,
         addresses={one.broker_id: address(one.host, one.port) for one in listed.brokers},
@@ -155,7 +155,7 @@ def members(answer: Answer) -> Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quorum:
+class QuorumState:
     """Who leads the metadata quorum and where its voters listen; leader -1 = unknown.
 
     What is committed ends before `high_watermark`, and the leader's log before `log_end`; -1 = the
@@ -173,7 +173,7 @@ class Quorum:
     log_end: int = NOT_KNOWN
 
 
-def quorum(answer: Answer) -> Quorum | None:
+def quorum(answer: ListenerAnswer) -> QuorumState | None:
     """Read DescribeQuorum of any version; None for an error. Raises ProtocolError."""
     response = _read(answer, DescribeQuorum)
     partitions = [p for topic in response.topics for p in topic.partitions]
@@ -184,7 +184,7 @@ def quorum(answer: Answer) -> Quorum | None:
     leader = voters.get(partition.leader_id)
     end = None if leader is None else leader.log_end_offset
     nodes = _converted(answer, response.nodes or [], list[QuorumNode])
-    return Quorum(
+    return QuorumState(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
         voters=tuple(sorted(voters)),
@@ -197,7 +197,7 @@ def quorum(answer: Answer) -> Quorum | None:
     )
 
 
-def reply(answer: Answer) -> Reply:
+def reply(answer: ListenerAnswer) -> Reply:
     """Read UpdateFeatures of any version, its codes and words as they came. Raises
     ProtocolError."""
     response = _read(answer, UpdateFeatures)
@@ -206,7 +206,7 @@ def reply(answer: Answer) -> Reply:
     return response.reply
 
 
-def configurations(answer: Answer) -> DescribeConfigs:
+def configurations(answer: ListenerAnswer) -> DescribeConfigs:
     """Read DescribeConfigs of any version, without whatever is sensitive or was not asked for.
     Raises ProtocolError."""
     response = _read(answer, DescribeConfigs)
@@ -225,11 +225,11 @@ def address(host: object, port: object) -> str:
     return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
 
 
-def _read(answer: Answer, shape: type[_T]) -> _T:
+def _read(answer: ListenerAnswer, shape: type[_T]) -> _T:
     return _converted(answer, answer.body, shape)
 
 
-def _converted(answer: Answer, body: object, shape: type[_T]) -> _T:
+def _converted(answer: ListenerAnswer, body: object, shape: type[_T]) -> _T:
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as error:
