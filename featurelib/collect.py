@@ -33,11 +33,10 @@ import msgspec
 
 from featurelib.audit.cluster_view import Sight, see, see_row
 from featurelib.audit.oddities import ALTER, NOT_AUTHORIZED
-from featurelib.backends.base import Backend, Say
+from featurelib.backends.base import Backend, Say, is_honoured, moves_text, validate
 from featurelib.backends.opening import look
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster, Fleet
-from featurelib.controller.validate import UNPROVEN, ask, is_honoured, moves_text
 from featurelib.core.reply import Reply
 from featurelib.errors import (
     ConfigError,
@@ -55,6 +54,7 @@ from featurelib.landing.probe import ProbedUpdate
 from featurelib.landing.responses import UpdateFeatures
 from featurelib.model import Move, Step
 from featurelib.planning.goal import level_of
+from featurelib.planning.reasons import UNPROVEN
 from featurelib.questions.draft import Draft
 
 SUFFIX = ".jsonl"
@@ -411,7 +411,7 @@ def probe(
     }
     moves = moves_text(step)
     try:
-        reply = ask(backend, step, lambda text: say(f"{backend.where}: {text}")).reply
+        reply = validate(backend, step, lambda text: say(f"{backend.where}: {text}"))
     except RefusedError as error:
         return ProbeResult(line=None, text=f"{_NOTHING}{error}")
     except FeatureLibError as error:  # a request to validate writes nothing

@@ -1,7 +1,7 @@
-"""A plan as plain values: what would be sent, what must still hold when it is, who has a say.
+"""A plan and its requests as plain values: what is sent, to whom, and what must hold when it is.
 
 Steps say what to send; requirements say in which world. The same values are in a plan's file, in
-requests, in outcomes and in the journal: their field names are the keys of both files on disk.
+requests, in outcomes and in the journal: their field names are keys of the files on disk.
 """
 
 from __future__ import annotations
@@ -120,3 +120,94 @@ class Plan:
     def moves(self) -> tuple[Move, ...]:
         """What all steps together move, in the order it is sent."""
         return tuple(move for step in self.steps for move in step.updates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason against a feature's level; an empty feature is the whole cluster.
+
+    `judge` is goal (what was asked), evidence, strict (the policy), probe (the controller itself)
+    or the name of a dialect.
+    """
+
+    judge: str
+    code: str
+    message: str
+    feature: str = ""
+    level: int | None = None
+    node: str = ""  # as `broker 3`
+    supported: tuple[int, int] | None = None  # None: not listed, or no node's reason
+    remedy: str = ""
+    command: str = ""
+    # Of a dialect: the controller would say just this. It says only the first of its reasons, to
+    # the others it comes once that is mended.
+    is_answer: bool = False
+
+    @property
+    def role(self) -> str | None:
+        """`broker` or `controller`; None for the whole cluster."""
+        return self.node.partition(" ")[0] or None
+
+    @property
+    def node_id(self) -> int | None:
+        """The node's id; None for the whole cluster."""
+        return int(self.node.partition(" ")[2]) if self.node else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof(Reason):
+    """A reason with where it stands: the `source` of its rule, and the line it was read in.
+
+    `needed` is the range that the node must support, None where the level is all that is asked, or
+    nobody knows from where on. `seen_at` is in microseconds, 0 = not seen.
+    """
+
+    source: str = ""
+    needed: tuple[int, int] | None = None
+    seen_at: int = 0
+    line_id: int = 0
+
+    @property
+    def rule(self) -> str:
+        """The code, as the answer of `why-not` names it."""
+        return self.code
+
+
+NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipient:
+    """Whom a request was sent to: the active controller itself, or a broker that hands it on.
+
+    `leader` led the quorum in `leader_epoch` when it was last looked at.
+    """
+
+    role: str  # controller, broker
+    node: int
+    address: str
+    leader: int
+    leader_epoch: int = NO_EPOCH
+
+    @property
+    def title(self) -> str:
+        """`controller 3`, `broker 1`."""
+        return f"{self.role} {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """Nothing that was sent before can still be carried out, so levels of afterwards count: those
+    of a replica that holds the metadata log up to `offset` at least (None: of any look from now
+    on). `how` is a sentence without its full stop."""
+
+    how: str
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPassed:
+    """A request that was sent may still be carried out: `why`, in words that say what is missing,
+    and what helps."""
+
+    why: str

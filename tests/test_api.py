@@ -317,7 +317,7 @@ def test_a_plan_is_made_approved_and_applied(tmp_path: Path, mode: str) -> None:
     assert made.is_made, made.text
     assert not made.refusals
     rehearsed = apply(made, cluster, dry_run=True, journal=journal(tmp_path))
-    assert (rehearsed.ending.word, sent(tmp_path)) == ("rehearsed", [])
+    assert (rehearsed.ending.kind.value, sent(tmp_path)) == ("rehearsed", [])
     carried = apply(made, cluster, approval=approve(made, by="ann"), journal=journal(tmp_path))
     assert carried.is_done
     assert f"Feature: {'group.version' if kraft else 'f'} " in str(carried)

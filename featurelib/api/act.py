@@ -22,18 +22,18 @@ from featurelib.collect import landing_lines
 from featurelib.config.files import find_settings
 from featurelib.controller import apply as controller
 from featurelib.controller import update as updating
-from featurelib.controller.apply import Mode, Order
+from featurelib.controller.apply import ApplyOrder, Mode
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import checker
 from featurelib.controller.update import FeatureUpdate, UpdateResult
-from featurelib.core.outcome import Applied, Ending, NothingToDo
+from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, RefusedError
+from featurelib.model import Reason
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import Planned, make_plan
-from featurelib.planning.reasons import Reason
 from featurelib.source import Source, Wanted
 from featurelib.view.outcome import sentence, update_line
 
@@ -167,8 +167,8 @@ def read_bytes(path: str, what: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Carried(Readable):
-    """What became of a plan: `ending` is of a type of featurelib.core.outcome. `text` has a line an
-    update, in KIP-584's form, and one sentence that says what is true."""
+    """What became of a plan: `ending.kind` says how it ended. `text` has a line an update, in
+    KIP-584's form, and one sentence that says what is true."""
 
     ending: Ending
     text: str
@@ -179,7 +179,7 @@ class Carried(Readable):
     @property
     def is_done(self) -> bool:
         """Whether every level of the plan is there, and every node reports it."""
-        return isinstance(self.ending, (Applied, NothingToDo))
+        return self.ending.kind in (EndingKind.APPLIED, EndingKind.NOTHING_TO_DO)
 
 
 def update_features(
@@ -242,7 +242,7 @@ def apply(
     if dry_run and validate_only:
         raise ConfigError("apply: expected dry_run or validate_only, found both. Leave one out.")
     mode = Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
-    order = Order(
+    order = ApplyOrder(
         plan=file.plan,
         check_approval=_checker(file, approval, live, mode),
         mode=mode,

@@ -19,7 +19,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.cli.options import open_catalogue
 from featurelib.config.files import open_settings
 from featurelib.config.settings import Settings
-from featurelib.controller.commands import Way, way_of
+from featurelib.controller.journal import Way, way_of
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe

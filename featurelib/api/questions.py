@@ -14,7 +14,7 @@ from featurelib.cli.asked import Asked
 from featurelib.cli.questions import level_asked, say_changes
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.questions.muted import as_json, over_proof
+from featurelib.questions.muted import as_json, over_reason
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
 from featurelib.questions.what_if import Changes, Turn, WhatIf, software_of_release
@@ -63,12 +63,12 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
             "level": proof.level,
             "min_version": proof.supported[0] if proof.supported else None,
             "max_version": proof.supported[1] if proof.supported else None,
-            "rule": proof.rule,
+            "rule": proof.code,
             "judge": proof.judge,
             "says": proof.message,
             "source": proof.source,
             "line": places.get(proof.line_id),
-            **as_json(over_proof(mutes, proof)),
+            **as_json(over_reason(mutes, proof)),
         }
         for proof in all_of_them
     ]

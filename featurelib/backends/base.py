@@ -6,13 +6,16 @@ audit and an applier see a cluster through one pair of eyes. Wire quirks end ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from featurelib.core.outcome import NotPassed, Passed, Recipient
+from featurelib.audit.oddities import ALTER, HONOURED
+from featurelib.core.dialect import load
 from featurelib.core.reply import Reply
-from featurelib.model import Step
+from featurelib.errors import OutcomeUnknownError, UnreachableError
+from featurelib.feature import KRAFT_VERSION
+from featurelib.model import NotPassed, Passed, Recipient, Step
 
 Say = Callable[[str], None]
 
@@ -66,3 +69,45 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of connections and files."""
+
+
+def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
+    """Whether a request to validate is sure to write nothing: only in KRaft, where every one of
+    `dialects`, which may be spoken there, honours it."""
+    abilities = backend.abilities()
+    if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
+        return False
+    return all(load(name).can.validate_only == HONOURED for name in dialects)
+
+
+def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
+    """Whether the controller's yes to `step` may stand for registrations that nobody listed: it
+    asks every registered broker, and whom it is configured to ask.
+
+    Never of kraft.version: 4.1 and later hand it on while they validate (KAFKA-16538).
+    """
+    is_plain = all(move.feature != KRAFT_VERSION for move in step.updates)
+    return is_plain and is_honoured(backend, dialects)
+
+
+def moves_text(step: Step) -> str:
+    """Write the levels of a request in one line."""
+    return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
+
+
+def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
+    """Put `step` to the controller to validate only, and give its answer; `say` is called before.
+    Raises UnreachableError where it does not answer, and RefusedError where it would write."""
+    if say is not None:
+        say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
+    try:
+        return backend.update(step, validate_only=True)
+    except OutcomeUnknownError as error:  # a request to validate writes nothing
+        raise UnreachableError(
+            f"the controller did not answer a request to validate: {error} Nothing was written."
+        ) from error
+
+
+def accepts(reply: Reply, step: Step) -> bool:
+    """Whether the controller agrees to every update."""
+    return reply.accepts(move.feature for move in step.updates)

@@ -42,13 +42,12 @@ from featurelib.core.cluster import Cluster, Node, Request
 from featurelib.core.compatibility import Stopped, advertised
 from featurelib.core.dialect import Dialect, generation_of, load
 from featurelib.core.dry_run import Answered, answer, request_of
-from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.reply import Reply
 from featurelib.core.storage_format import FormatRequest, initial_levels
 from featurelib.errors import ConfigError, InputError, RefusedError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing.fields import write_line
-from featurelib.model import Step
+from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.planning.goal import level_of
 
 FIRST_CONTROLLER = 100  # its node id; brokers begin at 1

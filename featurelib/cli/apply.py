@@ -35,13 +35,12 @@ from featurelib.cli.options import (
 )
 from featurelib.config.files import find_settings
 from featurelib.config.settings import Settings
-from featurelib.controller.apply import Mode, Order, apply
-from featurelib.controller.commands import way_of
-from featurelib.controller.journal import Clearance, Journal
+from featurelib.controller.apply import ApplyOrder, Mode, apply
+from featurelib.controller.journal import Clearance, Journal, way_of
 from featurelib.controller.look import Watcher
 from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.send import NODES_SECONDS, Waits
-from featurelib.core.outcome import Ending, NothingToDo
+from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
@@ -119,10 +118,10 @@ class Shown:
     def ended(self, ending: Ending, says: str) -> None:
         """What became of it."""
         if self.as_json:
-            document = self._document(ending.word, ending.exit_code, says, ending)
+            document = self._document(ending.kind.value, ending.kind.exit_code, says, ending)
             print(json.dumps(document, indent=2, ensure_ascii=False))
             return
-        if not isinstance(ending, NothingToDo):
+        if ending.kind is not EndingKind.NOTHING_TO_DO:
             print("\n".join(self._lines(ending)))
         print("\n".join(_wrapped_for_people(says)))
 
@@ -241,7 +240,7 @@ def apply_command(
     ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
     cluster = None if any((*ways.values(), file)) else made.plan.cluster
     reached = reach(cluster, catalogue, fleet=fleet, file=file, timeout=timeout, **ways)
-    order = Order(
+    order = ApplyOrder(
         plan=made.plan,
         check_approval=_checker(made, plan, approval, settings, mode),
         mode=mode,
@@ -263,10 +262,10 @@ def apply_command(
         say("error: interrupted; nothing was sent by this run")
         return INTERRUPTED
     shown.ended(ending, _sentence(ending, order, catalogue, shown.name))
-    return ending.exit_code
+    return ending.kind.exit_code
 
 
-def _sentence(ending: Ending, order: Order, catalogue: Catalogue, name: str) -> str:
+def _sentence(ending: Ending, order: ApplyOrder, catalogue: Catalogue, name: str) -> str:
     """What is true now, and the commands that go on from here."""
     way = order.way
     return sentence(
@@ -274,7 +273,7 @@ def _sentence(ending: Ending, order: Order, catalogue: Catalogue, name: str) -> 
     )
 
 
-def _show(shown: Shown, order: Order, *, yes: bool) -> None:
+def _show(shown: Shown, order: ApplyOrder, *, yes: bool) -> None:
     """Check what needs no look at the cluster, then show what would be done, and ask."""
     expect_plan_ours(order.plan, shown.reached.fleet, shown.reached.catalogue)
     shown.clearance = order.check_approval(datetime.now(UTC))
@@ -337,7 +336,7 @@ def _is_of_another(text: bytes, where: str, made: PlanFile) -> bool:
         return False
 
 
-def _carry_out(order: Order, reached: Reached, settings: Settings, path: Path) -> Ending:
+def _carry_out(order: ApplyOrder, reached: Reached, settings: Settings, path: Path) -> Ending:
     opened = Journal(path)
     try:
         backend = reached.open()

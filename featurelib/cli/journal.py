@@ -18,8 +18,8 @@ import typer
 from featurelib.catalogue import Catalogue
 from featurelib.cli.options import FleetFile, Json, OverlayFile, open_catalogue
 from featurelib.config.fleet import Fleet
-from featurelib.controller.journal import Clearance, Entry, Intent, Journal
-from featurelib.core.outcome import UpdateOutcome
+from featurelib.controller.journal import Clearance, Dispatch, Journal, JournalEntry
+from featurelib.core.outcome import MoveOutcome
 from featurelib.errors import ConfigError
 from featurelib.source import open_fleet
 from featurelib.view.layout import terminal_width, wrap
@@ -109,7 +109,7 @@ def open_journal(path: Path) -> Journal:
     return Journal(path)
 
 
-def _id_of(text: str, entries: Sequence[Entry], fleet: Fleet, where: str) -> str:
+def _id_of(text: str, entries: Sequence[JournalEntry], fleet: Fleet, where: str) -> str:
     """The id of the cluster that is meant: as everywhere else, or as the journal calls it. Raises
     ConfigError for one that neither knows, or a name of several."""
     known = {entry.intent.cluster: entry.intent.name for entry in entries}
@@ -123,7 +123,7 @@ def _id_of(text: str, entries: Sequence[Entry], fleet: Fleet, where: str) -> str
     return fleet.find(text, where, others=more).id
 
 
-def _shown(entry: Entry, catalogue: Catalogue, names: Mapping[str, str]) -> list[str]:
+def _shown(entry: JournalEntry, catalogue: Catalogue, names: Mapping[str, str]) -> list[str]:
     """One request: who sent it when and what became of it, then a line an update, and by whose word
     it was."""
     intent = entry.intent
@@ -151,14 +151,14 @@ def _shown(entry: Entry, catalogue: Catalogue, names: Mapping[str, str]) -> list
     return lines
 
 
-def _named(intent: Intent, names: Mapping[str, str]) -> str:
+def _named(intent: Dispatch, names: Mapping[str, str]) -> str:
     """A cluster's name with its id: the inventory's of today, or that of when it was sent."""
     cluster = clean(intent.cluster)
     name = clean(names.get(intent.cluster) or intent.name or intent.cluster)
     return cluster if name == cluster else f"{name} ({cluster})"
 
 
-def _as_json(entry: Entry, names: Mapping[str, str]) -> dict[str, object]:
+def _as_json(entry: JournalEntry, names: Mapping[str, str]) -> dict[str, object]:
     intent = entry.intent
     return {
         "number": entry.number,
@@ -203,7 +203,7 @@ def _as_json(entry: Entry, names: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def results_as_json(updates: tuple[UpdateOutcome, ...]) -> list[dict[str, object]]:
+def results_as_json(updates: tuple[MoveOutcome, ...]) -> list[dict[str, object]]:
     """What became of each update, as objects."""
     return [
         {

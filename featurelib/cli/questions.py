@@ -29,12 +29,13 @@ from featurelib.cli.options import (
 from featurelib.core.batch import NOT_HERE
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.feature import METADATA_VERSION
+from featurelib.model import Proof
 from featurelib.planning.goal import read_level, software_of
 from featurelib.questions.describe import Description, describe
-from featurelib.questions.muted import as_json, over_proof, over_row
+from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import First, Roll, WayBack, roll
 from featurelib.questions.what_if import Changes, Refused, WhatIf, what_if
-from featurelib.questions.why_not import Proof, WhyNot, why_not
+from featurelib.questions.why_not import WhyNot, why_not
 from featurelib.source import NEWEST, Source, Wanted
 from featurelib.view.describe import describe_page
 from featurelib.view.election import election_document
@@ -141,14 +142,19 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
     return words[0] if len(words) == 2 else None, feature, level
 
 
+_PROOF_KEYS = (
+    *("judge", "rule", "source", "feature", "level", "message", "node", "role", "node_id"),
+    *("needed", "is_answer", "seen_at", "line_id", "remedy", "command"),
+)
+
+
 def _why_not_document(found: WhyNot, asked: Asked, places: Places) -> dict[str, object]:
     def proof(one: Proof) -> dict[str, object]:
         low, high = one.supported or (None, None)
-        said = asdict(one) | {"seen_at": iso_moment(one.seen_at), "min_version": low}
+        said = {name: getattr(one, name) for name in _PROOF_KEYS}
+        said |= {"seen_at": iso_moment(one.seen_at), "min_version": low}
         said |= {"max_version": high, "line": places.get(one.line_id)}
-        said |= as_json(over_proof(asked.source.muted, one))
-        del said["supported"]
-        return said
+        return said | as_json(over_reason(asked.source.muted, one))
 
     way = found.unlock
     return {

@@ -29,7 +29,7 @@ from featurelib.cli.options import (
 from featurelib.config.files import open_settings
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.controller.journal import Entry, Journal
+from featurelib.controller.journal import Journal, JournalEntry
 from featurelib.controller.look import Watcher
 from featurelib.controller.resume import (
     Settled,
@@ -54,8 +54,8 @@ class Found:
     `unexplained` are levels of the clusters that were looked at."""
 
     settled: tuple[Settled, ...] = ()
-    lost: Sequence[tuple[Entry, str]] = ()
-    others: Sequence[tuple[Entry, str]] = ()
+    lost: Sequence[tuple[JournalEntry, str]] = ()
+    others: Sequence[tuple[JournalEntry, str]] = ()
     asked: str = ""
     unexplained: Sequence[Unexplained] = ()
 
@@ -112,7 +112,7 @@ def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
     return code
 
 
-def _open_as_json(entries: Sequence[tuple[Entry, str]], key: str) -> list[dict[str, object]]:
+def _open_as_json(entries: Sequence[tuple[JournalEntry, str]], key: str) -> list[dict[str, object]]:
     return [
         {"number": e.number, "cluster": e.intent.cluster, "outcome": "unknown", key: said}
         for e, said in entries
@@ -147,7 +147,7 @@ def _again(found: Found) -> str:
     )
 
 
-def _of_others(others: Sequence[tuple[Entry, str]]) -> Iterator[str]:
+def _of_others(others: Sequence[tuple[JournalEntry, str]]) -> Iterator[str]:
     """One sentence a cluster and way: how many are open there, and the command."""
     counts = Counter((entry.intent.cluster, way) for entry, way in others)
     for (cluster, way), number in counts.items():
@@ -227,7 +227,7 @@ def _of_one(
     return Found(settled=settled, others=others, asked=asked, unexplained=unexplained)
 
 
-def _way(entry: Entry, inventory: Fleet, fleet: str | None) -> str:
+def _way(entry: JournalEntry, inventory: Fleet, fleet: str | None) -> str:
     """The command that settles a request: by the inventory, or as it was reached when it was sent.
     A name alone is no way where the inventory has none."""
     cluster, used = entry.intent.cluster, entry.intent.reach
@@ -263,12 +263,12 @@ def _of_all(
 
 def _reachable(
     journal: Journal, catalogue: Catalogue, fleet: str | None, timeout: float, more: str
-) -> tuple[list[tuple[str, Reached]], list[tuple[Entry, str]]]:
+) -> tuple[list[tuple[str, Reached]], list[tuple[JournalEntry, str]]]:
     """The clusters with requests to look after that the inventory can reach, and the open requests
     of others."""
     _, inventory = open_fleet(fleet, catalogue)
     chosen: dict[str, Reached] = {}
-    lost: list[tuple[Entry, str]] = []
+    lost: list[tuple[JournalEntry, str]] = []
     for entry in journal.entries():
         if not (entry.is_open or asked_in_vain(entry)):
             continue

@@ -14,14 +14,14 @@ from featurelib.audit.side_effects import differences
 from featurelib.core.dialect import STRICT
 from featurelib.model import NodeGroup, Plan, Requirements, SideEffect, Step
 
-_NOT_KNOWN = "not known"
 _NOT_LISTED = 0, 0
+_NO_NODE = "no such node"
 
 Ranges = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Difference:
     """One thing that is not as the plan expects it."""
 
     what: str  # as `level of f`, `broker 3`
@@ -34,7 +34,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Situation:
     """One look at the cluster, as far as a plan depends on it.
 
     `unknown` are the features whose level no trustworthy witness says, `missing` what else is not
@@ -54,13 +54,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
-    """Nothing is to be sent. At least one reason."""
+    """Nothing is to be sent. At least one difference."""
 
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NothingToDo:
+class Reached:
     """Every level the plan wants is there already."""
 
 
@@ -72,32 +72,33 @@ class Send:
     position: int
 
 
-Decision = Refuse | NothingToDo | Send
+Decision = Refuse | Reached | Send
 
 
-def decide(plan: Plan, done: int, found: Found) -> Decision:
+def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """What to do with `plan` after its first `done` steps were applied."""
-    if plan.cluster != found.cluster:  # then all else is another cluster's too
-        other = Reason(what="cluster", expected=plan.cluster, found=found.cluster)
+    if plan.cluster != now.cluster:  # then all else is another cluster's too
+        other = Difference(what="cluster", expected=plan.cluster, found=now.cluster)
         return Refuse(reasons=(other,))
-    if _is_reached(plan, found):
-        return NothingToDo()
+    final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
+    if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
+        return Reached()
     expected = after(plan, done)
     reasons = [
-        *_other_judges(plan, done, found),
-        *_levels(expected, found),
-        *_version(expected, found.requirements),
-        *_nodes(expected.nodes, found.requirements.nodes),
-        *_side_effects(plan, done, found),
-        *(Reason(what="evidence", expected="complete", found=text) for text in found.missing),
+        *_other_judges(plan, done, now),
+        *_levels(expected, now),
+        *_version(expected, now.requirements),
+        *_nodes(expected.nodes, now.requirements.nodes),
+        *_side_effects(plan, done, now),
+        *(Difference(what="evidence", expected="complete", found=text) for text in now.missing),
     ]
     if not reasons:  # else they would only say again what the differences are
         reasons = [
-            Reason(what="judged again", expected="nothing against the plan", found=text)
-            for text in found.against
+            Difference(what="judged again", expected="nothing against the plan", found=text)
+            for text in now.against
         ]
     if done == len(plan.steps) and not reasons:  # a plan without a step
-        return NothingToDo()
+        return Reached()
     return Refuse(reasons=tuple(reasons)) if reasons else Send(step=plan.steps[done], position=done)
 
 
@@ -105,89 +106,73 @@ def after(plan: Plan, done: int) -> Requirements:
     """The plan's requirements once its first `done` steps were applied. Each is one write, and so
     moves the features node's version by one (KafkaController.updateFeatures)."""
     before = plan.requirements
-    levels, version = dict(before.levels), before.features_node_version
-    for step in plan.steps[:done]:
-        levels |= {update.feature: update.to_level for update in step.updates}
+    written = {move.feature: move.to_level for step in plan.steps[:done] for move in step.updates}
+    version = before.features_node_version
     return replace(
-        before, levels=levels, features_node_version=None if version is None else version + done
+        before,
+        levels=before.levels | written,
+        features_node_version=None if version is None else version + done,
     )
 
 
-def _is_reached(plan: Plan, found: Found) -> bool:
-    """Whether each feature the plan moves is known to be where the plan leaves it."""
-    final = {u.feature: u.to_level for step in plan.steps for u in step.updates}
-    levels = found.requirements.levels
-    return bool(final) and all(
-        levels.get(name, 0) == level and name not in found.unknown for name, level in final.items()
-    )
-
-
-def _other_judges(plan: Plan, done: int, found: Found) -> Iterator[Reason]:
+def _other_judges(plan: Plan, done: int, now: Situation) -> Iterator[Difference]:
     """What a plan is judged by has to be what it was judged by; a controller that wrote may since
     be told apart from its look-alikes."""
     if plan.dialect != STRICT:
-        yield Reason(what="policy", expected=STRICT, found=plan.dialect)
-    if plan.catalogue != found.catalogue:
-        yield Reason(what="catalogue", expected=plan.catalogue, found=found.catalogue)
-    now, then = set(found.dialects), set(plan.own_dialects)
-    if not now or not now <= then or (now != then and done == 0):
-        yield Reason(
-            what="controllers' dialects", expected=_listed(then), found=_listed(found.dialects)
-        )
+        yield Difference(what="policy", expected=STRICT, found=plan.dialect)
+    if plan.catalogue != now.catalogue:
+        yield Difference(what="catalogue", expected=plan.catalogue, found=now.catalogue)
+    here, then = set(now.dialects), set(plan.own_dialects)
+    if not here or not here <= then or (here != then and done == 0):
+        names = [", ".join(sorted(some)) or "none known" for some in (then, here)]
+        yield Difference(what="controllers' dialects", expected=names[0], found=names[1])
 
 
-def _side_effects(plan: Plan, done: int, found: Found) -> Iterator[Reason]:
+def _side_effects(plan: Plan, done: int, now: Situation) -> Iterator[Difference]:
     """Who approved the plan has seen what it changes besides; applied steps had theirs."""
-    moved = {update.feature for step in plan.steps[done:] for update in step.updates}
+    moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     rest = [effect for effect in plan.side_effects if effect.feature in moved]
-    for what, (then, now) in differences(rest, found.side_effects).items():
-        yield Reason(what=what, expected=then, found=now)
+    for what, (then, here) in differences(rest, now.side_effects).items():
+        yield Difference(what=what, expected=then, found=here)
 
 
-def _levels(expected: Requirements, found: Found) -> Iterator[Reason]:
-    there = found.requirements.levels
+def _levels(expected: Requirements, now: Situation) -> Iterator[Difference]:
+    there = now.requirements.levels
     for name in sorted(expected.levels.keys() | there.keys()):
-        wanted, now = expected.levels.get(name, 0), there.get(name, 0)
-        if name in found.unknown:
-            yield Reason(what=f"level of {name}", expected=_level(wanted), found=_NOT_KNOWN)
-        elif wanted != now:
-            yield Reason(what=f"level of {name}", expected=_level(wanted), found=_level(now))
+        wanted, here = expected.levels.get(name, 0), there.get(name, 0)
+        if name in now.unknown or wanted != here:
+            found = "not known" if name in now.unknown else _level(here)
+            yield Difference(what=f"level of {name}", expected=_level(wanted), found=found)
 
 
 def _level(level: int) -> str:
     return str(level) if level else "not finalized"
 
 
-def _version(expected: Requirements, found: Requirements) -> Iterator[Reason]:
-    wanted, now = expected.features_node_version, found.features_node_version
-    if wanted != now:
-        yield Reason(
-            what="version of the features node",
-            expected="none (KRaft)" if wanted is None else str(wanted),
-            found="none (KRaft)" if now is None else str(now),
-        )
+def _version(expected: Requirements, found: Requirements) -> Iterator[Difference]:
+    versions = [one.features_node_version for one in (expected, found)]
+    if versions[0] != versions[1]:
+        then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
+        yield Difference(what="version of the features node", expected=then, found=here)
 
 
-def _nodes(expected: Sequence[NodeGroup], found: Sequence[NodeGroup]) -> Iterator[Reason]:
+def _nodes(expected: Sequence[NodeGroup], found: Sequence[NodeGroup]) -> Iterator[Difference]:
     """What differs, once for all nodes of a role of which the same differs."""
-    wanted, now = _by_node(expected), _by_node(found)
+    wanted, there = _by_node(expected), _by_node(found)
     alike: dict[tuple[str, str, str], list[int]] = {}
-    for role, node_id in sorted(wanted.keys() | now.keys()):
-        told = _difference(wanted.get((role, node_id)), now.get((role, node_id)))
-        if told is not None:
-            alike.setdefault((role, *told), []).append(node_id)
-    for (role, then, there), ids in alike.items():
+    for role, node_id in sorted(wanted.keys() | there.keys()):
+        then, now = wanted.get((role, node_id)), there.get((role, node_id))
+        if then is None or now is None:
+            texts = (_ranges(then), _ranges(now) if now else f"{_NO_NODE}, or no answer")
+        else:  # not to list a feature is 0-0
+            either = sorted(then.keys() | now.keys())
+            odd = [n for n in either if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
+            texts = (_ranges(then, odd), _ranges(now, odd)) if odd else ("", "")
+        if any(texts):
+            alike.setdefault((role, *texts), []).append(node_id)
+    for (role, before, here), ids in alike.items():
         what = f"{role} {ids[0]}" if len(ids) == 1 else f"{role}s {runs(ids)}"
-        yield Reason(what=what, expected=then, found=there)
-
-
-def _difference(wanted: Ranges | None, now: Ranges | None) -> tuple[str, str] | None:
-    """What is expected of a node and what was found, where that is not the same."""
-    if wanted is None or now is None:
-        gone = "no such node, or no answer"
-        return "no such node" if wanted is None else _ranges(wanted), _ranges(now) if now else gone
-    odd = list(_unlike(wanted, now))
-    return (_ranges(wanted, odd), _ranges(now, odd)) if odd else None
+        yield Difference(what=what, expected=before, found=here)
 
 
 def runs(ids: Sequence[int]) -> str:
@@ -201,24 +186,15 @@ def runs(ids: Sequence[int]) -> str:
     return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
-def _unlike(wanted: Ranges, now: Ranges) -> Iterator[str]:
-    """The features of which a node advertises another range; not to list one is 0-0."""
-    for name in sorted(wanted.keys() | now.keys()):
-        if wanted.get(name, _NOT_LISTED) != now.get(name, _NOT_LISTED):
-            yield name
-
-
 def _by_node(groups: Sequence[NodeGroup]) -> dict[tuple[str, int], Ranges]:
     by_role = [("broker", group.brokers, group.ranges) for group in groups]
     by_role += [("controller", group.controllers, group.ranges) for group in groups]
     return {(role, node): ranges for role, nodes, ranges in by_role for node in nodes}
 
 
-def _ranges(ranges: Ranges, names: Sequence[str] | None = None) -> str:
+def _ranges(ranges: Ranges | None, names: Sequence[str] | None = None) -> str:
+    if ranges is None:
+        return _NO_NODE
     chosen = sorted(ranges) if names is None else names
     texts = [f"{n} {ranges[n][0]}-{ranges[n][1]}" if n in ranges else f"no {n}" for n in chosen]
     return ", ".join(texts) or "a node that lists nothing of the plan"
-
-
-def _listed(names: Sequence[str] | set[str]) -> str:
-    return ", ".join(sorted(names)) or "none known"

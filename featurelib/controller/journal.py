@@ -1,8 +1,9 @@
 """What was asked of clusters and what became of it, in one SQLite file of this machine.
 
-An intent is on the disk before its request is sent; its outcome follows. An intent without a
-settled outcome is open: something may have been written. Nothing is ever changed or deleted but
-locks. A lock names its holder; it ends with it, when its process does, or when it expires.
+A request is written down (Dispatch) and on the disk before it is sent; what became of it
+(Settlement) follows. One without a settlement that is final is open: something may have been
+written. Nothing is ever changed or deleted but locks. A lock names its holder, a process; it ends
+with it, when that process does, or when it expires. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -12,22 +13,35 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 import msgspec
 
-from featurelib.core.outcome import Fate, Recipient, StepOutcome
+from featurelib.core.outcome import Fate, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
-from featurelib.model import Step
+from featurelib.model import Recipient, Step
+from featurelib.planning.files import say_time
 
-# ----------------------------------------
-# A process as the journal knows it: whose, where, since when, and whether it is still there.
-
-_ENDED = "ended"  # and its parent did not look yet
+FORM = "1"  # of the file; another one is refused
+LONGEST_WAIT_S = 30  # for another process that writes to the journal
+_SCHEMA = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE lock (cluster TEXT PRIMARY KEY, holder BLOB NOT NULL, expires REAL NOT NULL)",
+    "CREATE TABLE intent (number INTEGER PRIMARY KEY AUTOINCREMENT, cluster TEXT NOT NULL,"
+    " plan TEXT NOT NULL, content BLOB NOT NULL)",
+    "CREATE INDEX intent_plan ON intent (cluster, plan)",
+    "CREATE TABLE outcome (number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL,"
+    " settled INTEGER NOT NULL, content BLOB NOT NULL)",
+    "CREATE INDEX outcome_intent ON outcome (intent)",
+)
+_LATEST = 253_402_300_800.0  # the year 10000: no later time can be shown
+_ENDED = "ended"  # of a process whose parent did not look yet
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +52,14 @@ class Holder:
     host: str
     pid: int
     started: str
-    since: float  # seconds since 1970
+    since: float
     command: str
 
     @property
     def text(self) -> str:
         """`ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: featurelib apply …)`."""
-        since = f"{datetime.fromtimestamp(self.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        return f"{self.user} on {self.host} (process {self.pid}, since {since}: {self.command})"
+        since = f"process {self.pid}, since {_say(self.since)}: {self.command}"
+        return f"{self.user} on {self.host} ({since})"
 
     def is_gone(self) -> bool:
         """Whether this process is known to have ended; of another machine's it never is."""
@@ -64,21 +78,18 @@ class Holder:
 def myself(command: str) -> Holder:
     """This process, doing `command`."""
     pid = os.getpid()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user number without a name, as in containers
+        user = f"user {os.getuid()}"
     return Holder(
-        user=_user(),
+        user=user,
         host=socket.gethostname(),
         pid=pid,
         started=_started(pid),
-        since=datetime.now(UTC).timestamp(),
+        since=_now(),
         command=command,
     )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user number without a name, as in containers
-        return f"user {os.getuid()}"
 
 
 def _started(pid: int) -> str:
@@ -93,8 +104,55 @@ def _started(pid: int) -> str:
     return _ENDED if state in "ZX" else f"{boot.strip()} {fields[18]}"
 
 
-# ----------------------------------------
-# What the journal holds of one request: what was intended, and what was found out about it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a cluster was chosen on a command line, so that the commands in a message reach it and
+    its journal again from any folder. `reach`: its addresses or file as options, or its name;
+    `fleet` and `journal`: the inventory and the journal, where others than the usual ones were
+    named."""
+
+    reach: str = ""
+    fleet: str | None = None
+    journal: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What chooses the cluster, as options and words of a command line."""
+        return f"{self.reach}{_option('fleet', self.fleet)}".strip()
+
+    @property
+    def resume(self) -> str:
+        """The command that settles a request whose outcome is not known."""
+        return f"featurelib resume {self.text}".rstrip() + _option("journal", self.journal)
+
+    @property
+    def plan(self) -> str:
+        """The command that plans for the cluster again."""
+        if self.reach.startswith("--"):  # `plan` takes options after what is asked for
+            return f"featurelib plan … {self.text}"
+        return f"featurelib plan {self.reach or 'CLUSTER'} …{_option('fleet', self.fleet)}"
+
+
+def way_of(
+    name: str,
+    addresses: dict[str, str | None],
+    *,
+    file: str | None = None,
+    fleet: str | None = None,
+    journal: str | None = None,
+) -> Way:
+    """The way by `addresses` (option → value) and `file`, or else by `name`."""
+    given = addresses | {"file": _whole(file)}
+    words = [f"--{option} {quote(value)}" for option, value in given.items() if value]
+    return Way(reach=" ".join(words) or quote(name), fleet=_whole(fleet), journal=_whole(journal))
+
+
+def _whole(path: str | None) -> str | None:
+    return str(Path(path).absolute()) if path else None
+
+
+def _option(name: str, value: str | None) -> str:
+    return f" --{name} {quote(value)}" if value else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +163,7 @@ class Clearance:
     approval: str
     by: str = ""
     reason: str = ""
-    signed: bool = False
+    signed: bool | None = False  # None = nothing was to be signed
 
     @property
     def text(self) -> str:
@@ -115,12 +173,12 @@ class Clearance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class Dispatch:
     """One request that is about to be sent, by whom and to whom.
 
-    Times are seconds since 1970; at `over_at` the request's own time is over, and whoever sent it
-    waits no longer. It settles nothing. `approval` is what the approval is known by. In entries of
-    releases that did not keep them `sent_to` and `signed` are None, and the last texts empty.
+    At `over_at` the request's own time is over, and whoever sent it waits no longer. It settles
+    nothing. `approval` is what the approval is known by. In entries of releases that did not keep
+    them `sent_to` and `signed` are None, and the last texts empty.
     """
 
     cluster: str
@@ -143,7 +201,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Settlement:
     """What became of a request, who says so, and when."""
 
     result: StepOutcome
@@ -153,12 +211,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """An intent and everything that was found out about it, oldest first."""
+class JournalEntry:
+    """A request and everything that was found out about it, oldest first."""
 
     number: int
-    intent: Intent
-    outcomes: tuple[Outcome, ...]
+    intent: Dispatch
+    outcomes: tuple[Settlement, ...]
 
     @property
     def fate(self) -> Fate:
@@ -171,26 +229,8 @@ class Entry:
         return self.fate is Fate.UNKNOWN
 
 
-# ----------------------------------------
-
-FORM = "1"  # of the file; another one is refused
-LONGEST_WAIT_S = 30  # for another process that writes to the journal
-_SCHEMA = (
-    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE lock (cluster TEXT PRIMARY KEY, holder BLOB NOT NULL, expires REAL NOT NULL)",
-    "CREATE TABLE intent (number INTEGER PRIMARY KEY AUTOINCREMENT, cluster TEXT NOT NULL,"
-    " plan TEXT NOT NULL, content BLOB NOT NULL)",
-    "CREATE INDEX intent_plan ON intent (cluster, plan)",
-    "CREATE TABLE outcome (number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL,"
-    " settled INTEGER NOT NULL, content BLOB NOT NULL)",
-    "CREATE INDEX outcome_intent ON outcome (intent)",
-)
-
-
-_INTENT, _OUTCOME = msgspec.json.Decoder(Intent), msgspec.json.Decoder(Outcome)
+_DISPATCH, _SETTLEMENT = msgspec.json.Decoder(Dispatch), msgspec.json.Decoder(Settlement)
 _HOLDER = msgspec.json.Decoder(Holder)
-_LATEST = 253_402_300_800.0  # the year 10000, seconds since 1970: no later time can be shown
-Row = TypeVar("Row")
 
 
 class Journal:
@@ -236,7 +276,7 @@ class Journal:
         finally:
             self._release(lock)
 
-    def intend(self, lock: Lock, intent: Intent) -> int:
+    def intend(self, lock: Lock, intent: Dispatch) -> int:
         """Write down that a request is about to be sent; the number of its entry.
 
         When this returns it is on the disk. Raises JournalError if it is not, and BusyError if the
@@ -253,7 +293,7 @@ class Journal:
         assert number is not None
         return number
 
-    def settle(self, number: int, outcome: Outcome) -> None:
+    def settle(self, number: int, outcome: Settlement) -> None:
         """Write down what became of a request. Raises JournalError if that cannot be kept."""
         settled = outcome.result.fate is not Fate.UNKNOWN
         with self._transaction():
@@ -264,7 +304,7 @@ class Journal:
 
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[JournalEntry, ...]:
         """What was intended and what became of it, oldest first.
 
         Every row is read, whatever is asked for: one that is damaged may be of any cluster, open or
@@ -277,26 +317,26 @@ class Journal:
             rows = self._db.execute(
                 "SELECT intent, content FROM outcome ORDER BY number"
             ).fetchall()
-        outcomes: dict[int, list[Outcome]] = {number: [] for number, *_ in intents}
+        outcomes: dict[int, list[Settlement]] = {number: [] for number, *_ in intents}
         for number, content in rows:
-            outcome = self._decoded(_OUTCOME, content, f"the outcome of entry {number}")
+            outcome = self._decoded(_SETTLEMENT, content, f"the outcome of entry {number}")
             if number not in outcomes or not _are_times(outcome.at):
                 raise self._damaged(f"the outcome of entry {number}", "one of a request")
             outcomes[number].append(outcome)
         found = []
         for number, its_cluster, its_plan, content in intents:
-            intent = self._decoded(_INTENT, content, f"entry {number}")
+            intent = self._decoded(_DISPATCH, content, f"entry {number}")
             times = _are_times(intent.at, intent.over_at, intent.who.since)
             if (its_cluster, its_plan) != (intent.cluster, intent.plan) or not times:
                 raise self._damaged(f"entry {number}", "one cluster, plan and time all through it")
-            entry = Entry(number=number, intent=intent, outcomes=tuple(outcomes[number]))
+            entry = JournalEntry(number=number, intent=intent, outcomes=tuple(outcomes[number]))
             wanted = cluster in (None, intent.cluster) and plan in (None, intent.plan)
             if wanted and (entry.is_open or not only_open):
                 found.append(entry)
         return tuple(found)
 
     def holders(self) -> dict[str, tuple[Holder, float]]:
-        """Who holds which cluster, and until when; seconds since 1970."""
+        """Who holds which cluster, and until when."""
         rows = self._db.execute("SELECT cluster, holder, expires FROM lock")
         return {row[0]: self._holder(*row) for row in rows}
 
@@ -329,21 +369,18 @@ class Journal:
 
     def _release(self, lock: Lock) -> None:
         """Let go of what is ours. Where the journal cannot be written the lock ends with us."""
-        try:
-            with self._transaction():
-                self._db.execute(
-                    "DELETE FROM lock WHERE cluster = ? AND holder = ?",
-                    (lock.cluster, msgspec.json.encode(lock.who)),
-                )
-        except (JournalError, BusyError):
-            pass
+        with suppress(JournalError, BusyError), self._transaction():
+            self._db.execute(
+                "DELETE FROM lock WHERE cluster = ? AND holder = ?",
+                (lock.cluster, msgspec.json.encode(lock.who)),
+            )
 
     def _expect_free(self, cluster: str, holder: Holder, expires: float) -> None:
         if holder.is_gone() or expires <= _now():
             return
         raise BusyError(
             f"cluster {cluster}: expected nobody else at work, found {holder.text}; the lock ends "
-            f"with that process, or at {_time(expires)}. Nothing was sent. Wait for it, then run "
+            f"with that process, or at {_say(expires)}. Nothing was sent. Wait for it, then run "
             "this again."
         )
 
@@ -432,9 +469,9 @@ def _are_times(*seconds: float) -> bool:
     return all(0 <= moment < _LATEST for moment in seconds)
 
 
+def _say(seconds: float) -> str:
+    return say_time(datetime.fromtimestamp(seconds, UTC))
+
+
 def _now() -> float:
     return datetime.now(UTC).timestamp()
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

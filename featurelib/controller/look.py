@@ -16,15 +16,15 @@ from featurelib.audit.side_effects import side_effects
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
-from featurelib.controller.decide import Found
-from featurelib.controller.validate import UNPROVEN
+from featurelib.controller.decide import Situation
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.dry_run import judge_again
-from featurelib.core.outcome import Passed, Seen
+from featurelib.core.outcome import LevelsSeen
 from featurelib.errors import ProtocolError
 from featurelib.feature import Role, Severity, Witness
 from featurelib.landing import ApiVersionsAnswer, Landing, read
-from featurelib.model import Plan, Step
+from featurelib.model import Passed, Plan, Step
+from featurelib.planning.reasons import UNPROVEN, Reasons
 from featurelib.planning.requirements import features_of, require
 
 Node = tuple[Role, int]
@@ -47,7 +47,7 @@ class Look:
         """Whether the controller may ask somebody whom nothing shows."""
         return not UNPROVEN.isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
-    def seen(self, features: Iterable[str]) -> Seen:
+    def seen(self, features: Iterable[str]) -> LevelsSeen:
         """The levels as the witness that is believed says them, of `features` and all others. What
         nobody mentions is not finalized, if there is such a witness."""
         evidence = self.sight.judged.evidence
@@ -58,15 +58,15 @@ class Look:
         levels = dict(zip(names, asked.current.tolist(), strict=True))
         trusted = bool(evidence.levels.trusted[0] and not evidence.levels.too_old[0])
         unsure = {name for name in {*names, *features} if not known.get(name, trusted)}
-        return Seen(levels=levels, unknown=frozenset(unsure))
+        return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
-    def seen_after(self, passed: Passed, features: Collection[str]) -> Seen | None:
+    def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
         """The levels as somebody says them who has heard of all that was carried out before
         `passed`; None where nobody is known to. In ZooKeeper mode that is the features node."""
         if passed.offset is not None:
             heard = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((said for node in heard if (said := self.reports[node])), None)
-            return None if levels is None else Seen(levels=levels)
+            return None if levels is None else LevelsSeen(levels=levels)
         evidence = self.sight.judged.evidence
         assert evidence is not None
         witness = Witness(int(evidence.levels.kind[0]))
@@ -114,13 +114,13 @@ class Watcher:
         )
         return replace(look, sight=sight)
 
-    def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Found:
+    def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Situation:
         """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
         evidence, sight = look.sight.judged.evidence, look.sight
         assert evidence is not None
         features = features_of(plan.steps)
         refusals = judge_again(sight.cluster, sight.releases, self._mode(), rest, self.catalogue)
-        return Found(
+        return Situation(
             cluster=sight.cluster_id,
             requirements=require(evidence, 0, features, self.catalogue),
             dialects=sight.dialects,
@@ -144,10 +144,6 @@ class Watcher:
         codes: list[str] = sight.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
             return ()
-        from featurelib.planning.reasons import (
-            Reasons,  # its words are not needed where all is well
-        )
-
         reasons = Reasons(sight, self.catalogue).of_missing_evidence(features)
         said = list(dict.fromkeys(reason.message for reason in reasons))
         more = [f"{len(said) - _SHOWN} more; see featurelib describe"] if said[_SHOWN:] else []

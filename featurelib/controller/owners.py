@@ -35,8 +35,7 @@ COMMANDS = {
 def expect_plan_ours(plan: Plan, fleet: Fleet, catalogue: Catalogue) -> None:
     """Raises RefusedError where the plan or the inventory says that somebody else finalizes what
     the plan moves, with that owner's commands and the one that plans the rest."""
-    updates = [update for step in plan.steps for update in step.updates]
-    last = {update.feature: update for update in updates}
+    last = {move.feature: move for move in plan.moves}
     expect_ours(plan.cluster, last, fleet, catalogue, plan.guards)
 
 

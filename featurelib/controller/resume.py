@@ -1,19 +1,19 @@
 """Finds out what became of requests whose outcome is not known. Nothing is written to the cluster.
 
 A request whose level is not there is called not applied only once it is proven that nobody can
-carry it out any more (featurelib.core.outcome); else it stays open, and it is said what is missing.
-What was closed before is looked at again: earlier releases closed requests by the clock.
+carry it out any more (featurelib.core.outcome); else it stays open, and what is missing is
+said. What was closed before is looked at again: earlier releases closed requests by the clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from featurelib.controller.journal import Entry, Journal, Lock, Outcome
+from featurelib.controller.journal import Journal, JournalEntry, Lock, Settlement
 from featurelib.controller.look import Watcher
-from featurelib.controller.send import LOCK_SECONDS, Waits, watch
-from featurelib.core.outcome import Fate, Heard, StepOutcome, UpdateOutcome
+from featurelib.controller.send import LOCK_SECONDS, Waits, quietly, watch
+from featurelib.core.outcome import Delivery, Fate, StepOutcome
 from featurelib.core.reply import NO_ERROR, Reply, Result
 from featurelib.errors import BackendError, JournalError, OutcomeUnknownError, RefusedError
 
@@ -24,7 +24,7 @@ NEVER_HEARD = "no answer was written down"
 class Settled:
     """One request that was open, and what is known of it now."""
 
-    entry: Entry
+    entry: JournalEntry
     result: StepOutcome
 
     @property
@@ -52,18 +52,16 @@ def resume(
         return ()
     with journal.lock(cluster_id, command, seconds=LOCK_SECONDS) as lock:
         waiting = journal.entries(cluster=cluster_id, only_open=True)
-        times, settled = waits or Waits(), list[Settled]()
-        for entry in waiting:
-            if cluster and not settled:
-                _expect_cluster(watcher, cluster, waiting)
-            settled.append(_settle(entry, watcher, journal, lock, times))
-        return tuple(settled)
+        if cluster and waiting:
+            _expect_cluster(watcher, cluster, waiting)
+        times = waits or Waits()
+        return tuple(_settle(entry, watcher, journal, lock, times) for entry in waiting)
 
 
-def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[Entry]) -> None:
+def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[JournalEntry]) -> None:
     """Looking again at another cluster would never tell. One that does not answer may be it."""
     try:
-        here = watcher.look(say=_quietly).sight.cluster_id
+        here = watcher.look(say=quietly).sight.cluster_id
     except BackendError:
         return
     if here == cluster:
@@ -77,13 +75,11 @@ def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[Entry]) -> N
     )
 
 
-def _quietly(text: str) -> None:
-    """The wait was told, and what comes of it will be."""
-
-
-def _settle(entry: Entry, watcher: Watcher, journal: Journal, lock: Lock, waits: Waits) -> Settled:
-    result, _ = watch(watcher, lock, entry.intent, _heard(entry), None, waits)
-    outcome = Outcome(result=result, by="resume", who=lock.who, at=waits.clock())
+def _settle(
+    entry: JournalEntry, watcher: Watcher, journal: Journal, lock: Lock, waits: Waits
+) -> Settled:
+    result, _ = watch(watcher, lock, entry.intent, _delivery(entry), None, waits)
+    outcome = Settlement(result=result, by="resume", who=lock.who, at=waits.clock())
     try:
         journal.settle(entry.number, outcome)
     except JournalError as error:
@@ -94,19 +90,17 @@ def _settle(entry: Entry, watcher: Watcher, journal: Journal, lock: Lock, waits:
     return Settled(entry=entry, result=result)
 
 
-def _heard(entry: Entry) -> Heard:
+def _delivery(entry: JournalEntry) -> Delivery:
     """What was answered, as far as it was written down; a look in vain adds nothing to it."""
-    told = entry.outcomes[-1].result.updates if entry.outcomes else ()
-    codes = [one for one in told if one.code is not None]
-    if not codes:
-        why = next((one.message for one in told if one.message), NEVER_HEARD)
-        return Heard(why=why)
+    known = entry.outcomes[-1].result.updates if entry.outcomes else ()
     results = tuple(
         Result(feature=one.update.feature, code=one.code, message=one.message)
-        for one in codes
+        for one in known
         if one.code is not None
     )
-    return Heard(reply=Reply(code=NO_ERROR, message=None, results=results))
+    if not results:
+        return Delivery(why=next((one.message for one in known if one.message), NEVER_HEARD))
+    return Delivery(reply=Reply(code=NO_ERROR, message=None, results=results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +110,7 @@ class Unexplained:
 
     feature: str
     level: int
-    entry: Entry
+    entry: JournalEntry
 
 
 def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
@@ -127,29 +121,24 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
     entries = journal.entries(cluster=cluster)
     if not any(asked_in_vain(entry) for entry in entries):
         return ()
-    features = {update.feature for entry in entries for update in entry.intent.step.updates}
-    seen = watcher.look(cluster, say=_quietly).seen(features)
+    features = {move.feature for entry in entries for move in entry.intent.step.updates}
+    seen = watcher.look(cluster, say=quietly).seen(features)
     found = []
     for feature in sorted(features - seen.unknown):
-        level, asked = seen.level(feature), None
-        for entry, outcome in _of_feature(entries, feature):
-            if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # from here on it was known
-                asked = None
-            elif outcome.update.to_level == level and asked_in_vain(entry):
-                asked = entry
-        if asked is not None and level is not None:
-            found.append(Unexplained(feature=feature, level=level, entry=asked))
+        level, in_vain = seen.level(feature), None
+        for entry in entries:
+            for outcome in entry.outcomes[-1].result.updates if entry.outcomes else ():
+                if outcome.update.feature != feature:
+                    continue
+                if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # from here on it was known
+                    in_vain = None
+                elif outcome.update.to_level == level and asked_in_vain(entry):
+                    in_vain = entry
+        if in_vain is not None and level is not None:
+            found.append(Unexplained(feature=feature, level=level, entry=in_vain))
     return tuple(found)
 
 
-def _of_feature(entries: Sequence[Entry], feature: str) -> Iterator[tuple[Entry, UpdateOutcome]]:
-    """What became of each request for a feature, as it is known last."""
-    for entry in entries:
-        for outcome in entry.outcomes[-1].result.updates if entry.outcomes else ():
-            if outcome.update.feature == feature:
-                yield entry, outcome
-
-
-def asked_in_vain(entry: Entry) -> bool:
+def asked_in_vain(entry: JournalEntry) -> bool:
     """Whether it was closed as if nothing of it had been written."""
     return entry.fate in (Fate.REJECTED, Fate.NOT_APPLIED)

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
 
-from featurelib.controller.journal import Intent, Journal, Lock, Outcome
+from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock, Settlement, Way
 from featurelib.controller.look import Look, Watcher, late_nodes
-from featurelib.core.outcome import Fate, Heard, NotPassed, Recipient, StepOutcome, settle
+from featurelib.core.outcome import Delivery, Fate, StepOutcome, settle
 from featurelib.errors import (
     BackendError,
     BusyError,
@@ -24,7 +24,7 @@ from featurelib.errors import (
     RefusedError,
     UnreachableError,
 )
-from featurelib.model import Step
+from featurelib.model import NotPassed, Step
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last
@@ -51,43 +51,106 @@ class Waits:
         return self.clock() + step.timeout_ms / 1000 + self.margin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """What became of a request, the last look, and why it could not be written down ("" = it
-    was)."""
+def expect_settled(journal: Journal, cluster: str, way: Way) -> None:
+    """Raises OutcomeUnknownError where an earlier request may have been applied: it is looked
+    after first."""
+    waiting = journal.entries(cluster=cluster, only_open=True)
+    if waiting:
+        numbers = ", ".join(str(entry.number) for entry in waiting)
+        raise OutcomeUnknownError(
+            f"cluster {cluster}: expected every earlier request to be settled, found "
+            f"the outcome of journal entry {numbers} unknown. Nothing was sent. "
+            f"Look first: {way.resume}"
+        )
 
-    result: StepOutcome
-    look: Look | None
+
+@dataclass(slots=True, kw_only=True)
+class Sender:
+    """Sends requests of one plan (`plan`, its digest, of `total` steps), or of a program, under the
+    cluster's lock. `steps` are what became of them; `unwritten` says why the last could not be
+    written down, "" = it was; `look` is the last one. `name` of the cluster and the file of
+    `settings` that ruled are kept in the journal."""
+
+    watcher: Watcher
+    journal: Journal
+    lock: Lock
+    waits: Waits
+    way: Way
+    cluster: str
+    plan: str
+    total: int
+    name: str = ""
+    settings: str = ""
+    steps: list[StepOutcome] = field(default_factory=list)
     unwritten: str = ""
+    look: Look | None = None
 
+    def send(
+        self, step: Step, position: int, before: Look, clearance: Callable[[], Clearance]
+    ) -> StepOutcome:
+        """Send one request once, if there is somebody to send it to, as `clearance` lets it.
 
-def aim(watcher: Watcher) -> Recipient | Heard:
-    """Whom the next request goes to, connected to; or why there is nobody, and nothing was sent."""
-    try:
-        return watcher.backend.recipient()
-    except (UnreachableError, RefusedError, InputError) as error:
-        return Heard(sent=False, why=str(error))
+        Raises JournalError, BusyError and what `clearance` raises if it was not even sent, and
+        OutcomeUnknownError where it was interrupted.
+        """
+        try:
+            recipient = self.watcher.backend.recipient()
+        except (UnreachableError, RefusedError, InputError) as error:
+            nobody = Delivery(sent=False, why=str(error))
+            self.steps.append(settle(step, position, nobody, None, proven=False))
+            return self.steps[-1]
+        cleared = clearance()
+        dispatch = Dispatch(
+            cluster=self.cluster,
+            where=self.watcher.backend.where,
+            reach=self.way.text,
+            plan=self.plan,
+            approval=cleared.approval,
+            position=position,
+            total=self.total,
+            step=step,
+            who=self.lock.who,
+            at=self.waits.clock(),
+            over_at=self.waits.over_at(step),
+            sent_to=recipient,
+            name=self.name,
+            settings=self.settings,
+            approved_by=cleared.by,
+            reason=cleared.reason,
+            signed=cleared.signed,
+        )
+        try:  # what became of it is taken up before anything can interrupt again
+            self.steps.append(self._send(dispatch, before))
+        except KeyboardInterrupt as error:
+            raise OutcomeUnknownError(
+                f"interrupted while request {position + 1} of {self.total} was being sent: it may "
+                f"have been applied. Look: {self.way.resume}"
+            ) from error
+        return self.steps[-1]
 
-
-def send(
-    watcher: Watcher, journal: Journal, lock: Lock, intent: Intent, before: Look, waits: Waits
-) -> Sent:
-    """Send the intended request once. Raises JournalError or BusyError if it was not even sent."""
-    number = journal.intend(lock, intent)
-    # Only now, so that whoever reads this and kills the process finds the request in the journal.
-    watcher.say(f"sending step {intent.position + 1} of {intent.total}: {_moves(intent.step)}")
-    with _said_to_wait(watcher, intent.step):
-        heard = _put(watcher, intent.step)
-    result, look = watch(watcher, lock, intent, heard, before, waits)
-    try:
-        journal.settle(number, Outcome(result=result, by="apply", who=lock.who, at=waits.clock()))
-    except JournalError as error:
-        return Sent(result=result, look=look, unwritten=str(error))
-    return Sent(result=result, look=look)
+    def _send(self, dispatch: Dispatch, before: Look) -> StepOutcome:
+        number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
+        # Only now, so that whoever reads this and kills the process finds it in the journal.
+        self.watcher.say(
+            f"sending step {dispatch.position + 1} of {dispatch.total}: {_moves(step)}"
+        )
+        with _said_to_wait(self.watcher, step):
+            delivery = _put(self.watcher, step)
+        result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
+        said = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
+        try:
+            self.journal.settle(number, said)
+        except JournalError as error:
+            self.unwritten = str(error)
+        return result
 
 
 def _moves(step: Step) -> str:
-    return ", ".join(f"{update.feature} {update.to_level}" for update in step.updates)
+    return _levels({move.feature: move.to_level for move in step.updates})
+
+
+def _levels(levels: dict[str, int]) -> str:
+    return ", ".join(f"{name} {level}" for name, level in levels.items())
 
 
 @contextmanager
@@ -113,39 +176,45 @@ def _said_to_wait(watcher: Watcher, step: Step) -> Iterator[None]:
         thread.join()
 
 
-def _put(watcher: Watcher, step: Step) -> Heard:
+def _put(watcher: Watcher, step: Step) -> Delivery:
     try:
-        return Heard(reply=watcher.backend.update(step))
+        return Delivery(reply=watcher.backend.update(step))
     except OutcomeUnknownError as error:
-        return Heard(why=str(error))
+        return Delivery(why=str(error))
     except (UnreachableError, RefusedError, InputError) as error:
-        return Heard(sent=False, why=str(error))
+        return Delivery(sent=False, why=str(error))
     except BackendError as error:  # an answer that makes no sense
-        return Heard(why=str(error))
+        return Delivery(why=str(error))
 
 
 def watch(
-    watcher: Watcher, lock: Lock, intent: Intent, heard: Heard, before: Look | None, waits: Waits
+    watcher: Watcher,
+    lock: Lock,
+    dispatch: Dispatch,
+    delivery: Delivery,
+    before: Look | None,
+    waits: Waits,
 ) -> tuple[StepOutcome, Look | None]:
     """Look until it is known what became of a request, or for as long as somebody waits; and who
     reports it.
 
     Without `before` nobody is waited for: the nodes that answer now are counted.
     """
-    step, began, pause = intent.step, waits.clock(), waits.first
+    step, began, pause = dispatch.step, waits.clock(), waits.first
+    features = [move.feature for move in step.updates]
+    is_accepted = delivery.reply is not None and delivery.reply.is_good
     until = began + waits.proof
-    if before is not None:
-        until = max(intent.over_at, began + waits.margin)
-    is_accepted = _was_accepted(heard)
     if is_accepted:
         until = began + waits.nodes
+    elif before is not None:
+        until = max(dispatch.over_at, began + waits.margin)
     progress = _Progress(watcher, waits)
     while True:
         with suppress(JournalError, BusyError):  # looking needs no lock
             lock.keep()
-        # What was accepted is only not heard of yet, as a rule.
+        # What was accepted only does not show yet, as a rule.
         asks = not is_accepted or waits.clock() >= (began + until) / 2
-        result, look = _judge(watcher, intent, heard, asks=asks)
+        result, look = _judge(watcher, dispatch, delivery, features, asks=asks)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             there = {
                 outcome.update.feature: outcome.update.to_level
@@ -155,7 +224,8 @@ def watch(
             assert look is not None  # it showed them
             late, asked = late_nodes(before or look, look, there)
             result = replace(result, late=tuple(late), asked=asked)
-            progress.say(f"{asked - len(late)} of {asked} nodes report {_levels(there)}")
+            levels = _levels(dict(sorted(there.items())))
+            progress.say(f"{asked - len(late)} of {asked} nodes report {levels}")
             left = began + waits.nodes - waits.clock()
             waiting = left > 0 and bool(late and before is not None)
         else:
@@ -170,55 +240,41 @@ def watch(
 
 
 def _judge(
-    watcher: Watcher, intent: Intent, heard: Heard, *, asks: bool
+    watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Look | None]:
     """What became of a request by a look from now on; where that leaves it open, whoever may hold
     it is asked, if `asks`, and the cluster is looked at once more."""
-    step, position, features = intent.step, intent.position, _features(intent.step)
-    if not heard.sent:
-        return settle(step, position, heard, None, proven=False), None
-    look, why = _look(watcher, intent.cluster)
+    step, position = dispatch.step, dispatch.position
+    if not delivery.sent:
+        return settle(step, position, delivery, None, proven=False), None
+    look, why = _look(watcher, dispatch.cluster)
     seen = None if look is None else look.seen(features)
-    result = settle(step, position, heard, seen, proven=False)
+    result = settle(step, position, delivery, seen, proven=False)
     if result.fate is not Fate.UNKNOWN or not (asks or look is None):
         return result, look
     if look is None:
         return replace(result, unproven=why), None
-    passed = watcher.backend.passed(intent.sent_to, features)
+    passed = watcher.backend.passed(dispatch.sent_to, features)
     if isinstance(passed, NotPassed):
         return replace(result, unproven=passed.why), look
-    after, why = _look(watcher, intent.cluster)
+    after, why = _look(watcher, dispatch.cluster)
     known = None if after is None else after.seen_after(passed, features)
     if known is None:
         why = why or "no node answers that is known to have heard of all that was carried out"
         return replace(result, unproven=why), look
-    result = settle(step, position, heard, known, proven=True)
+    result = settle(step, position, delivery, known, proven=True)
     return replace(result, proof=passed.how), after
-
-
-def _features(step: Step) -> list[str]:
-    return [update.feature for update in step.updates]
-
-
-def _was_accepted(heard: Heard) -> bool:
-    return heard.reply is not None and all(
-        code == 0 for code in (heard.reply.code, *(r.code for r in heard.reply.results or ()))
-    )
 
 
 def _look(watcher: Watcher, cluster: str) -> tuple[Look | None, str]:
     try:
-        return watcher.look(cluster, say=_quietly), ""
+        return watcher.look(cluster, say=quietly), ""
     except BackendError as error:
         return None, f"the cluster cannot be looked at: {error}"
 
 
-def _quietly(text: str) -> None:
+def quietly(text: str) -> None:
     """Nobody needs to hear of every look of a wait."""
-
-
-def _levels(levels: dict[str, int]) -> str:
-    return ", ".join(f"{name} {level}" for name, level in sorted(levels.items()))
 
 
 class _Progress:

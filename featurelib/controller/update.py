@@ -9,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from featurelib.controller.apply import expect_settled
-from featurelib.controller.commands import Way
-from featurelib.controller.journal import Intent, Journal
+from featurelib.backends.base import validate
+from featurelib.controller.journal import Clearance, Journal, Way
 from featurelib.controller.look import Look, Watcher
 from featurelib.controller.owners import expect_ours
-from featurelib.controller.send import LOCK_SECONDS, Waits, aim, send
-from featurelib.controller.validate import ask
-from featurelib.core.outcome import Fate, Heard, StepOutcome, settle
+from featurelib.controller.send import LOCK_SECONDS, Sender, Waits, expect_settled
+from featurelib.core.outcome import Fate
 from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, NoEvidenceError, OutcomeUnknownError, RejectedError
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Step
 from featurelib.planning.requirements import HIGHEST_INT32, HIGHEST_LEVEL
 
-# ----------------------------------------
-# Updates as a program asks for them, and what became of them: of each feature, and of all.
-#
-# What no controller ever takes cannot be made (KIP-584, Admin API changes; KIP-778).
+NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
+TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +67,16 @@ class FeatureResult:
     message: str | None
     level: int | None
 
+    @property
+    def text(self) -> str:
+        """`rejected (error 95): …; it is at 25`."""
+        validated = "would be accepted" if self.is_ok else "would be refused"
+        what = validated if self.fate is None else self.fate.value
+        code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
+        words = f": {self.message}" if self.message and not self.is_ok else ""
+        level = "nobody says its level" if self.level is None else f"it is at {self.level}"
+        return f"{what}{code}{words}; {level}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
@@ -89,7 +95,7 @@ class UpdateResult:
         return all(result.is_ok for result in self.features.values())
 
     def __str__(self) -> str:
-        lines = [f"{result.feature}: {_say(result)}" for result in self.features.values()]
+        lines = [f"{result.feature}: {result.text}" for result in self.features.values()]
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
@@ -98,26 +104,10 @@ class UpdateResult:
         odd = [result for result in self.features.values() if not result.is_ok]
         if not odd:
             return
-        said = "; ".join(f"{one.feature}: {_say(one)}" for one in odd)
+        said = "; ".join(f"{one.feature}: {one.text}" for one in odd)
         if any(one.fate is Fate.UNKNOWN for one in odd):
             raise OutcomeUnknownError(f"cluster {self.cluster_id}: {said}. Look: {self.resume}")
         raise RejectedError(f"cluster {self.cluster_id}: {said}.")
-
-
-def _say(result: FeatureResult) -> str:
-    """`rejected (error 95): …; it is at 25`."""
-    validated = "would be accepted" if result.is_ok else "would be refused"
-    what = validated if result.fate is None else result.fate.value
-    code = f" (error {result.code})" if result.code not in (None, NO_ERROR) else ""
-    words = f": {result.message}" if result.message and not result.is_ok else ""
-    level = "nobody says its level" if result.level is None else f"it is at {result.level}"
-    return f"{what}{code}{words}; {level}"
-
-
-# ----------------------------------------
-
-NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
-TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 
 def update_features(
@@ -138,47 +128,56 @@ def update_features(
     not settled).
     """
     expect_updates(updates, timeout_ms)
-    look = watcher.look()
-    cluster = look.sight.cluster_id
-    step = _step(look, updates, timeout_ms)
-    moved = {update.feature: update for update in step.updates}
+    look, way = watcher.look(), way or Way()
+    cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
+    moved = {move.feature: move for move in step.updates}
     expect_ours(cluster, moved, watcher.fleet, watcher.catalogue)
     if validate_only:
-        return _validate(watcher, cluster, step)
-    times, way = waits or Waits(), way or Way()
+        reply = validate(watcher.backend, step)
+        answers = ((move, *reply.of(move.feature)) for move in step.updates)
+        validated = [
+            _result(move, None, code, message, move.from_level) for move, code, message in answers
+        ]
+        features = {one.feature: one for one in validated}
+        return UpdateResult(cluster_id=cluster, validate_only=True, features=features)
     with journal.lock(cluster, "featurelib.update_features", seconds=LOCK_SECONDS) as lock:
         expect_settled(journal, cluster, way)
-        aimed = aim(watcher)
-        if isinstance(aimed, Heard):
-            return _result(cluster, settle(step, 0, aimed, None, proven=False), way)
-        intent = Intent(
+        sender = Sender(
+            watcher=watcher,
+            journal=journal,
+            lock=lock,
+            waits=waits or Waits(),
+            way=way,
             cluster=cluster,
-            where=watcher.backend.where,
-            reach=way.text,
             plan=NO_PLAN,
-            approval=NO_PLAN,
-            position=0,
             total=1,
-            step=step,
-            who=lock.who,
-            at=times.clock(),
-            over_at=times.over_at(step),
-            sent_to=aimed,
             name=next((e.name for e in watcher.fleet.cluster if e.id == cluster), ""),
         )
-        try:
-            sent = send(watcher, journal, lock, intent, look, times)
-        except KeyboardInterrupt as error:
-            raise OutcomeUnknownError(
-                "interrupted while the request was being sent: it may have been applied. "
-                f"Look: {way.resume}"
-            ) from error
-    if sent.unwritten:
+        outcome = sender.send(step, 0, look, lambda: Clearance(approval=NO_PLAN, signed=None))
+    if sender.unwritten:
         raise OutcomeUnknownError(
-            f"cluster {cluster}: {sent.result.fate.value}, which could not be written down: "
-            f"{sent.unwritten}. Look: {way.resume}"
+            f"cluster {cluster}: {outcome.fate.value}, which could not be written down: "
+            f"{sender.unwritten}. Look: {way.resume}"
         )
-    return _result(cluster, sent.result, way)
+    results = [
+        _result(one.update, one.fate, one.code, one.message, one.level) for one in outcome.updates
+    ]
+    return UpdateResult(
+        cluster_id=cluster,
+        validate_only=False,
+        features={one.feature: one for one in results},
+        late=outcome.late,
+        resume=way.resume,
+    )
+
+
+def _result(
+    move: Move, fate: Fate | None, code: int | None, message: str | None, level: int | None
+) -> FeatureResult:
+    is_ok = code == NO_ERROR if fate is None else fate is Fate.APPLIED
+    return FeatureResult(
+        feature=move.feature, is_ok=is_ok, fate=fate, code=code, message=message, level=level
+    )
 
 
 def expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
@@ -217,41 +216,4 @@ def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> 
             for name, update in updates.items()
         ),
         timeout_ms=timeout_ms,
-    )
-
-
-def _validate(watcher: Watcher, cluster: str, step: Step) -> UpdateResult:
-    heard = ask(watcher.backend, step)
-    results = {}
-    for update in step.updates:
-        code, message = heard.of(update.feature)
-        results[update.feature] = FeatureResult(
-            feature=update.feature,
-            is_ok=code == NO_ERROR,
-            fate=None,
-            code=code,
-            message=message,
-            level=update.from_level,
-        )
-    return UpdateResult(cluster_id=cluster, validate_only=True, features=results)
-
-
-def _result(cluster: str, outcome: StepOutcome, way: Way) -> UpdateResult:
-    results = {
-        one.update.feature: FeatureResult(
-            feature=one.update.feature,
-            is_ok=one.fate is Fate.APPLIED,
-            fate=one.fate,
-            code=one.code,
-            message=one.message,
-            level=one.level,
-        )
-        for one in outcome.updates
-    }
-    return UpdateResult(
-        cluster_id=cluster,
-        validate_only=False,
-        features=results,
-        late=outcome.late,
-        resume=way.resume,
     )

@@ -17,7 +17,7 @@ from featurelib.core.judge import decide, judge
 from featurelib.core.reply import Reply, Speaker
 from featurelib.errors import ProtocolError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
-from featurelib.model import Step
+from featurelib.model import Reason, Step
 
 NOTHING_CHANGES, OTHERS_CHANGE = "nothing_changes", "others_change"
 FAILS_AFTER_WRITING = "fails_after_writing"
@@ -30,23 +30,10 @@ _RECORD_ONLY = ("record", "ignored_record")  # 3.9 and 4.0: the raft layer stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """One reason against one update: who says it, and in which words. A controller says only the
-    first of its reasons: that one `is_answer`, to the others it comes once that is mended."""
-
-    judge: str  # a dialect's name
-    code: str
-    feature: str
-    level: int
-    message: str
-    is_answer: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """Every refusal of one request, and the cluster once it has settled."""
 
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[Reason, ...]
     after: Cluster
 
 
@@ -58,7 +45,7 @@ class Answered:
     after: Cluster
     writes: bool  # the epoch moves
     unsure: bool  # kraft.version moves or not by the order of a hash map
-    refusals: tuple[Refusal, ...]  # all of them; the reply names the first
+    refusals: tuple[Reason, ...]  # all of them; the reply names the first
     alike: tuple[frozenset[str], ...]  # messages that differ in nothing but which offender is named
 
 
@@ -73,11 +60,11 @@ class _Judged:
         self.outcome = decide(self.batch, by, self.offences)
         self.speaker = Speaker(self.batch, by, self.offences, self.outcome, tables)
 
-    def refusals(self) -> list[list[Refusal]]:
+    def refusals(self) -> list[list[Reason]]:
         """Everything against each request, in the dialect's words; the policy has the rules' own
         sentences."""
         updates, by = self.batch.updates, self.by
-        found: list[list[Refusal]] = [[] for _ in range(self.batch.requests)]
+        found: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
         for request, door in enumerate(self.offences.door.tolist()):
             if door >= 0:
                 found[request].append(_refusal(by, by.door[door], "", 0, ""))
@@ -96,9 +83,9 @@ class _Judged:
         return replace(before, finalized=finalized, kraft_record=int(self.outcome.kraft_record[i]))
 
 
-def _refusal(by: Dialect, row: RuleRow, feature: str, level: int, words: str) -> Refusal:
+def _refusal(by: Dialect, row: RuleRow, feature: str, level: int, words: str) -> Reason:
     message = words or row.rule.sentence
-    return Refusal(judge=by.name, code=row.code, feature=feature, level=level, message=message)
+    return Reason(judge=by.name, code=row.code, feature=feature, level=level, message=message)
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
@@ -148,7 +135,7 @@ def try_requests(
     return tried
 
 
-def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Refusal]]:
+def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Reason]]:
     """Everything that one dialect or policy says against each request."""
     return _Judged(cases, by, tables).refusals()
 
@@ -180,7 +167,7 @@ def _level(cluster: Cluster, feature: str) -> int:
     return cluster.finalized.get(feature, (0, 0))[1]
 
 
-def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Refusal]:
+def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
     """What would come of a request that is accepted, other than what it asks for.
 
     3.9 and 4.0 record a kraft.version that the raft layer does not take up (KRaftVersion). A
@@ -201,9 +188,9 @@ def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterat
             yield _in_vain(own, OTHERS_CHANGE, name, levels.get(name, 0))
 
 
-def _in_vain(own: Dialect, code: str, feature: str, level: int) -> Refusal:
+def _in_vain(own: Dialect, code: str, feature: str, level: int) -> Reason:
     message = _SAYS[code].format(title=own.title, feature=feature, level=level)
-    return Refusal(judge=own.name, code=code, feature=feature, level=level, message=message)
+    return Reason(judge=own.name, code=code, feature=feature, level=level, message=message)
 
 
 def judge_again(
@@ -212,7 +199,7 @@ def judge_again(
     mode: str,
     steps: Sequence[Step],
     catalogue: Catalogue,
-) -> tuple[Refusal, ...]:
+) -> tuple[Reason, ...]:
     """Everything that policy and a controller of any of `releases` say against these steps, once;
     they are taken one after the other, each on what the one before leaves.
 
@@ -220,7 +207,7 @@ def judge_again(
     one, as in the audit. After a step that somebody refuses, later ones are not tried on that
     release: what they would meet is not known.
     """
-    said: dict[Refusal, None] = {}
+    said: dict[Reason, None] = {}
     led = [(release, there) for release in releases for there in who_may_lead(cluster, mode)]
     for release, cluster_led in led:
         own = dialect_of(release, mode, catalogue)

@@ -5,6 +5,7 @@ Only for rows somebody reads: judging thousands of requests needs no text.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from featurelib.catalogue.tables import Tables
@@ -34,6 +35,25 @@ class Reply:
     code: int
     message: str | None
     results: tuple[Result, ...] | None
+
+    def of(self, feature: str) -> tuple[int | None, str | None]:
+        """The code and the words about one update; an error of the whole request is one of all.
+        None = nothing was said."""
+        if self.code != NO_ERROR:
+            return self.code, self.message
+        if not self.results:  # wire version 2 lists none where all is well
+            return NO_ERROR, None
+        found = {result.feature: (result.code, result.message) for result in self.results}
+        return found.get(feature, (None, "the answer does not mention it"))
+
+    @property
+    def is_good(self) -> bool:
+        """Whether no code in it is an error."""
+        return all(code == NO_ERROR for code in (self.code, *(r.code for r in self.results or ())))
+
+    def accepts(self, features: Iterable[str]) -> bool:
+        """Whether it agrees to every update."""
+        return all(self.of(feature)[0] == NO_ERROR for feature in features)
 
 
 class Speaker:

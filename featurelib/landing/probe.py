@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from featurelib.core.outcome import Heard
+from featurelib.core.outcome import Delivery
 from featurelib.landing.fields import FilledText, Level, Timed
 from featurelib.landing.responses import UpdateFeatures
 from featurelib.landing.strict import FaultError
@@ -58,7 +58,7 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
             raise FaultError("expected either an answer or an error, found both or neither")
         if len({update.feature for update in self.updates}) < len(self.updates):
             raise FaultError("updates: expected each feature once, found one more than once")
-        heard = Heard(reply=None if self.answer is None else self.answer.reply)
+        heard = Delivery(reply=None if self.answer is None else self.answer.reply)
         answers = []
         for update in self.updates:
             code, message = heard.of(update.feature)

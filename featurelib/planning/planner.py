@@ -20,18 +20,11 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node, Request
 from featurelib.core.cluster import Update as Wanted
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.dry_run import (
-    Refusal,
-    dialect_of,
-    judge_again,
-    refusals_by,
-    request_of,
-    who_may_lead,
-)
+from featurelib.core.dry_run import dialect_of, judge_again, refusals_by, request_of, who_may_lead
 from featurelib.feature import METADATA_VERSION, Role, UpgradeType, Verdict
-from featurelib.model import Guards, Plan, Step
+from featurelib.model import Guards, Plan, Reason, Step
 from featurelib.planning.goal import Command, Goal, Intent, Move, goal_of
-from featurelib.planning.reasons import Reason, Reasons
+from featurelib.planning.reasons import Reasons
 from featurelib.planning.requirements import features_of, require
 from featurelib.planning.steps import Task, plan, plans
 from featurelib.planning.unlock import ladder, refusing
@@ -299,7 +292,7 @@ def _ready(sight: Sight, goal: Goal, reasons: Reasons) -> tuple[Goal, tuple[Reas
 
 def _route(
     sight: Sight, goal: Goal, catalogue: Catalogue, *, stepwise: bool, timeout_ms: int
-) -> tuple[tuple[model.Step, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[model.Step, ...], tuple[Reason, ...]]:
     """Steps that all pass, or what refuses them.
 
     Where one of the controllers that may answer is not all or nothing, its way is taken: one
@@ -311,7 +304,7 @@ def _route(
             "answer. Name it in conf/fleet.toml."
         )
         return (), (
-            Refusal(judge=STRICT, code="release_unknown", feature="", level=0, message=text),
+            Reason(judge=STRICT, code="release_unknown", feature="", level=0, message=text),
         )
     mode, likeliest = mode_of(sight), sight.releases[0]
     cluster = who_may_lead(sight.cluster, mode)[0]

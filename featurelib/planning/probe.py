@@ -15,16 +15,14 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.audit.probe import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
-from featurelib.backends.base import Backend, Say
+from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_text, validate
 from featurelib.catalogue import Catalogue
-from featurelib.controller.validate import UNPROVEN, ask, is_agreed, may_prove, moves_text
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.outcome import Heard
-from featurelib.core.reply import NO_ERROR
-from featurelib.model import Guards, Step
+from featurelib.core.reply import NO_ERROR, Reply
+from featurelib.model import Guards, Reason, Step
 from featurelib.planning.goal import Intent
 from featurelib.planning.planner import Planned, make_plan
-from featurelib.planning.reasons import PROBE, Reason
+from featurelib.planning.reasons import PROBE, UNPROVEN
 
 _RIGHT = "right_withheld"
 _NOT_ASKED = "--probe: nothing was sent: "
@@ -71,28 +69,24 @@ def plan_by_asking(asking: Asking, intent: Intent) -> Planned:
         asking.say(f"{_NOT_ASKED}{_WRITES}")
         return seen
     for step in steps:
-        heard = ask(asking.backend, step, asking.say)
-        if not is_agreed(step, heard):
-            against = tuple(_refusals(step, heard, asking.catalogue))
-            missing = seen.refusals if _lacks_right(heard) else ()
+        reply = validate(asking.backend, step, asking.say)
+        if not accepts(reply, step):
+            against = tuple(_refusals(step, reply, asking.catalogue))
+            missing = seen.refusals if reply.code == NOT_AUTHORIZED else ()
             return replace(proven, plan=None, refusals=(*missing, *against))
     moves = ", then ".join(map(moves_text, steps))
     return replace(proven, probed=moves, warnings=(*proven.warnings, _TOLD))
 
 
-def _lacks_right(heard: Heard) -> bool:
-    return heard.reply is not None and heard.reply.code == NOT_AUTHORIZED
-
-
-def _refusals(step: Step, heard: Heard, catalogue: Catalogue) -> Iterator[Reason]:
+def _refusals(step: Step, reply: Reply, catalogue: Catalogue) -> Iterator[Reason]:
     """What it said against each update, in its own words."""
-    if _lacks_right(heard):
-        _, text = heard.of(step.updates[0].feature)
-        yield Reason(judge=PROBE, code=_RIGHT, message=f"The controller was not heard: {text}")
+    if reply.code == NOT_AUTHORIZED:
+        text = f"The controller was not heard: {reply.message}"
+        yield Reason(judge=PROBE, code=_RIGHT, message=text)
         return
     words = FindingWords(catalogue, load(STRICT))
     for update in step.updates:
-        code, message = heard.of(update.feature)
+        code, message = reply.of(update.feature)
         if code == NO_ERROR:
             continue
         said = words.of(

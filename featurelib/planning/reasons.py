@@ -7,7 +7,7 @@ keeps Kafka's words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -19,13 +19,15 @@ from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node, leftovers
 from featurelib.core.dialect import STRICT, load
-from featurelib.core.dry_run import Refusal
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.model import Reason
 from featurelib.planning.goal import Fault, level_of, software_of
 from featurelib.planning.steps import GOAL
 from featurelib.planning.unlock import action_for, first_release, refusing
 from featurelib.words import level_text
 
+# The findings that a controller's yes stands for, asked to validate just what is planned.
+UNPROVEN = frozenset({"registrations_unproven", "configured_voters_unknown"})
 EVIDENCE = "evidence"  # who refuses what nobody knows enough about
 PROBE = "probe"  # the controller itself, asked to validate only
 _OF_NODES, _OF_VOTERS = "unsupported_by_node", "voter_not_registered"
@@ -36,26 +38,6 @@ _BEYOND = "level_newer_than_catalogue"
 _DAMAGED = frozenset({"features_node_damaged"})
 _NOT_MISSING = frozenset({_BEYOND, "epoch_went_back"})
 _ABOUT_LEVELS = frozenset({"witnesses_disagree", "level_unknown"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """One reason against a feature's level; an empty feature is the whole cluster.
-
-    `judge` is goal (what was asked), evidence, strict (the policy), probe (the controller itself)
-    or the name of a dialect.
-    """
-
-    judge: str
-    code: str
-    message: str
-    feature: str = ""
-    level: int | None = None
-    node: str = ""  # as `broker 3`
-    supported: tuple[int, int] | None = None  # None: not listed, or no node's reason
-    remedy: str = ""
-    command: str = ""
-    is_answer: bool = False  # of a dialect: the controller would say just this
 
 
 class Reasons:
@@ -121,7 +103,7 @@ class Reasons:
             if row["code"] == PROBE_REFUSED and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
-    def of_refusals(self, refusals: Sequence[Refusal]) -> Iterator[Reason]:
+    def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
         """The policy's reasons with every node that offends; a controller's in Kafka's words."""
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in _NAMING:
@@ -129,16 +111,9 @@ class Reasons:
             elif refusal.judge == STRICT and refusal.code in self._wordings:
                 yield self._of_policy(refusal)
             else:
-                yield Reason(
-                    judge=refusal.judge,
-                    code=refusal.code,
-                    feature=refusal.feature,
-                    level=refusal.level,
-                    message=refusal.message,
-                    is_answer=refusal.is_answer,
-                )
+                yield refusal
 
-    def _of_nodes(self, refusal: Refusal) -> Iterator[Reason]:
+    def _of_nodes(self, refusal: Reason) -> Iterator[Reason]:
         """Every node that offends, and what to do about it in this cluster."""
         cluster = self._sight.cluster
         if refusal.code == _OF_VOTERS:
@@ -146,7 +121,7 @@ class Reasons:
         elif refusal.code == _OF_CONFIGURED:
             nodes = tuple(leftovers(cluster))
         else:
-            nodes = refusing(cluster.nodes, refusal.feature, refusal.level)
+            nodes = refusing(cluster.nodes, refusal.feature, refusal.level or 0)
         for node in sorted(nodes, key=lambda one: (one.role, one.node_id)):
             yield self._with_way(self._of_policy(refusal, node), node)
 
@@ -159,7 +134,7 @@ class Reasons:
         remedy = f"{way.text[:1].upper()}{way.text[1:]}."
         return replace(reason, remedy=remedy, command=way.command)
 
-    def _of_policy(self, refusal: Refusal, node: Node | None = None) -> Reason:
+    def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
         feature, level = refusal.feature, refusal.level
         supported = node.supported.get(feature) if node else None
         low, high = supported or (None, None)
@@ -224,13 +199,13 @@ class Reasons:
         """A level with its name, as `25 (4.0-IV3)`."""
         return level_text(self._catalogue, feature, level)
 
-    def _detail(self, refusal: Refusal) -> Iterator[str]:
+    def _detail(self, refusal: Reason) -> Iterator[str]:
         """What a rule of the policy has to add, as the audit adds it."""
         cluster = self._sight.cluster
         if refusal.code == _OF_CONFIGURED:
             yield str(cluster.active)
         for known in self._catalogue.dependencies:
-            needs = known.other == refusal.feature and known.least > refusal.level
+            needs = known.other == refusal.feature and known.least > (refusal.level or 0)
             if needs and level_of(cluster, known.feature) == known.level:
                 yield f"{known.feature} {known.level}"
 

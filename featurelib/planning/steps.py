@@ -14,8 +14,9 @@ from itertools import pairwise
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Case, Cluster, Range, Request, Update
 from featurelib.core.dialect import Dialect, load
-from featurelib.core.dry_run import Refusal, Tried, try_requests
+from featurelib.core.dry_run import Tried, try_requests
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, UpgradeType
+from featurelib.model import Reason
 from featurelib.planning.goal import Goal, Move, software_of
 from featurelib.planning.unlock import ladder
 
@@ -35,7 +36,7 @@ class Plan:
     """Steps in the order to send them. Refusals say what cannot be reached and why."""
 
     steps: tuple[Step, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[Reason, ...] = ()
     after: Cluster
 
 
@@ -96,11 +97,11 @@ def _planning(task: Task, catalogue: Catalogue) -> Trying:
     """One task's rounds: everything at once first, because what the whole violates stays wrong."""
     if task.goal.faults:
         faults = tuple(
-            Refusal(judge=GOAL, code=f.code, feature=f.feature, level=f.level, message=f.text)
+            Reason(judge=GOAL, code=f.code, feature=f.feature, level=f.level, message=f.text)
             for f in task.goal.faults
         )
         return Plan(refusals=faults, after=task.cluster)
-    moves, refusals = list(task.goal.moves), list[Refusal]()
+    moves, refusals = list(task.goal.moves), list[Reason]()
     while moves:
         [tried] = yield [_case(task, task.cluster, moves)]
         told = {refusal.feature for refusal in refusals}
@@ -117,7 +118,7 @@ def _planning(task: Task, catalogue: Catalogue) -> Trying:
 
 
 def _lowered(
-    task: Task, moves: list[Move], refusals: Sequence[Refusal], catalogue: Catalogue
+    task: Task, moves: list[Move], refusals: Sequence[Reason], catalogue: Catalogue
 ) -> list[Move]:
     """What is left to try: each refused move goes up less far, or not at all. Where two are at odds
     the one that depends on the other gives way."""

@@ -11,23 +11,19 @@ from typing import Any
 
 from featurelib.audit.findings import InForce, SetAside
 from featurelib.core.dialect import GENERATIONS
-from featurelib.planning.reasons import Reason
+from featurelib.model import Reason
 from featurelib.planning.steps import GOAL
-from featurelib.questions.why_not import Proof
 
 REFUSED = "refused_by_own_controller"  # the finding of what a controller would answer
 
 
-def over_proof(mutes: InForce, proof: Proof) -> SetAside | None:
-    """What mutes the finding that a proof is of."""
-    return _over(mutes, proof.judge, proof.rule, proof.feature, proof.role, proof.node_id)
-
-
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
     """What mutes the finding that a reason is of."""
-    role, _, number = reason.node.partition(" ")
-    node_id = int(number) if number.isdigit() else None
-    return _over(mutes, reason.judge, reason.code, reason.feature, role or None, node_id)
+    if reason.judge == GOAL:  # what was asked is wrong by itself: no finding
+        return None
+    if reason.judge in GENERATIONS:
+        return mutes.over(REFUSED, feature=reason.feature)
+    return mutes.over(reason.code, role=reason.role, node_id=reason.node_id, feature=reason.feature)
 
 
 def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
@@ -46,13 +42,3 @@ def as_json(found: SetAside | None) -> dict[str, str | None]:
     if found is None:
         return {"muted": None, "muted_until": None}
     return {"muted": found.muted, "muted_until": found.muted_until.isoformat()}
-
-
-def _over(
-    mutes: InForce, judge: str, code: str, feature: str, role: str | None, node_id: int | None
-) -> SetAside | None:
-    if judge == GOAL:  # what was asked is wrong by itself: no finding
-        return None
-    if judge in GENERATIONS:
-        return mutes.over(REFUSED, feature=feature)
-    return mutes.over(code, role=role, node_id=node_id, feature=feature)

@@ -7,7 +7,7 @@ nothing stands in the way, and `featurelib plan` plans it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -20,7 +20,6 @@ from featurelib.core.cluster import Cluster, Node, Range, Request
 from featurelib.core.cluster import Update as Asked
 from featurelib.core.dialect import STRICT, Dialect, load
 from featurelib.core.dry_run import (
-    Refusal,
     dialect_of,
     refusals_by,
     request_of,
@@ -35,7 +34,7 @@ from featurelib.feature import (
     Severity,
     UpgradeType,
 )
-from featurelib.model import Move, Step
+from featurelib.model import Move, Proof, Reason, Step
 from featurelib.planning.goal import Command, Intent, goal_of, level_of
 from featurelib.planning.planner import (
     Half,
@@ -45,7 +44,7 @@ from featurelib.planning.planner import (
     mode_of,
     only_narrow,
 )
-from featurelib.planning.reasons import EVIDENCE, PROBE, Reason, Reasons
+from featurelib.planning.reasons import EVIDENCE, PROBE, Reasons
 from featurelib.planning.steps import GOAL
 from featurelib.planning.unlock import Unlock, unlock
 
@@ -57,36 +56,7 @@ from featurelib.planning.unlock import Unlock, unlock
 # everybody else supporting what is asked, one node at a time: the rules alone answer.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """One reason against one level of one feature. `judge` is strict (the policy), goal (what was
-    asked is wrong by itself) or a dialect; the message is the policy's, or the controller's own.
-
-    `node` is as `broker 2`, empty for the whole cluster; its range `supported` is None where it
-    does not list the feature; `needed` is the range it must support, None where the level is all
-    that is asked, or nobody knows from where on. `line` is where it stands, `seen_at` microseconds,
-    0 = not seen.
-    """
-
-    judge: str
-    rule: str
-    source: str
-    feature: str
-    level: int
-    message: str
-    node: str = ""
-    role: str | None = None
-    node_id: int | None = None
-    supported: Range | None = None
-    needed: Range | None = None
-    is_answer: bool = False  # the controller would say just this; else this too is in the way
-    seen_at: int = 0
-    line_id: int = 0
-    remedy: str = ""
-    command: str = ""
-
-
-def policy_proofs(refusals: Sequence[Refusal], reasons: Reasons) -> Iterator[Proof]:
+def policy_proofs(refusals: Sequence[Reason], reasons: Reasons) -> Iterator[Proof]:
     """What the policy refuses, one proof for each node that offends."""
     sources = wordings(load(STRICT))
     for reason in reasons.of_refusals([one for one in refusals if one.judge == STRICT]):
@@ -96,21 +66,7 @@ def policy_proofs(refusals: Sequence[Refusal], reasons: Reasons) -> Iterator[Pro
 
 def proof_of(reason: Reason, source: str) -> Proof:
     """A reason as a proof; when it was seen is not known here."""
-    role, _, number = reason.node.partition(" ")
-    return Proof(
-        judge=reason.judge,
-        rule=reason.code,
-        source=source,
-        feature=reason.feature,
-        level=reason.level or 0,
-        message=reason.message,
-        node=reason.node,
-        role=role or None,
-        node_id=int(number) if number else None,
-        supported=reason.supported,
-        remedy=reason.remedy,
-        command=reason.command,
-    )
+    return Proof(**asdict(reason) | {"level": reason.level or 0, "source": source})
 
 
 def own_proofs(
@@ -123,41 +79,31 @@ def own_proofs(
     """What controllers of each of `releases` would answer, with every node they would refuse
     over."""
     levels = {update.feature: update.to_level for update in updates}
-    nodes = {(n.role, n.node_id): n for n in cluster.nodes}
-    halves = sorted(nodes)
+    supported = {(n.role, n.node_id): n.supported for n in cluster.nodes}
+    halves = sorted(supported)
     told: set[tuple[object, ...]] = set()
     for release in releases:
         own = dialect_of(release, mode, catalogue)
         steps = _steps(updates, own)
+        sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
         for led in _leaders(_led_by(cluster, release), mode):
             speaks = _may_answer(cluster, led)
             for half, refusal in _asked(led, steps, own, halves, levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
                 if key not in told:
                     told.add(key)
-                    made = _own(refusal, own, half, None if half is None else nodes[half].supported)
-                    is_answer = made.is_answer and speaks
-                    yield replace(made, is_answer=is_answer, needed=_needed(refusal, own, cluster))
-
-
-def _own(
-    refusal: Refusal, own: Dialect, half: Half | None, supported: dict[str, Range] | None
-) -> Proof:
-    sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
-    role, node_id = (None, None) if half is None else (half[0].text, half[1])
-    return Proof(
-        judge=own.name,
-        rule=refusal.code,
-        source=sources.get(refusal.code, ""),
-        feature=refusal.feature,
-        level=refusal.level,
-        message=refusal.message,
-        node="" if half is None else f"{role} {node_id}",
-        role=role,
-        node_id=node_id,
-        supported=None if supported is None else supported.get(refusal.feature),
-        is_answer=refusal.is_answer,
-    )
+                    proof = replace(
+                        proof_of(refusal, sources.get(refusal.code, "")),
+                        is_answer=refusal.is_answer and speaks,
+                        needed=_needed(refusal, own, cluster),
+                    )
+                    if half is not None:
+                        proof = replace(
+                            proof,
+                            node=f"{half[0].text} {half[1]}",
+                            supported=supported[half].get(refusal.feature),
+                        )
+                    yield proof
 
 
 def _led_by(cluster: Cluster, release: str) -> Cluster:
@@ -183,7 +129,7 @@ def _is_active(node: Node, cluster: Cluster) -> bool:
     return node.role is Role.CONTROLLER and node.node_id == cluster.active
 
 
-def _needed(refusal: Refusal, own: Dialect, cluster: Cluster) -> Range | None:
+def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
     """What the nodes must support by a rule that asks for more than the level: from the lowest
     level of the active controller on, where it is known who that is."""
     rules = {row.code: row.rule for row in own.rules}
@@ -191,7 +137,7 @@ def _needed(refusal: Refusal, own: Dialect, cluster: Cluster) -> Range | None:
         return None
     leads = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
     own_range = leads[0].get(refusal.feature) if leads and leads[0] is not None else None
-    return None if own_range is None else (own_range[0], refusal.level)
+    return None if own_range is None else (own_range[0], refusal.level or 0)
 
 
 def _asked(
@@ -201,7 +147,7 @@ def _asked(
     halves: Sequence[Half],
     levels: Levels,
     catalogue: Catalogue,
-) -> Iterator[tuple[Half | None, Refusal]]:
+) -> Iterator[tuple[Half | None, Reason]]:
     """Who makes the controller refuse, None for what is no node's range, and in which words."""
     every = tuple(halves)
     at_all, as_it_is = _in_turn(
@@ -224,9 +170,9 @@ def _asked(
 
 def _in_turn(
     clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
-) -> list[list[Refusal]]:
+) -> list[list[Reason]]:
     """Each cluster's refusals of all steps; after a refused one, as if it had been accepted."""
-    said: list[list[Refusal]] = [[] for _ in clusters]
+    said: list[list[Reason]] = [[] for _ in clusters]
     there = list(clusters)
     for step in steps:
         cases = [(cluster, request_of(step, own)) for cluster in there]
@@ -291,7 +237,7 @@ def agreement(sight: Sight, moves: Levels) -> Proof | None:
         if {f"{name} {level}" for name, level in moves.items()} <= set(row["detail"].split(", ")):
             return Proof(
                 judge=PROBE,
-                rule=PROBE_AGREED,
+                code=PROBE_AGREED,
                 source=wording.source,
                 feature="",
                 level=0,
@@ -381,9 +327,9 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
     seen = _Seen(sight)
     said = list(_said(sure, moves, feature, up, catalogue))
     unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
-    proofs = tuple(seen.dated(p) for p in said if not (p.judge == STRICT and p.rule in unsure))
+    proofs = tuple(seen.dated(p) for p in said if not (p.judge == STRICT and p.code in unsure))
     agreed = agreement(sight, moves) if up else None
-    unknown = [p for p in said if p.judge == STRICT and p.rule in unsure]
+    unknown = [p for p in said if p.judge == STRICT and p.code in unsure]
     unknown += [proof_of(reason, _source(reason)) for reason in _missing(sight, moves, catalogue)]
     answer = Answer.BLOCKED if proofs else Answer.UNKNOWN if unknown else Answer.NOTHING
     return replace(
@@ -441,7 +387,7 @@ def _said(
         updates=tuple(Asked(feature=n, level=v, kind=kind) for n, v in sorted(moves.items()))
     )
     reasons = Reasons(sight, catalogue)
-    refusals: list[Refusal] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)[0]
+    refusals: list[Reason] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)[0]
     yield from policy_proofs(refusals, reasons)
     updates = [
         Move(

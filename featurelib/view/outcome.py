@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from featurelib.audit.side_effects import effects_of, say_effect
 from featurelib.catalogue import Catalogue
 from featurelib.controller.resume import Unexplained
-from featurelib.core import outcome as endings
 from featurelib.core.downgrade import loss_of
-from featurelib.core.outcome import Ending, Fate, StepOutcome, UpdateOutcome
+from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
@@ -29,7 +28,7 @@ def operation(update: Move) -> str:
     return "Upgrade" if update.to_level > update.from_level else "Downgrade"
 
 
-def update_line(update: Move, outcome: UpdateOutcome | None = None) -> str:
+def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
     """`[Upgrade] Feature: f ExistingFinalizedMaxVersion: 1 NewFinalizedMaxVersion: 2 Result: OK`.
 
     Without an outcome there is no result: nothing was sent (KIP-584, Basic CLI tool usage).
@@ -42,7 +41,7 @@ def update_line(update: Move, outcome: UpdateOutcome | None = None) -> str:
     return line if outcome is None else f"{line} Result: {_result(outcome)}"
 
 
-def _result(outcome: UpdateOutcome) -> str:
+def _result(outcome: MoveOutcome) -> str:
     said = ", ".join(_answer(outcome))
     if outcome.fate is Fate.APPLIED:
         refused = outcome.code not in (None, 0)
@@ -56,7 +55,7 @@ def _result(outcome: UpdateOutcome) -> str:
     return f"UNKNOWN ({said})" if said else "UNKNOWN"
 
 
-def _answer(outcome: UpdateOutcome) -> Iterable[str]:
+def _answer(outcome: MoveOutcome) -> Iterable[str]:
     if outcome.code == 0:
         yield "the controller answered OK"
     elif outcome.code is not None:
@@ -130,21 +129,21 @@ def sentence(
     another."""
     who = f"cluster {clean(name or ending.cluster)}"
     steps = "1 step" if ending.total == 1 else f"{ending.total} steps"
-    if isinstance(ending, endings.Applied):
+    if ending.kind is EndingKind.APPLIED:
         return f"Applied: {who}: {_where(ending.steps, catalogue)}; {_reported(ending.steps)}."
-    if isinstance(ending, endings.NothingToDo):
+    if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
         by = wrote if ending.reasons else ""
         return f"Nothing to do: {who} has every level of the plan already{by}; nothing was sent."
-    if isinstance(ending, endings.Validated):
+    if ending.kind is EndingKind.VALIDATED:
         return f"Validated: {who}: the controller would accept the next step; nothing was written."
-    if isinstance(ending, endings.Rehearsed):
+    if ending.kind is EndingKind.REHEARSED:
         return f"Dry run: {who} is as the plan expects it; nothing was sent."
-    if isinstance(ending, endings.Rejected):
+    if ending.kind is EndingKind.REJECTED:
         how = _whys(ending) or "the controller refused"
         return f"Rejected: {who}: nothing was written: {how}.{_next(ending, again, plan)}"
-    done = f"{endings.applied(ending)} of {steps}"
-    if isinstance(ending, endings.Unknown):
+    done = f"{ending.applied} of {steps}"
+    if ending.kind is EndingKind.UNKNOWN:
         return f"Unknown: {who}: {done} known to be applied; {_whys(ending)}. Run: {resume}"
     return (
         f"Stopped after {done}: {who}: {_where(ending.steps, catalogue)}; {_whys(ending)}."

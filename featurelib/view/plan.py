@@ -14,12 +14,12 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.downgrade import UpdateLoss, loss_of
 from featurelib.feature import UpgradeType
-from featurelib.model import Guards, Move, NodeGroup, Plan
+from featurelib.model import Guards, Move, NodeGroup, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, say_span, say_time
 from featurelib.planning.night import level_names
 from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
 from featurelib.planning.planner import Planned
-from featurelib.planning.reasons import EVIDENCE, Reason
+from featurelib.planning.reasons import EVIDENCE
 from featurelib.source import open_fleet
 from featurelib.view.layout import columns, terminal_width, wrap
 from featurelib.view.words import answer_text

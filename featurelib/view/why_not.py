@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from featurelib.audit.findings import Action, InForce, remedies
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT
+from featurelib.model import Proof
 from featurelib.planning.unlock import Unlock
-from featurelib.questions.muted import over_proof
-from featurelib.questions.why_not import Answer, Proof, WhyNot
+from featurelib.questions.muted import over_reason
+from featurelib.questions.why_not import Answer, WhyNot
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, judge_text, judges_text, show_muted
 from featurelib.words import (
@@ -74,7 +75,7 @@ def why_not_page(
         page.line()
         when = time_text(moment(found.agreed.seen_at))
         page.text(f"{clean(found.agreed.message, 1000)} [{when}]")
-    show_muted((over_proof(mutes, proof) for proof in (*found.proofs, *found.unknown)), page)
+    show_muted((over_reason(mutes, proof) for proof in (*found.proofs, *found.unknown)), page)
     _way_out(found, name, ways, page)
     return page
 
@@ -88,12 +89,12 @@ def _proofs(proofs: Sequence[Proof], catalogue: Catalogue, places: Places, page:
         page.table([("in the way", "feature", "supports", "seen", "line"), *rows])
         page.line()
     page.line("the rules that refuse it")
-    for rule in dict.fromkeys(proof.rule for proof in proofs):
-        _rule([proof for proof in proofs if proof.rule == rule], page)
+    for rule in dict.fromkeys(proof.code for proof in proofs):
+        _rule([proof for proof in proofs if proof.code == rule], page)
 
 
 def _node_row(proof: Proof, catalogue: Catalogue, places: Places, several: bool) -> tuple[str, ...]:
-    is_absent = proof.supported is None and proof.rule in _NEVER_REGISTERED
+    is_absent = proof.supported is None and proof.code in _NEVER_REGISTERED
     supports = range_text(catalogue, proof.feature, proof.supported)
     return (
         proof.node,
@@ -111,7 +112,7 @@ def _rule(mine: Sequence[Proof], page: Page) -> None:
     for role in dict.fromkeys(proof.role for proof in mine if proof.node):
         ids = {p.node_id for p in mine if p.role == role and p.node_id is not None}
         halves.append(nodes(role, ids))
-    page.item(f"{mine[0].rule}, asked by {who}{': ' if halves else ''}{'; '.join(halves)}", 2)
+    page.item(f"{mine[0].code}, asked by {who}{': ' if halves else ''}{'; '.join(halves)}", 2)
     if source := next((proof.source for proof in mine if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
@@ -133,7 +134,7 @@ def _unknown(unknown: Sequence[Proof], places: Places, page: Page) -> None:
     for proof in unknown:
         seen = time_text(moment(proof.seen_at)), place(places.get(proof.line_id, ""))
         after = ", ".join(filter(None, seen))
-        page.item(f"{proof.rule}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}", 2)
+        page.item(f"{proof.code}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}", 2)
         if proof.remedy and proof.remedy not in given:
             given.add(proof.remedy)
             page.item(f"→ {clean(proof.remedy, 400)}", 4)
@@ -181,7 +182,7 @@ def _unlock(found: WhyNot, way: Unlock, page: Page) -> None:
         page.item(NAME_RELEASE, 2)
     done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
     mended = _NEVER_REGISTERED if done else frozenset[str]()
-    rules = [proof for proof in found.proofs if not proof.node and proof.rule not in mended]
+    rules = [proof for proof in found.proofs if not proof.node and proof.code not in mended]
     _remedies(rules, page)
     if not (way.fixes or found.also_refused_over or rules):
         page.line("  none that is known")
@@ -203,6 +204,6 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
     helps = dict.fromkeys(proof.remedy for proof in proofs if proof.remedy)
     for remedy in helps:
         page.item(clean(remedy, 400), 2)
-    own = dict.fromkeys(proof.rule for proof in proofs if proof.judge in GENERATIONS)
+    own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
     if own and not helps:
         page.item(f"mend what its controllers ask for: {', '.join(own)}", 2)

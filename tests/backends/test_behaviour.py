@@ -20,12 +20,12 @@ from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
 from featurelib.config.fleet import Cluster as FleetEntry
 from featurelib.config.fleet import Fleet
-from featurelib.controller.apply import Order, apply
+from featurelib.controller.apply import ApplyOrder, apply
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
-from featurelib.core import outcome as endings
 from featurelib.core.dialect import load as load_dialect
+from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, read
@@ -305,13 +305,13 @@ def test_a_request_to_validate_is_answered_and_never_written(subject: Subject) -
 # --- Carrying out ---------------------------------------------------------------------------------
 
 
-def carry_out(subject: Subject, plan: Plan, folder: Path) -> endings.Ending:
+def carry_out(subject: Subject, plan: Plan, folder: Path) -> Ending:
     journal = Journal(folder / "journal.sqlite")
     watcher = Watcher(
         backend=subject.backend, catalogue=CATALOGUE, fleet=subject.fleet, max_age=AGE, say=quiet
     )
     try:
-        order = Order(
+        order = ApplyOrder(
             plan=plan, check_approval=lambda now: Clearance(approval="approval"), waits=WAITS
         )
         return apply(order, watcher, journal)
@@ -329,10 +329,10 @@ def plan_of(subject: Subject) -> Plan:
 def test_a_plan_is_carried_out_and_then_has_nothing_to_do(subject: Subject, tmp_path: Path) -> None:
     plan = plan_of(subject)
     ending = carry_out(subject, plan, tmp_path)
-    assert isinstance(ending, endings.Applied)
+    assert ending.kind is EndingKind.APPLIED
     assert ending.steps[-1].asked == len(subject.brokers | subject.controllers)
     assert level_of(subject) == subject.up.to_level
-    assert isinstance(carry_out(subject, plan, tmp_path), endings.NothingToDo)
+    assert carry_out(subject, plan, tmp_path).kind is EndingKind.NOTHING_TO_DO
 
 
 def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path
     subject.backend.update(step(subject.up))
     assert settled(subject, subject.up.to_level)
     if plan.steps[0].updates[0].to_level == subject.up.to_level and len(plan.steps) == 1:
-        assert isinstance(carry_out(subject, plan, tmp_path), endings.NothingToDo)
+        assert carry_out(subject, plan, tmp_path).kind is EndingKind.NOTHING_TO_DO
         return
     with pytest.raises(RefusedError, match=f"level of {subject.feature}: expected"):
         carry_out(subject, plan, tmp_path)

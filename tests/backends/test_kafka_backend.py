@@ -30,7 +30,6 @@ from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
 from featurelib.config.fleet import Cluster
 from featurelib.config.security import Security
-from featurelib.core.outcome import NotPassed, Passed
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
     ConfigError,
@@ -42,7 +41,7 @@ from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing import read
 from featurelib.landing.describe import KEYS
 from featurelib.landing.line import Landing
-from featurelib.model import Move, Step
+from featurelib.model import Move, NotPassed, Passed, Step
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node

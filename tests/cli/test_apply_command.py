@@ -20,9 +20,9 @@ from featurelib.backends import embedded
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
-from featurelib.controller.journal import Journal, Outcome
+from featurelib.controller.journal import Journal, Settlement
 from featurelib.core.cluster import Request, Update
-from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
+from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import Reply
 from featurelib.errors import JournalError
 from featurelib.model import Step
@@ -369,9 +369,9 @@ def test_resume_says_a_level_that_a_closed_request_asked_for(
     journal = Journal(path)
     [entry] = journal.entries()
     [update] = entry.intent.step.updates
-    closed = UpdateOutcome(update=update, fate=Fate.REJECTED, code=7, message=None, level=2)
+    closed = MoveOutcome(update=update, fate=Fate.REJECTED, code=7, message=None, level=2)
     result = StepOutcome(position=0, updates=(closed,))
-    journal.settle(1, Outcome(result=result, by="apply", who=entry.intent.who, at=0.0))
+    journal.settle(1, Settlement(result=result, by="apply", who=entry.intent.who, at=0.0))
     journal.close()
     says = (
         "cluster c-1: f is at 4; no request in this journal that is known to be applied explains "

@@ -16,15 +16,15 @@ from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet
-from featurelib.controller.apply import Mode, Order, apply
+from featurelib.controller.apply import ApplyOrder, Mode, apply
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
 from featurelib.core.cluster import Cluster, Node, Range
-from featurelib.core.outcome import Ending, NotPassed, Passed, Recipient
+from featurelib.core.outcome import Ending
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
-from featurelib.model import Move, Plan, Requirements, Step
+from featurelib.model import Move, NotPassed, Passed, Plan, Recipient, Requirements, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import features_of, require
@@ -208,7 +208,7 @@ class Bench:
         given = {"check_approval": approved, "waits": WAITS, "command": "the test"} | how
         journal = Journal(self.journal_path)
         try:
-            return apply(Order(plan=plan, **given), self.watcher(backend), journal)
+            return apply(ApplyOrder(plan=plan, **given), self.watcher(backend), journal)
         finally:
             journal.close()
 

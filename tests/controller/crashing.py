@@ -12,8 +12,8 @@ from pathlib import Path
 from featurelib.backends.base import Say
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.config.fleet import Fleet
-from featurelib.controller.apply import Order, apply
-from featurelib.controller.journal import Intent, Journal, Lock, Outcome
+from featurelib.controller.apply import ApplyOrder, apply
+from featurelib.controller.journal import Dispatch, Journal, Lock, Settlement
 from featurelib.controller.look import Watcher
 from featurelib.core.reply import Reply
 from featurelib.model import Plan, Step
@@ -81,13 +81,13 @@ class KilledJournal(Journal):
         if statement == "COMMIT" and self._writing:
             self._killer.at(self._writing)
 
-    def intend(self, lock: Lock, intent: Intent) -> int:
+    def intend(self, lock: Lock, intent: Dispatch) -> int:
         self._writing = "while the intent is written"
         number = super().intend(lock, intent)
         self._writing = ""
         return number
 
-    def settle(self, number: int, outcome: Outcome) -> None:
+    def settle(self, number: int, outcome: Settlement) -> None:
         self._writing = "while the outcome is written"
         super().settle(number, outcome)
         self._writing = ""
@@ -108,4 +108,4 @@ def carry_out(folder: Path, plan: Plan, boundary: str, step: int) -> None:
         backend=backend, catalogue=CATALOGUE, fleet=Fleet(), max_age=AGE, say=say_nothing
     )
     killer.at("before the lock")
-    apply(Order(plan=plan, check_approval=approved, waits=WAITS), watcher, journal)
+    apply(ApplyOrder(plan=plan, check_approval=approved, waits=WAITS), watcher, journal)

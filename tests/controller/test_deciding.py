@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.base import Abilities, Backend, Say, is_honoured, may_prove
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import Mode
-from featurelib.controller.validate import is_honoured, may_prove
-from featurelib.core import outcome as endings
 from featurelib.core.cluster import Node
+from featurelib.core.outcome import EndingKind
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, StalePlanError, UnreachableError
 from featurelib.feature import Role
@@ -71,7 +70,7 @@ def test_the_controller_is_asked_once_and_its_yes_stands_for_what_nobody_lists(
 ) -> None:
     it = at_39(tmp_path)
     plan, wrapped = planned(it)
-    assert isinstance(it.apply(plan, wrapped), endings.Applied)
+    assert it.apply(plan, wrapped).kind is EndingKind.APPLIED
     [step] = plan.steps
     assert wrapped.sent == [(step, True), (step, False)]
     assert it.levels() == {"metadata.version": 21}
@@ -85,8 +84,8 @@ def test_a_registration_that_nobody_listed_refuses_in_the_controller_s_words(
     plan, wrapped = planned(it)
     haunt(it)
     ending = it.apply(plan, wrapped)
-    assert isinstance(ending, endings.Rejected)
-    assert ending.exit_code == 3
+    assert ending.kind is EndingKind.REJECTED
+    assert ending.kind.exit_code == 3
     [refused] = ending.steps[0].updates
     assert "Broker 7 only supports versions 1-20" in (refused.message or "")
     assert [validate_only for _, validate_only in wrapped.sent] == [True]
@@ -98,7 +97,7 @@ def test_each_step_is_asked_for_itself(tmp_path: Path) -> None:
     plan = it.by_hand(*([("metadata.version", n, n + 1, "UPGRADE")] for n in (19, 20)))
     it.fleet = Fleet()
     wrapped = Wrapped(Unaware(it.backend))  # type: ignore[arg-type]
-    assert isinstance(it.apply(plan, wrapped), endings.Applied)
+    assert it.apply(plan, wrapped).kind is EndingKind.APPLIED
     first, second = plan.steps
     assert wrapped.sent == [(first, True), (first, False), (second, True), (second, False)]
 
@@ -110,7 +109,7 @@ def test_a_ghost_in_the_way_of_the_second_step_stops_after_the_first(tmp_path: P
     haunt(it)
     wrapped = Wrapped(Unaware(it.backend))  # type: ignore[arg-type]
     ending = it.apply(plan, wrapped)
-    assert isinstance(ending, endings.StoppedAfter)
+    assert ending.kind is EndingKind.STOPPED
     assert wrapped.written == [plan.steps[0]]
     assert it.levels() == {"metadata.version": 20}
 
@@ -118,7 +117,7 @@ def test_a_ghost_in_the_way_of_the_second_step_stops_after_the_first(tmp_path: P
 def test_validate_only_asks_once_and_writes_nothing(tmp_path: Path) -> None:
     it = at_39(tmp_path)
     plan, wrapped = planned(it)
-    assert isinstance(it.apply(plan, wrapped, mode=Mode.VALIDATE), endings.Validated)
+    assert it.apply(plan, wrapped, mode=Mode.VALIDATE).kind is EndingKind.VALIDATED
     assert [validate_only for _, validate_only in wrapped.sent] == [True]
     assert it.levels() == {"metadata.version": 20}
 

@@ -13,8 +13,8 @@ import pytest
 
 from featurelib.controller import journal as holders
 from featurelib.controller import journal as journals
-from featurelib.controller.journal import Holder, Intent, Journal, Outcome, myself
-from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
+from featurelib.controller.journal import Dispatch, Holder, Journal, Settlement, myself
+from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Move, Step
 
@@ -22,8 +22,8 @@ UPDATE = Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
 STEP = Step(updates=(UPDATE,), timeout_ms=1000)
 
 
-def intent(cluster: str = "c", **change: object) -> Intent:
-    made = Intent(
+def intent(cluster: str = "c", **change: object) -> Dispatch:
+    made = Dispatch(
         cluster=cluster,
         where="here",
         reach="--file x",
@@ -39,10 +39,10 @@ def intent(cluster: str = "c", **change: object) -> Intent:
     return replace(made, **change)  # type: ignore[arg-type]
 
 
-def outcome(fate: Fate, by: str = "apply") -> Outcome:
-    update = UpdateOutcome(update=UPDATE, fate=fate, code=0, message=None, level=2)
+def outcome(fate: Fate, by: str = "apply") -> Settlement:
+    update = MoveOutcome(update=UPDATE, fate=fate, code=0, message=None, level=2)
     result = StepOutcome(position=0, updates=(update,), asked=3)
-    return Outcome(result=result, by=by, who=myself("a test"), at=1002.0)
+    return Settlement(result=result, by=by, who=myself("a test"), at=1002.0)
 
 
 @pytest.fixture

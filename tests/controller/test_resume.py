@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.controller.journal import Journal, Outcome
+from featurelib.controller.journal import Journal, Settlement
 from featurelib.controller.resume import Settled, find_unexplained, resume
-from featurelib.core import outcome as endings
-from featurelib.core.outcome import Fate, Passed, StepOutcome, UpdateOutcome
+from featurelib.core.outcome import EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
+from featurelib.model import Passed
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from tests.controller.clusters import (
     CATALOGUE,
@@ -68,7 +68,7 @@ def test_an_open_request_is_settled_by_one_look(
     assert watching.sent == []
     assert it.fates() == [settled.result.fate.value]
     assert resumed(it) == ()
-    assert isinstance(it.apply(plan), endings.Applied | endings.NothingToDo)
+    assert it.apply(plan).kind in (EndingKind.APPLIED, EndingKind.NOTHING_TO_DO)
 
 
 def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path: Path) -> None:
@@ -235,11 +235,11 @@ def closed_by_the_clock(it: Bench, fate: Fate) -> None:
     journal = Journal(it.journal_path)
     [entry] = journal.entries()
     updates = tuple(
-        UpdateOutcome(update=u, fate=fate, code=7, message=None, level=u.from_level)
+        MoveOutcome(update=u, fate=fate, code=7, message=None, level=u.from_level)
         for u in entry.intent.step.updates
     )
     result = StepOutcome(position=0, updates=updates)
-    journal.settle(1, Outcome(result=result, by="apply", who=entry.intent.who, at=0.0))
+    journal.settle(1, Settlement(result=result, by="apply", who=entry.intent.who, at=0.0))
     journal.close()
 
 
@@ -268,7 +268,7 @@ def test_a_level_that_no_request_explains_is_said_with_the_entry_that_asked_for_
     other_writer(it, "f", 3, UpgradeType.SAFE_DOWNGRADE)
     assert unexplained(it) == []
     other_writer(it, "f", 1, UpgradeType.SAFE_DOWNGRADE)
-    assert isinstance(it.apply(it.plan(up={"f": "5"})), endings.Applied)
+    assert it.apply(it.plan(up={"f": "5"})).kind is EndingKind.APPLIED
     assert unexplained(it) == [], "the second entry explains it"
 
 

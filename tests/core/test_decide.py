@@ -9,10 +9,10 @@ import pytest
 
 from featurelib.controller.decide import (
     Decision,
-    Found,
-    NothingToDo,
+    Reached,
     Refuse,
     Send,
+    Situation,
     after,
     decide,
     runs,
@@ -40,7 +40,7 @@ PLAN = Plan(
         features_node_version=None,
     ),
 )
-FOUND = Found(
+FOUND = Situation(
     cluster="c",
     requirements=PLAN.requirements,
     dialects=PLAN.own_dialects,
@@ -48,7 +48,7 @@ FOUND = Found(
 )
 
 
-def required(**change: Any) -> Found:
+def required(**change: Any) -> Situation:
     return replace(FOUND, requirements=replace(FOUND.requirements, **change))
 
 
@@ -131,7 +131,7 @@ def test_how_nodes_are_grouped_does_not_matter() -> None:
     ],
 )
 def test_each_difference_is_refused_naming_expected_and_found(
-    found: Found, said: list[str]
+    found: Situation, said: list[str]
 ) -> None:
     assert texts(decide(PLAN, 0, found)) == said
 
@@ -175,7 +175,7 @@ def test_after_a_step_controllers_may_be_told_apart_from_their_look_alikes() -> 
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_when_every_level_is_there_nothing_is_to_do_whatever_else_changed(done: int) -> None:
     found = replace(required(levels={"f": 2, "g": 1}, nodes=()), catalogue="x")
-    assert decide(PLAN, done, found) == NothingToDo()
+    assert decide(PLAN, done, found) == Reached()
 
 
 def test_levels_that_are_not_known_are_not_there() -> None:

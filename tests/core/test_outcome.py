@@ -6,20 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.core import outcome as endings
 from featurelib.core.outcome import (
     FOR_GOOD,
-    NO_EPOCH,
+    Delivery,
+    Ending,
+    EndingKind,
     Fate,
-    Heard,
-    Recipient,
-    Seen,
+    LevelsSeen,
     StepOutcome,
-    conclude,
+    kind_of,
     settle,
 )
 from featurelib.core.reply import Reply, Result
-from featurelib.model import Move, Step
+from featurelib.model import NO_EPOCH, Move, Recipient, Step
 
 
 def step(*names: str) -> Step:
@@ -29,30 +28,32 @@ def step(*names: str) -> Step:
     return Step(updates=updates, timeout_ms=1000)
 
 
-def told(**codes: int) -> Heard:
+def told(**codes: int) -> Delivery:
     results = tuple(Result(feature=n, code=c, message=f"words {c}") for n, c in codes.items())
-    return Heard(reply=Reply(code=0, message=None, results=results))
+    return Delivery(reply=Reply(code=0, message=None, results=results))
 
 
-def top(code: int) -> Heard:
-    return Heard(reply=Reply(code=code, message="no", results=()))
+def top(code: int) -> Delivery:
+    return Delivery(reply=Reply(code=code, message="no", results=()))
 
 
 def fates(
-    request: Step, heard: Heard, seen: dict[str, int] | None, *, proven: bool = False
+    request: Step, heard: Delivery, seen: dict[str, int] | None, *, proven: bool = False
 ) -> list[Fate]:
-    look = None if seen is None else Seen(levels=seen)
+    look = None if seen is None else LevelsSeen(levels=seen)
     return [o.fate for o in settle(request, 0, heard, look, proven=proven).updates]
 
 
-OK = Heard(reply=Reply(code=0, message=None, results=None))
-LOST = Heard(why="the connection was cut")
+OK = Delivery(reply=Reply(code=0, message=None, results=None))
+LOST = Delivery(why="the connection was cut")
 F = step("f")
 
 
 @pytest.mark.parametrize("heard", [OK, LOST, top(42), top(41), told(f=96), told(f=42), told()])
 @pytest.mark.parametrize("proven", [False, True])
-def test_a_level_that_is_there_is_applied_whatever_was_answered(heard: Heard, proven: bool) -> None:
+def test_a_level_that_is_there_is_applied_whatever_was_answered(
+    heard: Delivery, proven: bool
+) -> None:
     assert fates(F, heard, {"f": 2}, proven=proven) == [Fate.APPLIED]
 
 
@@ -72,16 +73,16 @@ def test_a_level_that_is_there_is_applied_whatever_was_answered(heard: Heard, pr
     ],
 )
 def test_a_level_that_is_not_there_is_settled_by_a_refusal_for_good_or_by_proof(
-    heard: Heard, without_proof: Fate, with_proof: Fate
+    heard: Delivery, without_proof: Fate, with_proof: Fate
 ) -> None:
     assert fates(F, heard, {"f": 1}) == [without_proof]
     assert fates(F, heard, {"f": 1}, proven=True) == [with_proof]
 
 
 @pytest.mark.parametrize("heard", [OK, LOST, top(41), told(f=96)])
-def test_what_cannot_be_seen_is_unknown(heard: Heard) -> None:
+def test_what_cannot_be_seen_is_unknown(heard: Delivery) -> None:
     assert fates(F, heard, None, proven=True) == [Fate.UNKNOWN]
-    unsure = Seen(levels={"f": 2}, unknown=frozenset("f"))
+    unsure = LevelsSeen(levels={"f": 2}, unknown=frozenset("f"))
     assert settle(F, 0, heard, unsure, proven=True).fate is Fate.UNKNOWN
 
 
@@ -99,13 +100,13 @@ def test_another_level_is_another_writer_s() -> None:
 
 
 def test_what_was_never_sent_is_not_applied() -> None:
-    assert fates(F, Heard(sent=False), None) == [Fate.NOT_APPLIED]
-    assert fates(F, Heard(sent=False), {"f": 2}) == [Fate.NOT_APPLIED]
+    assert fates(F, Delivery(sent=False), None) == [Fate.NOT_APPLIED]
+    assert fates(F, Delivery(sent=False), {"f": 2}) == [Fate.NOT_APPLIED]
 
 
 def test_a_partial_answer_is_told_apart_update_by_update() -> None:
     request = step("f", "g")
-    outcome = settle(request, 0, told(f=0, g=42), Seen(levels={"f": 2, "g": 1}), proven=False)
+    outcome = settle(request, 0, told(f=0, g=42), LevelsSeen(levels={"f": 2, "g": 1}), proven=False)
     assert [o.fate for o in outcome.updates] == [Fate.APPLIED, Fate.REJECTED]
     assert outcome.fate is Fate.PARTLY
     assert [(o.code, o.message) for o in outcome.updates] == [(0, "words 0"), (42, "words 42")]
@@ -134,52 +135,49 @@ def outcome(position: int, *given: Fate, late: tuple[str, ...] = ()) -> StepOutc
         step(*names),
         position,
         told(**codes),
-        Seen(levels=levels, unknown=frozenset(unknown)),
+        LevelsSeen(levels=levels, unknown=frozenset(unknown)),
         proven=True,
     )
     assert [o.fate for o in made.updates] == list(given)
     return StepOutcome(position=position, updates=made.updates, late=late, asked=3)
 
 
-def concluded(*steps: StepOutcome, total: int = 2, before: int = 0, why: str = "") -> object:
+def concluded(*steps: StepOutcome, total: int = 2, before: int = 0, why: str = "") -> EndingKind:
     reasons = (why,) if why else ()
-    return conclude(
-        cluster="c", plan="p", total=total, before=before, steps=steps, reasons=reasons
-    ).__class__
+    return kind_of(steps, before=before, total=total, reasons=reasons)
 
 
 DONE, NEXT = outcome(0, Fate.APPLIED), outcome(1, Fate.APPLIED)
 
 
 def test_a_plan_is_applied_only_when_all_of_it_is() -> None:
-    assert concluded(DONE, NEXT) is endings.Applied
-    assert concluded(NEXT, before=1) is endings.Applied
-    assert concluded(DONE) is endings.StoppedAfter
-    assert concluded(DONE, why="broker 3 is gone") is endings.StoppedAfter
-    assert concluded(DONE, outcome(1, Fate.APPLIED, late=("broker 3",))) is endings.StoppedAfter
-    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.REJECTED)) is endings.StoppedAfter
-    assert concluded(DONE, outcome(1, Fate.OVERTAKEN)) is endings.StoppedAfter
+    assert concluded(DONE, NEXT) is EndingKind.APPLIED
+    assert concluded(NEXT, before=1) is EndingKind.APPLIED
+    assert concluded(DONE) is EndingKind.STOPPED
+    assert concluded(DONE, why="broker 3 is gone") is EndingKind.STOPPED
+    assert concluded(DONE, outcome(1, Fate.APPLIED, late=("broker 3",))) is EndingKind.STOPPED
+    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.REJECTED)) is EndingKind.STOPPED
+    assert concluded(DONE, outcome(1, Fate.OVERTAKEN)) is EndingKind.STOPPED
 
 
 def test_a_plan_is_rejected_only_when_nothing_was_written() -> None:
-    assert concluded(outcome(0, Fate.REJECTED)) is endings.Rejected
-    assert concluded(DONE, outcome(1, Fate.REJECTED)) is endings.StoppedAfter
-    assert concluded(outcome(1, Fate.REJECTED), before=1) is endings.StoppedAfter
-    assert concluded(outcome(0, Fate.APPLIED, Fate.REJECTED)) is endings.StoppedAfter
-    assert concluded(outcome(0, Fate.OVERTAKEN)) is endings.StoppedAfter
+    assert concluded(outcome(0, Fate.REJECTED)) is EndingKind.REJECTED
+    assert concluded(DONE, outcome(1, Fate.REJECTED)) is EndingKind.STOPPED
+    assert concluded(outcome(1, Fate.REJECTED), before=1) is EndingKind.STOPPED
+    assert concluded(outcome(0, Fate.APPLIED, Fate.REJECTED)) is EndingKind.STOPPED
+    assert concluded(outcome(0, Fate.OVERTAKEN)) is EndingKind.STOPPED
 
 
 def test_one_unknown_update_makes_the_plan_unknown() -> None:
-    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)) is endings.Unknown
-    assert endings.Unknown.exit_code == 4
+    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)) is EndingKind.UNKNOWN
+    assert EndingKind.UNKNOWN.exit_code == 4
 
 
 def test_a_plan_that_stopped_says_after_how_many_steps() -> None:
-    ended = conclude(
-        cluster="c", plan="p", total=4, before=1, steps=(NEXT, outcome(2, Fate.REJECTED))
-    )
-    assert isinstance(ended, endings.StoppedAfter)
-    assert (ended.count, ended.total) == (2, 4)
+    steps = (NEXT, outcome(2, Fate.REJECTED))
+    kind = kind_of(steps, before=1, total=4, reasons=())
+    ended = Ending(kind=kind, cluster="c", plan="p", total=4, before=1, steps=steps)
+    assert (ended.kind, ended.applied) == (EndingKind.STOPPED, 2)
 
 
 def test_whom_a_request_was_sent_to_is_named_by_role_and_number() -> None:
@@ -189,7 +187,7 @@ def test_whom_a_request_was_sent_to_is_named_by_role_and_number() -> None:
 
 def test_a_request_that_was_overtaken_beside_a_good_part_is_partly_applied() -> None:
     both = settle(
-        step("f", "g", "h"), 0, top(95), Seen(levels={"f": 1, "g": 1, "h": 1}), proven=False
+        step("f", "g", "h"), 0, top(95), LevelsSeen(levels={"f": 1, "g": 1, "h": 1}), proven=False
     )
     assert both.fate is Fate.REJECTED
     mixed = StepOutcome(

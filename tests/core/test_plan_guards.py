@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.controller.decide import NothingToDo, Refuse, decide
+from featurelib.controller.decide import Reached, Refuse, decide
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.dry_run import dialect_of
-from featurelib.core.outcome import Fate, StepOutcome, UpdateOutcome
+from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.model import Move
 from tests.core.test_decide import FOUND, PLAN
 
@@ -22,7 +22,7 @@ def test_controllers_newer_than_all_answer_as_the_newest_there_is() -> None:
 
 def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() -> None:
     empty = replace(PLAN, steps=())
-    assert decide(empty, 0, FOUND) == NothingToDo()
+    assert decide(empty, 0, FOUND) == Reached()
     assert isinstance(decide(empty, 0, replace(FOUND, catalogue="x")), Refuse)
 
 
@@ -38,5 +38,5 @@ def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() 
 )
 def test_a_request_has_one_fate(fates: list[Fate], whole: Fate) -> None:
     update = Move(feature="f", from_level=0, to_level=1, upgrade_type="UPGRADE")
-    said = [UpdateOutcome(update=update, fate=f, code=0, message=None, level=1) for f in fates]
+    said = [MoveOutcome(update=update, fate=f, code=0, message=None, level=1) for f in fates]
     assert StepOutcome(position=0, updates=tuple(said)).fate is whole

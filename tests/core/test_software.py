@@ -121,7 +121,7 @@ def test_a_controller_uses_what_it_was_started_with_and_not_what_its_listener_sh
     ]
     accepted = look(lines_of("unstable42"))
     own = why_not(accepted, METADATA_VERSION, 30, CATALOGUE)
-    assert {proof.rule for proof in own.proofs} == {"unstable_level"}
+    assert {proof.code for proof in own.proofs} == {"unstable_level"}
     (broker,) = (n for n in accepted.cluster.nodes if n.role is Role.BROKER)
     (controller,) = (n for n in accepted.cluster.nodes if n.role is Role.CONTROLLER)
     assert controller.supported == broker.supported
@@ -170,7 +170,7 @@ def test_the_answer_that_is_quoted_is_the_first_reason_of_who_leads() -> None:
         "kraft-4.1": f"{begins} Local controller 2 only supports versions 7-27"
     }
     assert found.dialects == ("kraft-4.1",)
-    later = [proof for proof in found.proofs if proof.rule == "unknown_metadata_version"]
+    later = [proof for proof in found.proofs if proof.code == "unknown_metadata_version"]
     assert [(proof.judge, proof.is_answer) for proof in later] == [("kraft-4.1", False)]
     begins = "Invalid update version 29 for feature metadata.version."
     found = why_not(look(lines_of("midroll4042")), METADATA_VERSION, 29, CATALOGUE)

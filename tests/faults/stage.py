@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from featurelib import api
-from featurelib.controller.journal import Entry, Journal
-from featurelib.core.outcome import Passed
+from featurelib.controller.journal import Journal, JournalEntry
 from featurelib.errors import FeatureLibError
+from featurelib.model import Passed
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
@@ -214,7 +214,7 @@ class Stage:
         timeout = str(timeout_s or self.timeout_s)
         return self.start("resume", "--timeout", timeout, *self.reach).end()
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[JournalEntry, ...]:
         """What the journal holds, oldest first."""
         opened = Journal(self.journal)
         try:

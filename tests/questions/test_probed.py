@@ -38,7 +38,7 @@ def test_a_refusal_of_the_controller_is_proof_with_its_words_and_its_line() -> N
     found = why_not(sight, METADATA_VERSION, level, CATALOGUE)
     assert (found.answer, found.agreed) == (Answer.BLOCKED, None)
     [proof] = found.proofs
-    assert (proof.judge, proof.rule, proof.level) == (PROBE, "probe_refused", level)
+    assert (proof.judge, proof.code, proof.level) == (PROBE, "probe_refused", level)
     assert "error 95: ghost 7" in proof.message
     assert (proof.seen_at, proof.line_id != 0) == (when, True)
 
@@ -54,7 +54,7 @@ def test_an_agreement_is_said_with_when_it_was_given() -> None:
     found = why_not(sight, METADATA_VERSION, level, CATALOGUE)
     assert found.answer is Answer.NOTHING
     assert found.agreed is not None
-    assert (found.agreed.rule, found.agreed.seen_at) == ("probe_agreed", when)
+    assert (found.agreed.code, found.agreed.seen_at) == ("probe_agreed", when)
     assert f"{METADATA_VERSION} {level}" in found.agreed.message
     assert why_not(sight, METADATA_VERSION, level - 1, CATALOGUE).agreed is None
 

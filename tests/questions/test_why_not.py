@@ -32,7 +32,7 @@ def ask(name: str, feature: str, level: int) -> WhyNot:
 
 
 def told(found: WhyNot) -> list[tuple[str, str, str, tuple[int, int] | None]]:
-    return [(proof.judge, proof.rule, proof.node, proof.supported) for proof in found.proofs]
+    return [(proof.judge, proof.code, proof.node, proof.supported) for proof in found.proofs]
 
 
 def test_a_ghost_is_named_by_the_policy_and_by_its_own_controllers() -> None:
@@ -81,14 +81,14 @@ def test_nobody_proves_anything_where_no_node_answers() -> None:
     found = ask("rollback-too-late", METADATA_VERSION, 29)
     assert found.answer is Answer.UNKNOWN
     assert found.proofs == ()
-    assert ("node_not_answering", "controller 1") in [(p.rule, p.node) for p in found.unknown]
+    assert ("node_not_answering", "controller 1") in [(p.code, p.node) for p in found.unknown]
 
 
 def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
     assert ask("ghost-broker", METADATA_VERSION, 23).answer is Answer.NOTHING
     found = ask("ghost-broker", METADATA_VERSION, 21)
     assert found.answer is Answer.BLOCKED
-    assert "lossy_safe_downgrade" in {proof.rule for proof in found.proofs}
+    assert "lossy_safe_downgrade" in {proof.code for proof in found.proofs}
     assert found.unlock is None
     assert found.words == "downgrade --feature metadata.version=21"
 
@@ -118,7 +118,7 @@ def expect_as_the_audit(one: Sight) -> Iterator[Answer]:
                 continue
             if ready and not open_:
                 assert level < row["target"]
-                assert {proof.rule for proof in found.proofs} <= TOO_LOW
+                assert {proof.code for proof in found.proofs} <= TOO_LOW
             else:
                 assert open_ == ready, (row, level, found)
             yield found.answer
@@ -169,7 +169,7 @@ def test_a_node_nobody_asked_proves_nothing_and_is_named_as_unknown() -> None:
     one = see(lines, catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
     found = why_not(one, METADATA_VERSION, 29, CATALOGUE)
     assert (found.answer, found.proofs, found.unlock) == (Answer.UNKNOWN, (), None)
-    assert ("node_not_asked", "broker 1") in [(p.rule, p.node) for p in found.unknown]
+    assert ("node_not_asked", "broker 1") in [(p.code, p.node) for p in found.unknown]
 
 
 def test_a_level_of_another_feature_that_it_needs_moves_with_it() -> None:

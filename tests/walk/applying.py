@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from featurelib import api
-from featurelib.core.outcome import Applied, Fate, NothingToDo, Rejected
+from featurelib.core.outcome import EndingKind, Fate
 from featurelib.errors import FeatureLibError, OutcomeUnknownError
 from featurelib.feature import KRAFT_VERSION
 from tests.backends.rig.java import Java
@@ -63,11 +63,11 @@ def apply_for_real(world: World, rng: Random, folder: Path) -> tuple[str, list[s
     steps = [update for step in ending.steps for update in step.updates]
     written = {one.update.feature: one.update.to_level for one in steps if one.fate is Fate.APPLIED}
     wrong = []
-    if isinstance(ending, Applied):
+    if ending.kind is EndingKind.APPLIED:
         wrong += _missing(world, written)
-    if isinstance(ending, (Applied, Rejected, NothingToDo)):
+    if ending.kind in (EndingKind.APPLIED, EndingKind.REJECTED, EndingKind.NOTHING_TO_DO):
         wrong += _unexplained(before, _records(world), written)
-    return f"{ending.word} {written}", wrong
+    return f"{ending.kind.value} {written}", wrong
 
 
 def _intent(rng: Random) -> dict[str, object]:

@@ -132,7 +132,7 @@ def _compare_row(
                 found.disagreements.append(_differ(WRONG_BLOCKED, answer, words, said))
             elif said.is_good:
                 found.counts["BLOCKED by the policy alone"] += 1
-                for rule in {p.rule for p in answer.proofs if p.judge == STRICT}:
+                for rule in {p.code for p in answer.proofs if p.judge == STRICT}:
                     found.counts[f"policy alone: {rule}"] += 1
 
 
@@ -249,7 +249,7 @@ def _drawn(sight: Sight, row: dict[str, Any] | None, feature: str, rng: Random |
 
 def _rules(answer: WhyNot) -> str:
     proofs = (*answer.proofs, *answer.unknown)
-    return ", ".join(dict.fromkeys(f"{proof.rule} of {proof.judge}" for proof in proofs))
+    return ", ".join(dict.fromkeys(f"{proof.code} of {proof.judge}" for proof in proofs))
 
 
 def _differ(kind: str, answer: WhyNot, product: str, said: Said | None) -> Disagreement:

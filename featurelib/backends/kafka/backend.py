@@ -22,7 +22,6 @@ from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_rig
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.security import ZOOKEEPER
-from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.core.reply import Reply
 from featurelib.errors import (
     FeatureLibError,
@@ -33,7 +32,7 @@ from featurelib.errors import (
 )
 from featurelib.feature import Role
 from featurelib.landing.responses import NOT_CONTROLLER
-from featurelib.model import Step
+from featurelib.model import NotPassed, Passed, Recipient, Step
 
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
 

@@ -39,11 +39,10 @@ from typing import TypeVar
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
 from featurelib.backends.kafka.protocol import Talk
 from featurelib.backends.kafka.responses import QuorumState, quorum, reply
-from featurelib.core.outcome import NotPassed, Passed, Recipient
 from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
-from featurelib.model import Move, Step
+from featurelib.model import Move, NotPassed, Passed, Recipient, Step
 
 CONNECTIONS = 32  # to one node; num.network.threads is 3 where nobody chose otherwise
 TIMES = 2  # that each of them is asked
