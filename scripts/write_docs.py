@@ -19,7 +19,7 @@ from featurelib.conformance.rulebook import (
     questions,
     rulebook,
 )
-from featurelib.core.dialect import Absence, Asks, Dialect, Order, load
+from featurelib.core.dialect import Absence, Asks, Dialect, WalkOrder, load
 from featurelib.core.rules import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
 from scripts.docs_texts import (
     ASKS_NOBODY,
@@ -110,7 +110,7 @@ def dialects_page() -> str:
     tables = [load(name) for name in DIALECTS]
     groups = [[code(name), meaning] for name, meaning in _members(Asks)]
     absences = [[code(name), meaning] for name, meaning in _members(Absence)]
-    orders = [[code(name), f"{meaning}. {ORDERS[name]}"] for name, meaning in _members(Order)]
+    orders = [[code(name), f"{meaning}. {ORDERS[name]}"] for name, meaning in _members(WalkOrder)]
     scopes = [[code(name), scope.sentence] for name, scope in SCOPES.items()]
     return page(
         "# Dialects",
@@ -131,7 +131,7 @@ def dialects_page() -> str:
     )
 
 
-def _members(owner: type[Asks] | type[Absence] | type[Order]) -> list[tuple[str, str]]:
+def _members(owner: type[Asks] | type[Absence] | type[WalkOrder]) -> list[tuple[str, str]]:
     comments = comments_of(owner)
     return [(each.value, GROUPS.get(each.value) or comments[each.name]) for each in owner]
 

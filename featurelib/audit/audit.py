@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from featurelib.audit import evidence as facts
 from featurelib.audit import missing
-from featurelib.audit.agreement import agree
 from featurelib.audit.checks import find_deprecations, find_incompatible, listed, report_unmet
 from featurelib.audit.columns import Bool, Int
 from featurelib.audit.controllers import OwnDialects, Software
@@ -23,7 +22,7 @@ from featurelib.audit.findings import NO_NUMBER, Findings, set_aside, wordings
 from featurelib.audit.probe import report_probes
 from featurelib.audit.quorum import least_software, report_ghosts, report_settings, report_unread
 from featurelib.audit.side_effects import say_briefly, side_effects
-from featurelib.audit.target import Bounds, Judge, bounds
+from featurelib.audit.target import Bounds, Judge, agree, bounds
 from featurelib.audit.verdict import (
     beyond_ceiling,
     find_forgotten,
@@ -35,7 +34,7 @@ from featurelib.audit.verdict import (
 )
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
-from featurelib.core.rules import RULES
+from featurelib.core.rules import level_newer_than_catalogue
 from featurelib.feature import Severity, UpgradeType, Verdict
 from featurelib.model import Move, Step
 
@@ -175,7 +174,7 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
     asked, seen = asking.asked, asking.bounds.seen
     highest = np.maximum(seen, asked.current)
     everything = asking.propose(highest, highest >= 0)
-    hit = RULES["level_newer_than_catalogue"].ask(everything.judged.columns)
+    hit = level_newer_than_catalogue(highest, everything.judged.columns.newest_known)
     questions = np.flatnonzero(hit)
     said.add(
         "level_newer_than_catalogue",

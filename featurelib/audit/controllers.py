@@ -1,7 +1,9 @@
 """What a cluster's own controller would answer to the levels the strict policy lets pass.
 
-READY needs both. Which release the controllers run is read from the ranges they advertise, or told
-by the inventory; where several fit, each is asked, and any refusal counts.
+READY needs both. Which releases a node may run is told by the requests it offers in ApiVersions
+(catalogue/rows.py), which tell release lines apart, by its ranges, which do not where unstable
+features are on, and by its owner's word, which wins among those that fit. Where several fit, each
+is asked, and any refusal counts; where one name has to stand for all, it is the likeliest.
 """
 
 from __future__ import annotations
@@ -16,19 +18,10 @@ import pyarrow.compute as pc
 
 from featurelib.audit.columns import Bool, Int, find, node_key, pick
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.fleet import Fleet, Proposed
+from featurelib.audit.fleet import FleetColumns, Proposed
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
 from featurelib.feature import METADATA_VERSION, Role
-
-# ----------------------------------------
-# Which releases each node may run: by the requests it offers, by its ranges, by its owner's word.
-#
-# The requests of ApiVersions tell release lines apart (featurelib.catalogue.rows); ranges do
-# not,
-# where unstable features are on. Lines without requests are read by their ranges alone. The
-# release
-# that the inventory names wins among those that fit a node.
 
 Flags = npt.NDArray[np.bool_]
 _UNTOLD = -1
@@ -70,7 +63,7 @@ class Software:
     def _by_ranges(self) -> Flags:
         """[answering profiles, releases] which releases may advertise each."""
         evidence, tables = self._evidence, self._tables
-        ranges = Fleet(evidence, tables).ranges
+        ranges = FleetColumns(evidence, tables).ranges
         shape = len(evidence.answering.cluster), len(tables.features)
         low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
         names = evidence.questions.names
@@ -117,8 +110,6 @@ class Software:
         self._sure[fits] = True
 
 
-# ----------------------------------------
-
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
 
@@ -129,7 +120,7 @@ class OwnDialects:
     def __init__(self, evidence: Evidence, told: list[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
-        self.fleet = Fleet(evidence, catalogue.tables)
+        self.fleet = FleetColumns(evidence, catalogue.tables)
         self.zookeeper = self.fleet.zookeeper
         self.runs = Software(evidence, told, catalogue).runs
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
@@ -212,12 +203,6 @@ def _may_be(told: str, generation: str) -> bool:
     except KeyError:  # no release that has a ZooKeeper mode: the evidence counts
         return True
 
-
-# ----------------------------------------
-# Which release a node, or the active controller, runs: the likeliest of those its ranges fit.
-#
-# Which releases fit is featurelib.core.dialect' word, and every one of them is asked before
-# anything is called READY; here they are put in order, where one name has to stand for all.
 
 NOBODY = -1
 _Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightiest first

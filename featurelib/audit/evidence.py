@@ -1,6 +1,23 @@
 """Turns snapshot rows into everything the rules look at, each part by the module named after it.
 
-What cannot be known is said in flags beside the columns, so that a missing value never decides.
+A row of a snapshot holds what every witness said of one cluster. Four readings, one upon another:
+
+    registrations.py   who must answer   Subjects: a row a node half, with its profile
+                                         Membership: a row a cluster, what is known of who is in it
+    finalized.py       who is believed   Levels: entries (cluster, feature, level), and who disputes
+    features.py        what is asked     Answering: a row each distinct (cluster, profile)
+                                         Questions: a row each (cluster, feature), and its pairs
+    configured.py      who is configured ConfiguredVoters: by cluster, whom its controller asks
+
+Positions join them: `subjects.cluster` and `questions.cluster` are rows of `clusters`,
+`answering.of_subject` leads from a subject to its answering profile, `expand` from a pair back to
+the subjects behind it. features.py draws an example. Node keys (columns.py) order subjects by
+cluster, role and id.
+
+What cannot be known is said in flags beside the columns, so that a missing value never decides:
+`of_subject` -1 (its range is not known, or too old to count), `known` of a question (no witness of
+its level can be trusted), `controllers_known` (a list of registered controllers was read). No flag
+ever refuses anything: missing.py makes findings of them, and those make UNKNOWN.
 """
 
 from __future__ import annotations

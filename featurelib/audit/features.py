@@ -1,7 +1,32 @@
-"""The questions the rules are asked: every feature of every cluster, and whose ranges answer.
+"""The questions that rules are asked: every feature of every cluster, and whose ranges answer.
 
-A feature a profile does not list reads 0-0, `metadata.version` on KRaft what the dialect says;
-this is the one place where absence gets its value.
+Nodes advertise maps feature → range. Each distinct map of a cluster stands once, as a *profile*;
+nodes point to it, and rules look at profiles. A *question* is a (cluster, feature) that anybody
+supports or has finalized; a *pair* is a question and a profile of the cluster that must answer it.
+Two clusters with three profiles:
+
+    cluster  node           profile                                finalized
+    east     broker 1       0: f 1-5, metadata.version 7-25        f 2, metadata.version 20
+    east     broker 2       1: f 2-3, metadata.version 7-22
+    east     controller 11  0
+    west     broker 1       2: f 1-5                               f 1
+
+    question  cluster  feature           current      pair  question  profile  min  max
+    0         east     f                 2            0     0         0        1    5
+                                                      1     0         1        2    3
+    1         east     metadata.version  20           2     1         0        7    25
+                                                      3     1         1        7    22
+    2         west     f                 1            4     2         2        1    5
+
+So `pair_first` is 0, 2, 4, `pair_count` is 2, 2, 1, and of two numbers the pair of a question and a
+profile is `pair_first[question] + profile - answering.first[cluster]`. Columns go to the engine by
+fleet.py; core/judge.py follows the example to the mask.
+
+Absence gets its value here: a feature that a profile does not list reads 0-0, `metadata.version` on
+KRaft what the policy's table says. An answer that may leave features out makes a pair `unclear`: it
+refuses nothing. What is not true here: that a pair is a node, or that a question is known
+(`known`). Whoever adds a column to Questions has nothing else to change; whoever changes the order
+of pairs changes fleet.py, which finds them by the sum above.
 """
 
 from __future__ import annotations
@@ -100,6 +125,8 @@ def ask(
     subjects: Subjects,
     absent_metadata: int,
 ) -> Questions:
+    """Lay out the questions and pairs of a batch; `profile` [answering] is each one's own map, and
+    `absent_metadata` the level that silence on metadata.version means on KRaft."""
     # Every (answering profile, entry of its map).
     entries = np.bincount(profiles.entry_profile, minlength=profiles.empty + 1)
     first_entry = np.cumsum(entries) - entries

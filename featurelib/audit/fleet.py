@@ -17,9 +17,9 @@ from featurelib.audit.columns import Bool, Int, find, first_of_equals, node_key,
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
-from featurelib.core.batch import Batch, Group, Levels, Ranges, State, Updates
+from featurelib.core.batch import Batch, ClusterColumns, Levels, NodeGroup, Ranges, Updates
 from featurelib.core.dialect import Asks, Dialect, RuleRow
-from featurelib.core.judge import Judged, judge, offending_pairs
+from featurelib.core.judge import Offences, judge, offending_pairs
 from featurelib.core.nodes import Nodes, are_asked
 from featurelib.feature import Role, UpgradeType
 
@@ -33,7 +33,7 @@ class Proposed:
     questions: Int
     dialect: Dialect
     batch: Batch
-    judged: Judged
+    judged: Offences
 
     def refused(self, *, by_nodes: bool) -> Int:
         """Return the questions that rules about nodes refuse, or those that the others do."""
@@ -46,7 +46,7 @@ class Proposed:
             yield place, self.dialect.rules[place], np.flatnonzero(self.judged.offends[place])
 
 
-class Fleet:
+class FleetColumns:
     """The clusters of some evidence as columns of the engine, for whichever dialect is asked.
 
     Pairs are (cluster, answering profile, registered or not). Behind the P profiles of the evidence
@@ -66,7 +66,7 @@ class Fleet:
         if stable_metadata is not None:
             self._stable = stable_metadata
         self.zookeeper: Bool = evidence.membership.zookeeper & ~evidence.membership.kraft
-        self._groups: dict[Asks, tuple[Group, Int]] = {}
+        self._groups: dict[Asks, tuple[NodeGroup, Int]] = {}
 
     def propose(
         self,
@@ -199,7 +199,7 @@ class Fleet:
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
-    def _group(self, asks: Asks) -> tuple[Group, Int]:
+    def _group(self, asks: Asks) -> tuple[NodeGroup, Int]:
         """Whom every cluster of the evidence asks, and the code of each pair; worked out once.
 
         Which node a message names is nobody's concern here: an audit lists all of them.
@@ -214,7 +214,7 @@ class Fleet:
             owner[of_profile] = self.evidence.answering.cluster[place[of_profile]]
             order = np.argsort(owner, kind="stable")
             size = np.bincount(owner, minlength=self._clusters)
-            group = Group(
+            group = NodeGroup(
                 start=np.cumsum(size) - size,
                 size=size,
                 profile=np.where(of_profile, place, self._profiles + behind)[order],
@@ -272,11 +272,11 @@ class Fleet:
         table[row, asked.feature[moved]] = level[moved]
         return table
 
-    def _state(self, clusters: Int, release: int) -> State:
+    def _state(self, clusters: Int, release: int) -> ClusterColumns:
         rows, member = len(clusters), self.evidence.membership
         no, none = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
         finalized = self._finalized[clusters]
-        return State(
+        return ClusterColumns(
             release=np.full(rows, release),
             finalized=finalized,
             minimum=finalized,

@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit import oddities as oddity
-from featurelib.audit.agreement import Agreed
 from featurelib.audit.columns import Bool, Int, is_fresh
 from featurelib.audit.controllers import OwnDialects
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Findings
 from featurelib.audit.oddities import HONOURED, PROBED, Asked
 from featurelib.audit.oddities import read_probe as read
-from featurelib.audit.target import Judge, search
+from featurelib.audit.target import Agreed, Judge, search
 from featurelib.core.dialect import load
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings

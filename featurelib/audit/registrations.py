@@ -1,7 +1,8 @@
-"""Who must answer, and with which supported ranges: absence gets its value here.
+"""Who belongs to a cluster and must answer, and with which supported ranges.
 
-A node counts if it is registered (fenced too), a voter, expected by the fleet's inventory, or
-answered after the registrations were read. Which registrations are believed: the newest of the
+A profile is one row for all nodes of a cluster that advertise the same map; row `empty` lists
+nothing. A node counts if it is registered (fenced too), a voter, expected by the fleet's inventory,
+or answered after the registrations were read. Which registrations are believed: the newest of the
 metadata log and a DescribeCluster that shows fenced brokers; in ZooKeeper mode `/brokers/ids`.
 """
 
@@ -30,12 +31,6 @@ from featurelib.audit.columns import (
     split_key,
 )
 from featurelib.feature import METADATA_VERSION, Role, Witness
-
-# ----------------------------------------
-# Who belongs to a cluster, as every witness of it says: lists, registrations, voters, listeners.
-#
-# Which list of registered brokers is believed, and who counts beside it, is decided here; what the
-# nodes support is featurelib.audit.registrations.
 
 ZOOKEEPER = int(Witness.FEATURES_NODE)
 LOG = int(Witness.METADATA_LOG)
@@ -165,19 +160,13 @@ def fenced_flags(said: Sources, keys: Int, entry: Int) -> Int:
     return np.where(newer, pick(said.member_fenced, member, -1), fenced)
 
 
-# ----------------------------------------
-# The distinct maps feature → supported range of a batch, each standing once.
-#
-# A profile is one row, whatever number of nodes advertise it; rules look at profiles, and only
-# offenders are expanded to nodes. Row `empty` is the profile that lists nothing.
-
 # The first metadata.version whose software has features with a minimum of 0 (3.9).
 ZERO_MINIMUM_FROM = 21
 UNREADABLE = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class OwnRanges:
     """What each listener said of itself: a profile (-1 nothing), when, in which line."""
 
     profile: Int
@@ -215,7 +204,7 @@ class Profiles:
         found = np.where(local >= 0, self.first[flat.row] + local, self.empty)
         return np.where(local == UNREADABLE, -1, found)
 
-    def of_listeners(self, flat: Flat) -> Own:
+    def of_listeners(self, flat: Flat) -> OwnRanges:
         """What each listener said, from its newest full and its newest partial answer.
 
         A partial answer newer than a full one confirms it if it differs only in features whose
@@ -235,7 +224,7 @@ class Profiles:
         by_partial = ((full < 0) & (partial >= 0)) | ~confirmed
         profile = np.where(by_partial, partial, full)
         may_omit = pick(self.metadata_max, profile, -1) >= ZERO_MINIMUM_FROM
-        return Own(
+        return OwnRanges(
             profile=profile,
             partial=by_partial & may_omit,
             at=np.where(both & confirmed, partial_at, np.where(by_partial, partial_at, full_at)),
@@ -256,8 +245,6 @@ class Profiles:
         )
         return [row for row in rows if row[1] >= least]
 
-
-# ----------------------------------------
 
 NOBODY = -1
 REGISTERED = 0  # why a node counts

@@ -1,31 +1,31 @@
 """Which level each feature can reach now (target), on the way to its ceiling.
 
+The ceiling comes from the catalogue for the features it knows, and from the nodes for all others.
 The search proposes a level for every feature of every cluster at once, asks the engine, lowers what
-is refused and asks again; it only ever lowers, so it ends. Whether a proposal holds is the rules'
-answer alone.
+is refused and asks again; it only ever lowers, so it ends. READY needs two judges: what the policy
+lets pass is put to every dialect that the cluster's controllers may speak, and falls by one level
+where any of them refuses. Whether a proposal holds is the rules' answer alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
 from featurelib.audit.columns import Bool, Int
+from featurelib.audit.controllers import NOBODY, OwnDialects, blind_leaders
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.features import Questions
-from featurelib.audit.fleet import ANY_LEVEL, Fleet, Proposed
+from featurelib.audit.findings import Findings
+from featurelib.audit.fleet import ANY_LEVEL, FleetColumns, Proposed
 from featurelib.catalogue import Catalogue
+from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import GENERATIONS, Dialect, load
-from featurelib.core.rules import RULES
-from featurelib.feature import METADATA_VERSION
-
-# ----------------------------------------
-# What bounds each feature: the ceiling to reach, what is known, stable, seen and common.
-#
-# The ceiling comes from the catalogue for the features it knows, and from the nodes for all
-# others.
+from featurelib.core.dry_run import FAILS_AFTER_WRITING
+from featurelib.core.rules import dependency_unmet, metadata_version_unmet
+from featurelib.feature import METADATA_VERSION, Role
 
 UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound
 UNCLEAR = np.iinfo(np.int64).max
@@ -103,9 +103,6 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
     return newest, lowest
 
 
-# ----------------------------------------
-
-
 class Judge:
     """One policy, and the questions of a batch with what bounds them."""
 
@@ -121,7 +118,7 @@ class Judge:
         clusters = len(evidence.clusters)
         stable = np.full(clusters, ANY_LEVEL)
         stable[self.asked.cluster[self._of_metadata]] = bounds.newest_stable[self._of_metadata]
-        self.fleet = Fleet(evidence, catalogue.tables, stable)
+        self.fleet = FleetColumns(evidence, catalogue.tables, stable)
         # The finalized metadata.version of each cluster; what its absence means where none is.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
         mine = self._of_metadata & (self.asked.current > 0)
@@ -149,7 +146,8 @@ class Judge:
         """
         hit = level > self.asked.current
         without = self.propose(level, hit, beside=np.where(others, 0, ANY_LEVEL))
-        hit[hit] = RULES["dependency_unmet"].ask(without.judged.columns)
+        columns = without.judged.columns
+        hit[hit] = dependency_unmet(columns.proposed, columns.needed)
         return hit | self._rests_on_metadata_version(level, others)
 
     def _rests_on_metadata_version(self, level: Int, others: Bool) -> Bool:
@@ -160,13 +158,9 @@ class Judge:
         known = np.full(len(self.evidence.clusters), needed)
         unsure = np.flatnonzero(self._of_metadata & others)
         known[asked.cluster[unsure]] = np.where(asked.known, asked.current, 0)[unsure]
-        rows = SimpleNamespace(
-            level=level,
-            metadata_proposed=known[asked.cluster],
-            metadata_needed=np.int32(needed),
-        )
         on_kraft = (membership.kraft | ~membership.zookeeper)[asked.cluster]
-        return RULES["metadata_version_unmet"].ask(rows) & on_kraft & ~self._of_metadata
+        hit = metadata_version_unmet(level, known[asked.cluster], needed)
+        return hit & on_kraft & ~self._of_metadata
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
@@ -193,3 +187,132 @@ def search(judge: Judge, ceiling: Int) -> Int:
         of_nodes[asked.cluster[others]] = True
         wanted = (level > current) & of_nodes[asked.cluster]
     return level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What both let pass. `target` and `refusals` (findings of own dialects) are by question;
+    `dialects` are those a cluster's controllers may speak, where something was asked of them, and
+    `unanswered` the questions whose target no dialect was there to judge.
+    """
+
+    target: Int
+    refusals: Int
+    unanswered: Bool
+    dialects: dict[int, list[str]]
+
+
+def agree(
+    asking: Judge, own_dialects: Callable[[], OwnDialects], ceiling: Int, said: Findings
+) -> Agreed:
+    """The highest levels that pass the strict policy and every own dialect; findings for the rest.
+
+    `own_dialects` is called only where something can go up. A refused level is lowered and asked
+    again; what depends on it falls with it.
+    """
+    asked, evidence = asking.asked, asking.evidence
+    target, refused = search(asking, ceiling), set[tuple[int, str]]()
+    wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
+    count = np.zeros(len(target), dtype=np.int64)
+    if len(wanted) == 0:
+        nobody = np.zeros(len(target), dtype=bool)
+        return Agreed(target=target, refusals=count, unanswered=nobody, dialects={})
+    own = own_dialects()
+    while True:
+        found = [(one, row) for one in own.propose(target) for row in one.by_row()]
+        if not found:
+            break
+        for proposed, (place, row, at) in found:
+            for i in at.tolist():
+                question = int(proposed.questions[i])
+                if (question, row.code) not in refused:
+                    refused.add((question, row.code))
+                    count[question] += 1
+                    why = f"{row.code} of {proposed.dialect.title}"
+                    why += _who(asking, proposed, place, i)
+                    _say(why, question, int(target[question]), asking, said)
+        hit = np.unique(np.concatenate([one.questions[at] for one, (_, _, at) in found]))
+        target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
+        target = search(asking, target)
+    count += _sees_no_levels(asking, own, target, said)
+    spoken = {int(cluster): own.dialects(int(cluster)) for cluster in wanted}
+    several = {cluster: names for cluster, names in spoken.items() if len(names) > 1}
+    said.add(
+        "generation_ambiguous",
+        np.array(list(several), dtype=np.int64),
+        at=evidence.levels.at[list(several)],
+        line=evidence.levels.line[list(several)],
+        detail=[", ".join(load(name).title for name in names) for names in several.values()],
+    )
+    silent = np.zeros(len(evidence.clusters), dtype=bool)
+    silent[[cluster for cluster, names in spoken.items() if not names]] = True
+    unanswered = silent[asked.cluster] & asked.known & (target > asked.current)
+    where = np.unique(asked.cluster[unanswered])
+    said.add(
+        "release_unknown", where, at=evidence.levels.at[where], line=evidence.levels.line[where]
+    )
+    return Agreed(target=target, refusals=count, unanswered=unanswered, dialects=spoken)
+
+
+def _sees_no_levels(asking: Judge, own: OwnDialects, target: Int, said: Findings) -> Int:
+    """Takes every target of a controller that does not see the features node back; a finding each,
+    and by question how many."""
+    asked, evidence = asking.asked, asking.evidence
+    blind = blind_leaders(evidence, own.zookeeper)[asked.cluster]
+    hit = np.flatnonzero(asked.known & (target > asked.current) & (blind != NOBODY))
+    where = asked.cluster[hit]
+    said.add(
+        FAILS_AFTER_WRITING,
+        where,
+        role=np.full(len(hit), Role.BROKER),
+        node_id=blind[hit],
+        feature=evidence.features(hit),
+        finalized_level=asked.current[hit],
+        level=target[hit],
+        at=evidence.levels.at[where],
+        line=evidence.levels.line[where],
+    )
+    target[hit] = asked.current[hit]
+    return np.bincount(hit, minlength=len(target))
+
+
+def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
+    """The nodes behind the first answering profile that a row names, their range, and the one the
+    rule asks for where it asks for more than the level, as the end of a sentence."""
+    evidence, row = asking.evidence, proposed.dialect.rules[place]
+    pair = int(proposed.judged.named[place, update])
+    if row.asks is None or pair == NOT_HERE:
+        return ""
+    profile = int(proposed.batch.groups[row.asks].profile[pair])
+    if profile >= len(evidence.answering.cluster):
+        return ""
+    begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
+    who = evidence.answering.subject_order[begin:end]
+    ids = sorted(set(evidence.subjects.node_id[who].tolist()))
+    nodes = f"node {ids[0]} supports" if len(ids) == 1 else f"nodes {_listed(ids)} support"
+    columns, ranges = proposed.judged.columns, proposed.batch.ranges
+    at = profile, int(columns.feature[update])
+    needed = ""
+    if "lowest" in row.rule.columns and columns.local_min[update]:
+        needed = f", and must support {columns.local_min[update]}-{columns.level[update]}"
+    return f": {nodes} {ranges.min_version[at]}-{ranges.max_version[at]}{needed}"
+
+
+def _listed(ids: list[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def _say(why: str, question: int, level: int, asking: Judge, said: Findings) -> None:
+    asked, levels = asking.asked, asking.evidence.levels
+    at = np.array([question])
+    cluster = asked.cluster[at]
+    said.add(
+        "refused_by_own_controller",
+        cluster,
+        feature=asking.evidence.features(at),
+        finalized_level=asked.current[at],
+        level=np.array([level]),
+        at=levels.at[cluster],
+        line=levels.line[cluster],
+        detail=[why],
+    )

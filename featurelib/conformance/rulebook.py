@@ -23,8 +23,8 @@ from featurelib.core.dialect import (
     STRICT,
     Absence,
     Dialect,
-    Order,
     RuleRow,
+    WalkOrder,
     generation_of,
     load,
     rule_words,
@@ -117,7 +117,7 @@ def describe(row: RuleRow) -> str:
         said.append(f"asks {row.asks.value}")
         if row.absence is Absence.REFUSE:
             said.append("silence refuses")
-        if row.order is not Order.NONE:
+        if row.order is not WalkOrder.NONE:
             said.append(f"in {row.order.value} order")
     return ", ".join(said)
 

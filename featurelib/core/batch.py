@@ -2,7 +2,7 @@
 
 R requests (one cluster each), U updates, F features, P profiles. All requests of a batch are put to
 one dialect. Nothing here decides: whom a row asks was settled when the groups were built
-(nodes.py).
+(nodes.py), and columns are worked out when a rule first reads them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
 from featurelib.core.dialect import Absence, Asks, Capability, RuleRow
-from featurelib.core.rules import REQUEST_COLUMNS, RULES
+from featurelib.core.rules import REQUEST_COLUMNS, unsupported_by_node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 
 Ints = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class NodeGroup:
     """Whom a rule asks: nodes of one request with one profile are one pair.
 
     Pairs of a request lie together, in the order in which the controller asks the first node of
@@ -54,7 +54,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ClusterColumns:
     """What is true of each cluster before its request."""
 
     release: Ints  # [R] of the controller, a position in the catalogue's tables; -1 unknown
@@ -93,8 +93,8 @@ class Batch:
     names: tuple[str, ...]  # [F]
     catalogued: Ints  # [F] a position in the catalogue's tables; -1 = not a catalogued feature
     ranges: Ranges
-    groups: dict[Asks, Group]
-    state: State
+    groups: dict[Asks, NodeGroup]
+    state: ClusterColumns
     updates: Updates
     dry_run: Flags  # [R] validate only was asked for
     vendors: bool = False  # a controller knows what it advertises, though no catalogue does
@@ -108,10 +108,6 @@ class Batch:
     def code(self, name: str) -> int:
         """The position of a feature; -1 when nothing in the batch mentions it."""
         return self.names.index(name) if name in self.names else NOT_HERE
-
-
-# ----------------------------------------
-# UPDATE_COLUMNS of a batch of requests, each worked out when a rule first reads it.
 
 
 class UpdateColumns:
@@ -342,16 +338,12 @@ class UpdateColumns:
         return self._of_local(self._batch.ranges.max_version)
 
 
-# ----------------------------------------
-# NODE_COLUMNS and GROUP_COLUMNS of a batch of requests, each made when a rule first reads it.
-
-
 class NodeColumns:
     """NODE_COLUMNS: one row for each (update, profile) of the group a rule row asks."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
         assert row.asks is not None
-        self.group: Group = batch.groups[row.asks]
+        self.group: NodeGroup = batch.groups[row.asks]
         size = self.group.size[updates.request]
         first = np.cumsum(size) - size
         self.update: Ints = np.repeat(np.arange(len(size)), size)
@@ -417,7 +409,9 @@ class GroupColumns:
     @cached_property
     def refusing(self) -> Ints:
         nodes = self.nodes
-        outside = RULES["unsupported_by_node"].ask(nodes)
+        outside = unsupported_by_node(
+            nodes.level, nodes.min_version, nodes.max_version, nodes.silent
+        )
         count = nodes.group.count[nodes.pair] * outside
         return np.bincount(nodes.update, count, len(self._updates.level)).astype(np.int64)
 

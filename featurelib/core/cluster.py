@@ -13,8 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from featurelib.catalogue.tables import Tables
-from featurelib.core.batch import Batch, Flags, Group, Ints, Levels, Ranges, State, Updates
-from featurelib.core.dialect import Asks, Dialect, Order
+from featurelib.core.batch import (
+    Batch,
+    ClusterColumns,
+    Flags,
+    Ints,
+    Levels,
+    NodeGroup,
+    Ranges,
+    Updates,
+)
+from featurelib.core.dialect import Asks, Dialect, WalkOrder
 from featurelib.core.nodes import Nodes, are_asked, are_walked
 from featurelib.feature import (
     KRAFT_VERSION,
@@ -169,8 +178,8 @@ class _Profiles:
         return Ranges(min_version=lows, max_version=highs, lists=lists)
 
 
-def _asked_groups(dialect: Dialect) -> dict[Asks, Order]:
-    groups = {Asks.LOCAL_CONTROLLER: Order.NONE}
+def _asked_groups(dialect: Dialect) -> dict[Asks, WalkOrder]:
+    groups = {Asks.LOCAL_CONTROLLER: WalkOrder.NONE}
     return groups | {row.asks: row.order for row in dialect.rules if row.asks is not None}
 
 
@@ -237,22 +246,22 @@ def _configured(cluster: Cluster) -> dict[int, int]:
     return {node_id: place for place, node_id in enumerate(dict.fromkeys(ids))}
 
 
-def _ordered(rows: Ints, nodes: Nodes, order: Order) -> list[int]:
+def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
     """Nodes of one cluster as its controller walks them; `rows` as they registered."""
     ids, found = nodes.node_id[rows].tolist(), rows.tolist()
-    if order in (Order.TABLE, Order.TABLE_HASH):
+    if order in (WalkOrder.TABLE, WalkOrder.TABLE_HASH):
         way = table_order(ids)
         found, ids = [found[i] for i in way], [ids[i] for i in way]
-    if order in (Order.HASH, Order.TABLE_HASH):
+    if order in (WalkOrder.HASH, WalkOrder.TABLE_HASH):
         return [found[i] for i in hash_order(ids)]
-    if order is Order.SIZED_HASH:
+    if order is WalkOrder.SIZED_HASH:
         return [found[i] for i in hash_order(ids, least=1)]
-    if order is Order.TABLE:
+    if order is WalkOrder.TABLE:
         return found
     return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
 
 
-def _group(nodes: Nodes, asks: Asks, order: Order, clusters: int) -> Group:
+def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodeGroup:
     """A pair for each node: whichever offends can be named."""
     asked, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
     if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
@@ -261,7 +270,7 @@ def _group(nodes: Nodes, asks: Asks, order: Order, clusters: int) -> Group:
     every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)
     every = every[asked[every]]
     size = np.bincount(nodes.cluster[every], minlength=clusters)
-    return Group(
+    return NodeGroup(
         start=np.cumsum(size) - size,
         size=size,
         profile=nodes.profile[every],
@@ -271,7 +280,7 @@ def _group(nodes: Nodes, asks: Asks, order: Order, clusters: int) -> Group:
     )
 
 
-def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> State:
+def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> ClusterColumns:
     clusters = [cluster for cluster, _ in cases]
     finalized, minimum = _levels([cluster.finalized for cluster in clusters], at)
     seen = [c.finalized if c.cached is None else c.cached for c in clusters]
@@ -280,7 +289,7 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> State:
     def flags(of: Callable[[Cluster], bool]) -> Flags:
         return np.array([of(cluster) for cluster in clusters], dtype=bool)
 
-    return State(
+    return ClusterColumns(
         release=np.array([tables.release_code(c.release) for c in clusters]),
         finalized=finalized,
         minimum=minimum,

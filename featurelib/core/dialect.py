@@ -2,7 +2,9 @@
 
 One file for each generation of controllers, `kip` for the literal reading of the texts, `strict`
 for the policy that decides READY. A dialect is compiled when it is loaded: a name that is no rule,
-scope, group or capability fails there, not in the night.
+scope, group or capability fails there, not in the night, and so does a row that could not be asked.
+Beside its rules a table says who may join, who stops, and what an election writes: only values,
+of which compatibility.py and election.py say what follows.
 """
 
 from __future__ import annotations
@@ -23,11 +25,6 @@ from featurelib.catalogue.tables import Tables
 from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Mask, Rule
 from featurelib.feature import Severity, release_line, release_number
 
-# ----------------------------------------
-# Sections of a dialect's table beside its rules: who may join, who stops, what an election writes.
-#
-# Only values: compatibility.py and election.py say what follows from them.
-
 
 class Absence(StrEnum):
     """What it means that a node does not list a feature."""
@@ -47,7 +44,7 @@ class Guard(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class RegistrationTable:
     """How controllers judge a node that registers (KIP-778; ClusterControlManager)."""
 
     absence: Absence = Absence.SKIP  # a finalized feature the broker does not list: skip or zero
@@ -64,7 +61,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protection:
+class ProtectionTable:
     """What nodes do by themselves about levels they do not support (KIP-584, KIP-778)."""
 
     brokers: Guard = Guard.NOTHING
@@ -79,7 +76,7 @@ class Protection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Election:
+class ElectionTable:
     """What a newly elected controller writes to the features node (KafkaController)."""
 
     system_from: str = ""  # inter.broker.protocol.version; empty: there is no features node
@@ -92,10 +89,6 @@ def is_before(version: str, first: str) -> bool:
     release; one that is not known is not. Source: MetadataVersion.isLessThan, by releases."""
     number = release_number(version)
     return bool(number and first) and number < release_number(first)
-
-
-# ----------------------------------------
-# What a rule says to a person, whichever dialect asks it: rules.toml, read once.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +119,6 @@ def rule_words(name: str) -> RuleWords:
         command=row.get("command", ""),
     )
 
-
-# ----------------------------------------
 
 STRICT = "strict"  # the policy that decides READY
 KIP = "kip"
@@ -161,7 +152,7 @@ class Asks(StrEnum):
     QUORUM = "quorum"  # everybody who votes
 
 
-class Order(StrEnum):
+class WalkOrder(StrEnum):
     """In which order nodes are asked, so that the first offender is the one Kafka names."""
 
     NONE = "none"
@@ -179,7 +170,7 @@ class RuleRow:
     where: tuple[Rule, ...]
     asks: Asks | None
     absence: Absence
-    order: Order
+    order: WalkOrder
     code_number: int
     says: str
     says_absent: str
@@ -244,9 +235,9 @@ class Dialect:
     releases: tuple[str, ...]
     can: Capability
     text: Text
-    registration: Registration
-    protection: Protection
-    election: Election
+    registration: RegistrationTable
+    protection: ProtectionTable
+    election: ElectionTable
     door: tuple[RuleRow, ...]
     rules: tuple[RuleRow, ...]
 
@@ -277,9 +268,9 @@ def load(name: str) -> Dialect:
         releases=tuple(table["releases"]),
         can=_fill(Capability, table["capability"]),
         text=_fill(Text, text),
-        registration=_fill(Registration, table.get("registration", {})),
-        protection=_fill(Protection, table.get("protection", {})),
-        election=_fill(Election, table.get("election", {})),
+        registration=_fill(RegistrationTable, table.get("registration", {})),
+        protection=_fill(ProtectionTable, table.get("protection", {})),
+        election=_fill(ElectionTable, table.get("election", {})),
         door=tuple(_compile(row, code, invalid, door=True) for row in table.get("door", [])),
         rules=tuple(_compile(row, code, invalid) for row in table["rule"]),
     )
@@ -299,7 +290,7 @@ _WORDS: dict[str, Callable[[str], StrEnum]] = {
     "brokers": Guard,
     "controllers": Guard,
 }
-T = TypeVar("T", Capability, Text, Registration, Protection, Election)
+T = TypeVar("T", Capability, Text, RegistrationTable, ProtectionTable, ElectionTable)
 
 
 def _fill(into: type[T], table: dict[str, object]) -> T:
@@ -333,7 +324,7 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
         where=tuple(SCOPES[name] for name in where),
         asks=Asks(str(row["asks"])) if "asks" in row else None,
         absence=Absence(str(row.get("absence", "zero"))),
-        order=Order(str(row.get("order", "none"))),
+        order=WalkOrder(str(row.get("order", "none"))),
         code_number=number,
         says=says,
         says_absent=str(row.get("says_absent", says)).replace("{invalid}", invalid),
@@ -357,13 +348,6 @@ def _check_columns(rule: Rule, scopes: list[Rule], *, asks: bool, door: bool) ->
     if strange:
         raise KeyError(f"rule {rule.name}: a row here cannot read {', '.join(sorted(strange))}")
 
-
-# ----------------------------------------
-# Which releases a node may run, by the ranges it advertises; and so which dialects may answer.
-#
-# A release advertises its stable levels or, with unstable features enabled, all it has. Two
-# releases
-# may look alike (4.1 with unstable features is 4.2 to the eye): then both are meant.
 
 Levels = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

@@ -1,7 +1,26 @@
-"""What a controller answers to requests, and what is true afterwards: question (a) of the core.
+"""The engine: what a dialect says to requests, and what a controller then does.
 
-Every rule of the dialect is asked about every update; the controller's answer is the first violated
-one in its order, the auditor's findings are all of them. Nothing here knows a release.
+`judge` asks every row of a dialect about every update, whoever fills the columns: one cluster as
+plain values (cluster.py) or a fleet's evidence (audit/fleet.py). `decide` makes the controller's
+answer of it: the first violated row in its order counts; an audit lists all of them. Nothing here
+knows a release.
+
+A row without `asks` is one mask over the updates. A row that `asks` a group of nodes has a row for
+each (update, pair), where a pair is a profile of ranges and the nodes of one request that have it.
+The clusters of audit/features.py, asked for f 5 and metadata.version 25, by `unsupported_by_node`
+of everyone (`level < min_version`, or `max_version < level`):
+
+    update  request   level                  update  pair  profile  max  level  offends
+    0       0 (east)  f 5                    0       0     0        5    5      -
+                                             0       1     1        3    5      x
+    1       0 (east)  metadata.version 25    1       0     0        25   25     -
+                                             1       1     1        22   25     x
+    2       1 (west)  f 5                    2       2     2        5    5      -
+
+    offends[row] = [x, x, -]         named[row] = [1, 1, -1]: the first pair that offends
+
+A rule that counts (`no_node_to_ask`, `voter_not_registered`) has one row an update again, with the
+group's size or its unregistered nodes as a column. `where` narrows a row to some of the updates.
 """
 
 from __future__ import annotations
@@ -27,7 +46,7 @@ from featurelib.feature import UpgradeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Offences:
     """Every rule asked about every update. K rules in the dialect's order, U updates."""
 
     offends: Flags  # [K, U]
@@ -43,7 +62,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Consequences:
     """What follows for each request and update."""
 
     failed_by: Ints  # [R] the update that refuses the whole request; -1 = none does
@@ -57,7 +76,7 @@ class Outcome:
     unsure: Flags  # [R] whether kraft.version moved hangs on an order nobody should rely on
 
 
-def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Judged:
+def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
     """Ask `dialect` about every update of `batch`."""
     columns = UpdateColumns(batch, dialect.can, tables)
     offends = np.zeros((len(dialect.rules), len(columns.level)), dtype=bool)
@@ -69,7 +88,7 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Judged:
             offends[i], named[i] = _ask_about_group(columns, batch, row)
         else:
             offends[i] = row.ask(columns)
-    return Judged(offends=offends, named=named, columns=columns, door=_door(batch, dialect))
+    return Offences(offends=offends, named=named, columns=columns, door=_door(batch, dialect))
 
 
 def _door(batch: Batch, dialect: Dialect) -> Ints:
@@ -87,7 +106,7 @@ def _first_pair(nodes: NodeColumns, hit: Mask, updates: int) -> tuple[Mask, Ints
     return first >= 0, first
 
 
-def offending_pairs(judged: Judged, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
+def offending_pairs(judged: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
     """Return every (update, pair) that `row` names: the pair does not support the level of the
     update, or it never registered."""
     nodes = NodeColumns(judged.columns, batch, row)
@@ -122,7 +141,7 @@ def _ask_about_group(columns: UpdateColumns, batch: Batch, row: RuleRow) -> tupl
     return hit, np.where(hit, _first_pair(nodes, missing, len(hit))[1], NOT_HERE)
 
 
-def decide(batch: Batch, dialect: Dialect, judged: Judged) -> Outcome:
+def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
     """What the controller does with what was judged."""
     can, updates, state = dialect.can, batch.updates, batch.state
     come_in = judged.door == NOT_HERE
@@ -144,7 +163,7 @@ def decide(batch: Batch, dialect: Dialect, judged: Judged) -> Outcome:
     if can.kraft_version == "record":
         mine = applied & judged.columns.is_kraft_version
         record[updates.request[mine]] = updates.level[mine]
-    return Outcome(
+    return Consequences(
         failed_by=failed_by,
         good=good,
         applied=applied,
@@ -170,7 +189,7 @@ def _failed_by(batch: Batch, passed: Flags, come_in: Flags) -> Ints:
     return failed
 
 
-def _leaked(batch: Batch, dialect: Dialect, judged: Judged, failed_by: Ints, dry: Flags) -> Flags:
+def _leaked(batch: Batch, dialect: Dialect, judged: Offences, failed_by: Ints, dry: Flags) -> Flags:
     """kraft.version updates that moved the raft layer before their request was refused [U]."""
     updates, columns = batch.updates, judged.columns
     refused_by = failed_by[updates.request]

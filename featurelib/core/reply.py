@@ -12,7 +12,7 @@ from featurelib.catalogue.tables import Tables
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Request
 from featurelib.core.dialect import Absence, Dialect, RuleRow
-from featurelib.core.judge import Judged, Outcome, offending_pairs
+from featurelib.core.judge import Consequences, Offences, offending_pairs
 from featurelib.feature import METADATA_VERSION, UpgradeType
 
 NO_ERROR = 0
@@ -60,7 +60,12 @@ class Speaker:
     """Puts what was judged and decided into the words of a dialect."""
 
     def __init__(
-        self, batch: Batch, dialect: Dialect, judged: Judged, outcome: Outcome, tables: Tables
+        self,
+        batch: Batch,
+        dialect: Dialect,
+        judged: Offences,
+        outcome: Consequences,
+        tables: Tables,
     ) -> None:
         self._batch, self._dialect, self._tables = batch, dialect, tables
         self._judged, self._outcome = judged, outcome

@@ -1,7 +1,10 @@
 """The rules: each is one boolean mask over columns that says which rows offend.
 
 No rule knows a release or builds a message, and a mask is right alone, whatever others would have
-caught. Only this module compares a level with a range. Arguments are columns: see rows.py.
+caught. Only this module compares a level with a range. A rule is a function whose arguments are
+columns: the name of an argument is the name of the column, and a name that is none fails when the
+rule is entered, at import. Scopes, at the end, are masks as the rules are: on which updates a
+dialect asks a rule (its `where`).
 """
 
 from __future__ import annotations
@@ -14,12 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from featurelib.feature import UpgradeType
-
-# ----------------------------------------
-# The columns rules are written in, and the registry of rules and scopes.
-#
-# A rule is a function whose arguments are columns; the name of an argument is the name of the
-# column. A name that is no column fails when the rule is entered, at import.
 
 Mask = npt.NDArray[np.bool_]
 Level = npt.NDArray[np.int32]
@@ -147,8 +144,6 @@ def _enter(
 
     return enter
 
-
-# ----------------------------------------
 
 __all__ = ["RULES"]
 _UPGRADE, _SAFE, _UNSAFE = UpgradeType
@@ -392,10 +387,6 @@ def not_controller(elsewhere: Mask) -> Mask:
 def system_off(off: Mask) -> Mask:
     """With inter.broker.protocol.version below 2.7 nothing can be finalized."""
     return off
-
-
-# ----------------------------------------
-# Scopes: on which updates a dialect asks a rule. Masks as the rules are, named in its `where`.
 
 
 @scope

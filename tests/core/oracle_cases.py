@@ -8,7 +8,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.batch import Batch
 from featurelib.core.cluster import Cluster, Node, Request, Update, build
 from featurelib.core.dialect import Dialect, load
-from featurelib.core.judge import Judged, Outcome, decide, judge
+from featurelib.core.judge import Consequences, Offences, decide, judge
 from featurelib.core.reply import Reply, Speaker
 from featurelib.feature import Role
 from tests.core.controllers import words
@@ -84,8 +84,8 @@ class Answers:
 
     dialect: Dialect
     batch: Batch
-    judged: Judged
-    outcome: Outcome
+    judged: Offences
+    outcome: Consequences
     replies: list[Reply]
 
     def violated(self, position: int, feature: str) -> set[str]:
@@ -112,7 +112,7 @@ def answers(drawn: list[Drawn]) -> Answers:
     )
 
 
-def levels_after(batch: Batch, outcome: Outcome, position: int) -> dict[str, tuple[int, int]]:
+def levels_after(batch: Batch, outcome: Consequences, position: int) -> dict[str, tuple[int, int]]:
     return {
         name: (int(outcome.after_min[position, i]), int(outcome.after[position, i]))
         for i, name in enumerate(batch.names)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from featurelib.audit import evidence as facts
-from featurelib.audit.agreement import Agreed, agree
 from featurelib.audit.controllers import OwnDialects
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Findings, wordings
-from featurelib.audit.target import Judge, bounds
+from featurelib.audit.target import Agreed, Judge, agree, bounds
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from tests.core.lines import AS_OF, MAX_AGE, line_of, lines_of, microseconds, snapshot

@@ -7,7 +7,7 @@ import pytest
 
 from featurelib.audit import evidence as facts
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.fleet import Fleet
+from featurelib.audit.fleet import FleetColumns
 from featurelib.audit.target import Judge, bounds
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
@@ -41,7 +41,7 @@ def test_what_a_level_depends_on_is_missing_where_nothing_mentions_it() -> None:
 
 @pytest.mark.parametrize("level", [0, 30])
 def test_another_features_level_is_not_taken_for_metadata_version(level: int) -> None:
-    fleet = Fleet(evidence_of(cluster("vendor.f", level, 40)), load_catalogue().tables)
+    fleet = FleetColumns(evidence_of(cluster("vendor.f", level, 40)), load_catalogue().tables)
     dialect = load_dialect("kraft-4.2")
     columns = fleet.propose(np.array([0]), np.array([31]), dialect, release="4.2").judged.columns
     assert columns.metadata_version.tolist() == [1]
