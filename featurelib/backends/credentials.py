@@ -2,6 +2,9 @@
 
 A secret is fetched when a connection is opened, handed to the client, and is in nothing that can be
 shown: not in a repr, an error, a log or a line. `hide` takes it out of what others say.
+A token comes from an identity provider, by the client's own id and secret (RFC 6749, section 4.4).
+One token serves all connections until it is about to expire, and one failure all that wait for it.
+The secret goes to the address that the inventory names and to no other: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -24,14 +27,6 @@ import msgspec
 
 from featurelib.config.security import DIGEST, Security
 from featurelib.errors import ConfigError, CredentialsError, UnreachableError, install_line
-
-# ----------------------------------------
-# A token from an identity provider, by the client's own id and secret (RFC 6749, section 4.4).
-#
-# One token serves all connections until it is about to expire, and one failure all that wait for
-# it.
-# The secret goes to the address that the inventory names and to no other: redirects are not
-# followed.
 
 RENEW_SECONDS = 30.0  # before a token expires; half of its life, if that is less
 FAILED_SECONDS = 5.0  # a failure is not asked for again so soon
@@ -156,8 +151,6 @@ def _plain(text: str) -> str:
     """In one line, and nothing in it that a terminal obeys."""
     return "".join(one if one.isprintable() else " " for one in text)[:_SHOWN].strip()
 
-
-# ----------------------------------------
 
 HIDDEN = "***"
 _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -2,6 +2,10 @@
 
 A round reads each path once: a path that was read twice after a registration was last seen is how
 a later reader knows that the registration is gone. No watch is left behind.
+
+Connections are opened by the inventory's TLS, and the reason is kept where one was not: kazoo's own
+TLS trusts the system's authorities beside the one that is named, and has OpenSSL ask the terminal
+for the password of a key; of a failure kazoo says only that the time ran out.
 """
 
 from __future__ import annotations
@@ -21,12 +25,19 @@ from featurelib.backends.kafka.connection import words
 from featurelib.config.security import ZOOKEEPER, Security
 from featurelib.errors import ConfigError, UnreachableError, install_line
 
-# ----------------------------------------
-# How connections to ZooKeeper are opened: by the inventory's TLS, with the reason kept where one
-# was not.
-#
-# kazoo's own TLS trusts the system's authorities beside the one that is named, and has OpenSSL ask
-# the terminal for the password of a key. Of a failure kazoo says only that the time ran out.
+try:
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+    from kazoo.retry import KazooRetry
+except ImportError as error:
+    raise ConfigError(
+        "Clusters in ZooKeeper mode need the client kazoo, found none. Install it, "
+        + install_line("zookeeper")
+    ) from error
+
+# What fails is said here.
+logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 # How kazoo calls what becomes of a user that is refused: it depends on who is quicker.
 _REFUSED = {
@@ -132,22 +143,6 @@ class Door:
             connection.close()
             raise
 
-
-# ----------------------------------------
-
-try:
-    from kazoo.client import KazooClient
-    from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
-    from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
-    from kazoo.retry import KazooRetry
-except ImportError as error:
-    raise ConfigError(
-        "Clusters in ZooKeeper mode need the client kazoo, found none. Install it, "
-        + install_line("zookeeper")
-    ) from error
-
-# What fails is said here.
-logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 # Kafka's code says /feature, KIP-584 says /features; all below the chroot.
 PATHS = ("/cluster/id", "/feature", "/features", "/controller", "/controller_epoch", "/migration")

@@ -187,7 +187,7 @@ class DescribeConfigs(Part, frozen=True, gc=False):
 # UpdateFeatures
 
 
-class FeatureResult(Part, frozen=True, gc=False):
+class UpdatedFeature(Part, frozen=True, gc=False):
     feature: Text
     error_code: Int16
     error_message: _Words = UNSET
@@ -199,7 +199,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
     error_code: Int16
     error_message: _Words = UNSET
     results: (
-        Annotated[list[FeatureResult], Meta(description="a list of results")] | UnsetType | None
+        Annotated[list[UpdatedFeature], Meta(description="a list of results")] | UnsetType | None
     ) = UNSET
 
     @classmethod
@@ -208,7 +208,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
         results = None
         if reply.results is not None:
             results = [
-                FeatureResult(feature=one.feature, error_code=one.code, error_message=one.message)
+                UpdatedFeature(feature=one.feature, error_code=one.code, error_message=one.message)
                 for one in reply.results
             ]
         return cls(error_code=reply.code, error_message=reply.message, results=results)

@@ -1,8 +1,7 @@
-"""Laws of the embedded cluster: it passes what the core passes, and no unfit node runs on."""
+"""The law of the embedded cluster: it passes what the core passes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -12,14 +11,12 @@ from hypothesis import strategies as st
 from featurelib.backends.embedded import IN_MEMORY
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
-from featurelib.core.cluster import Cluster, Features, Node, Request, Update, build
-from featurelib.core.compatibility import Admission, Effect, Moment, Newcomer, join, stopped
+from featurelib.core.cluster import Request, Update, build
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import judge
-from featurelib.errors import InputError
-from featurelib.feature import KRAFT_VERSION, Role
-from tests.backends.clusters import TABLES, content
+from featurelib.feature import KRAFT_VERSION
+from tests.backends.clusters import TABLES
 from tests.backends.simulator import Simulated
 from tests.core import recordings
 
@@ -89,134 +86,3 @@ def test_it_accepts_exactly_what_the_core_passes(generation: str, data: st.DataO
         assert {u.feature: max(u.level, 0) for u in plain} == {
             u.feature: after.get(u.feature, (0, 0))[1] for u in plain
         }
-
-
-# --- Whatever happens -----------------------------------------------------------------------------
-
-RELEASES = {
-    "zk": ("2.8.2", "3.3.2", "3.9.2"),
-    "kraft": ("3.3.2", "3.5.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1"),
-}
-TEXTS = (
-    None,
-    "not json",
-    '{"version":"1"}',
-    content(status=0),
-    content(("f", 1, 2), schema=1),
-    content(("f", 4, 4), ("g", 1, 1)),
-    content(("f", 32768, 32768)),
-)
-LEVELS = {"zk": st.integers(0, 6), "kraft": st.sampled_from([0, 1, 2, 7, 11, 14, 16, 19, 21, 25])}
-NAMES = {"zk": ("f", "g"), "kraft": ("metadata.version", "group.version", "f")}
-IDS = st.integers(1, 4)
-
-
-@st.composite
-def supported(draw: st.DrawFn, mode: str) -> Features:
-    ranges: Features = {}
-    for name in NAMES[mode]:
-        if name == "metadata.version":
-            ranges[name] = (1, draw(st.sampled_from([7, 14, 21, 25])))
-        elif draw(st.booleans()):
-            low = draw(st.integers(mode == "zk", 2))
-            ranges[name] = (low, low + draw(st.integers(0, 4)))
-    return ranges
-
-
-@st.composite
-def nodes(draw: st.DrawFn, mode: str) -> Node:
-    role = draw(st.sampled_from(Role)) if mode == "kraft" else Role.BROKER
-    return Node(
-        node_id=draw(IDS),
-        role=role,
-        supported=draw(supported(mode)),
-        release=draw(st.sampled_from((*RELEASES[mode], ""))),
-        voter=role is Role.CONTROLLER,
-    )
-
-
-def requests(mode: str) -> st.SearchStrategy[Request]:
-    update = st.builds(
-        Update,
-        feature=st.sampled_from(NAMES[mode]),
-        level=LEVELS[mode],
-        kind=st.integers(1, 3),
-        allow_downgrade=st.booleans(),
-    )
-    some = st.lists(update, min_size=1, max_size=2, unique_by=lambda u: u.feature)
-    return st.builds(lambda updates: Request(updates=tuple(updates), version=0), some)
-
-
-def act(cluster: Simulated, data: st.DataObject) -> None:
-    """One thing that may happen to a cluster."""
-    mode, node_id = cluster.mode, data.draw(IDS)
-    version = data.draw(st.sampled_from(["", "", "2.6"])) if mode == "zk" else ""
-    what = data.draw(st.sampled_from(["register", "update", "update", "node", "elect", "other"]))
-    if what == "register":
-        node = data.draw(nodes(mode))
-        dialect, before = cluster.dialect, cluster.cluster
-        joined = cluster.register(node, protocol_version=version)
-        newcomer = Newcomer(node=node, protocol_version=version)
-        judged = join(before, newcomer, dialect, TABLES)
-        assert joined == judged or joined.entry is Admission.STOPS
-    elif what == "update":
-        request = data.draw(requests(mode))
-        wire = load_dialect(cluster.dialect.name).can.wire_versions
-        cluster.update_features(
-            replace(request, version=min(wire)), lagging=data.draw(st.booleans())
-        )
-    elif what == "node" and mode == "zk":
-        cluster.write_features_node(data.draw(st.sampled_from(TEXTS)))
-    elif what == "elect":
-        again = data.draw(st.sampled_from([None, "", "2.6"])) if mode == "zk" else None
-        cluster.elect(node_id, protocol_version=again)
-    else:
-        name = data.draw(st.sampled_from(["start", "stop", "fence", "unregister", "settle"]))
-        getattr(cluster, name)(*(() if name == "settle" else (node_id,)))
-
-
-@pytest.mark.parametrize("generation", GENERATIONS)
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
-@given(data=st.data())
-def test_no_node_runs_that_cannot_live_with_what_is_finalized(
-    generation: str, data: st.DataObject
-) -> None:
-    """Whatever happened, once all nodes have applied it; who follows no longer is left out."""
-    mode = generation.split("-")[0]
-    release = next(r for r in RELEASES[mode] if generation_of(r, mode) == generation)
-    levels = {"metadata.version": (7, 7)} if mode == "kraft" else {}
-    role = Role.CONTROLLER if mode == "kraft" else Role.BROKER
-    own: Features = {"metadata.version": (1, 25)} if mode == "kraft" else {"f": (1, 6), "g": (1, 6)}
-    first = Node(node_id=1, role=role, supported=own, release=release, voter=mode == "kraft")
-    with Simulated(IN_MEMORY, TABLES, mode=mode) as cluster:
-        cluster.put(Cluster(release=release, nodes=(first,), active=1, finalized=levels), 5)
-        for _ in range(data.draw(st.integers(1, 8))):
-            epoch, before = cluster.epoch, cluster.cluster
-            try:
-                act(cluster, data)
-            except InputError:
-                assert (cluster.epoch, cluster.cluster) == (epoch, before)
-        cluster.settle()
-        check(cluster)
-
-
-def check(cluster: Simulated) -> None:
-    """Every running node, held against what it shows to be finalized."""
-    now, dialect = cluster.cluster, cluster.dialect
-    ids = {n.node_id for n in now.nodes if n.running}
-    assert now.active == -1 or now.active in ids
-    for node in now.nodes:
-        if not node.running:
-            continue
-        said = cluster.describe(node.node_id, role=node.role)
-        shows = {
-            e["name"]: (e["min_version_level"], e["max_version_level"])
-            for e in said["finalized_features"]
-        }
-        alone = [n for n in now.nodes if n.node_id == node.node_id]
-        held = replace(now, nodes=tuple(alone), finalized=shows, off=False)
-        found = stopped(held, dialect, TABLES, moment=Moment.NOW)
-        assert all(item.effect is not Effect.EXITS for item in found), found
-        if cluster.mode == "kraft" and node.role is Role.CONTROLLER:
-            real = replace(held, finalized=now.finalized)
-            assert not [s for s in stopped(real, dialect, TABLES) if s.effect is Effect.EXITS]

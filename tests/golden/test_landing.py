@@ -23,3 +23,15 @@ def test_lines_are_accepted_and_refused_as_before() -> None:
     if REWRITES:
         STORED.write_text(text, "utf-8")
     assert text == STORED.read_text("utf-8")
+
+
+def test_a_reason_is_one_short_sentence_and_what_is_left_of_the_envelope_is_clean() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+    for line in (read(case.raw) for case in CASES):
+        assert isinstance(line, Quarantined)
+        assert len(line.reason) < 300
+        assert line.reason.isprintable()
+        words = ("Traceback", "msgspec", "Decode", "ValidationError", "Line(", "Raw")
+        assert not any(word in line.reason for word in words)
+        for text in (line.kind, line.cluster):
+            assert text is None or (0 < len(text) <= 255 and text.isprintable())
