@@ -59,7 +59,7 @@ class StepOutlook:
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
-    """Each step of a plan as it would be once those before it are applied (N3, KIP-778)."""
+    """Each step of a plan as it would be once those before it are applied (KIP-778)."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
         after = levels_after(levels, [step])
