@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,29 +31,6 @@ def capture(name: str) -> str:
 def ask(name: str, version: str, *more: str) -> tuple[int, str, str]:
     words = ("--capture", capture(name), "--fleet", FLEET, "--ibp", version, *more)
     return run("what-if", *words)
-
-
-def test_a_program_reads_the_same_and_null_where_no_election_was_asked() -> None:
-    said = json.loads(ask("zk-282-ranges", "2.6", "--json")[1])["election"]
-    assert (said["protocol_version"], said["unknown"], said["version_before"]) == ("2.6", None, 1)
-    assert said["before"]["status"] == 1
-    (one,) = said["outcomes"]
-    assert one == {
-        "dialects": ["zk-2.7", "zk-3.3"],
-        "elected": [1, 2, 3],
-        "change": "rewritten",
-        "reasons": ["disabled"],
-        "fault": None,
-        "version_after": 2,
-        "after": {"schema_version": 1, "status": 0, "features": []},
-        "lost": [
-            {"feature": "search.index", "min_version_level": 1, "max_version_level": 3},
-            {"feature": "tiering", "min_version_level": 1, "max_version_level": 1},
-        ],
-        "would_end": [],
-    }
-    words = ("--capture", capture("zk-282-ranges"), "--remove", "2", "--json")
-    assert json.loads(run("what-if", *words)[1])["election"] is None
 
 
 def test_a_quorum_is_refused_and_told_what_stands_in_its_place() -> None:

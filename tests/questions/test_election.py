@@ -16,7 +16,6 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.questions.draft import Terms
 from featurelib.questions.election import Doubt, Foreseen
 from featurelib.questions.what_if import Changes, WhatIf, what_if
-from featurelib.snapshot.layout import unpack
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster
 from tests.core.oracle import Cluster, Node
@@ -107,38 +106,6 @@ def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
     return [*later, json.dumps(node).encode()]
 
 
-def test_the_ranges_sample_loses_its_levels_and_moves_its_epoch() -> None:
-    asked = ask("zk-282-ranges", "2.6")
-    found = election(asked)
-    (one,) = found.outcomes
-    row = unpack(asked.after.rows).to_pylist()[0]
-    assert row["features_node_version"] == 2
-    assert {said["profile"] for said in row["registrations"]} == {-1}
-    assert {(said["levels"], said["epoch"]) for said in row["listeners"]} == {(-1, -1)}
-    assert one.dialects == ("zk-2.7", "zk-3.3")
-    assert one.leaders == (1, 2, 3)
-    assert (found.version, one.version) == (1, 2)
-    assert one.election.lost == (("search.index", 1, 3), ("tiering", 1, 1))
-    assert one.election.reasons == (ZnodeReason.DISABLED,)
-
-
-def test_what_is_off_stays_off_or_comes_back_empty() -> None:
-    (stays,) = election(ask("zk-282-disabled", "2.6")).outcomes
-    assert (stays.election.change, stays.version) == (ZnodeChange.UNCHANGED, 0)
-    found = ask("zk-282-disabled", "2.8")
-    (comes,) = election(found).outcomes
-    assert (comes.election.reasons, comes.version) == ((ZnodeReason.ENABLED,), 1)
-    assert verdicts(found.before)[0] == ("BLOCKED", "system off")
-    assert verdicts(found.after)[0] == ("READY", "rolling")
-
-
-def test_a_stock_cluster_has_nothing_to_lose() -> None:
-    found = ask("zk-392-stock", "2.6")
-    (one,) = election(found).outcomes
-    assert (one.dialects, one.election.lost, one.version) == (("zk-3.3",), (), 1)
-    assert (found.turns, found.new, found.gone) == ((), (), ())
-
-
 def test_only_the_schema_moves_and_the_software_stays_known() -> None:
     """Schema 1 shows no release; what schema 2 showed of it is true all the same."""
     found = ask("zk-332-ranges", "3.2")
@@ -153,11 +120,6 @@ def test_a_release_that_is_told_is_the_only_one_asked() -> None:
     assert [one.dialects for one in found.outcomes] == [("zk-2.7",)]
     found = election(ask("zk-282-ranges", "3.3", told("zk-282-ranges", "3.9")))
     assert [one.election.reasons for one in found.outcomes] == [(ZnodeReason.SCHEMA_UP,)]
-
-
-def test_a_broker_ignored_for_its_protocol_version_counts_by_what_it_answered() -> None:
-    (one,) = election(ask("zk-282-ignored-broker", "2.8")).outcomes
-    assert (one.leaders, one.ends) == ((1, 2), {})
 
 
 def test_the_election_comes_after_the_other_changes() -> None:
