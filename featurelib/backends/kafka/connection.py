@@ -1,26 +1,34 @@
-"""The one door to kafka-python: one connection to one listener, and requests put on it.
+"""One connection to one listener, and requests put on it.
 
-Two steps below its admin client, which asks for Metadata first, chooses its own broker, sends
-updates again by itself and throws away what a listener offers. The socket is ours, so that it is
+Two steps below the admin client of kafka-python, which asks for Metadata first, chooses its own
+broker, sends updates again by itself and throws away what a listener offers: what is used of it
+instead stands in featurelib.backends.kafka.internals. The socket is ours, so that it is
 closed whatever happens and the handshake of TLS has a time limit. A request is sent once and never
 again; nothing here knows what it means.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 import ssl
 import struct
 import time
-import warnings
 from threading import Lock
 from typing import Any
 
 from featurelib.backends.credentials import Credentials
+from featurelib.backends.kafka.internals import (
+    SOFTWARE,
+    KafkaConnection,
+    NetworkSelector,
+    PlainTransport,
+    SecuredTransport,
+    TokenProvider,
+    make_request,
+)
 from featurelib.backends.kafka.responses import LONGEST_WORDS, Api
-from featurelib.errors import ConfigError, FeatureLibError, UnreachableError, install_line
+from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.words import clean
 
 # How much one look may cost. A listener that is broken or hostile may answer without an end, name a
@@ -122,50 +130,11 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
     return f"{name}: {text}" if text else name
 
 
-with warnings.catch_warnings():
-    # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    try:
-        from kafka.net.connection import KafkaConnection
-        from kafka.net.sasl.oauth import AbstractTokenProvider
-        from kafka.net.selector import NetworkSelector
-        from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-        from kafka.protocol.admin import (
-            DescribeClusterRequest,
-            DescribeConfigsRequest,
-            DescribeQuorumRequest,
-            ListPartitionReassignmentsRequest,
-            UpdateFeaturesRequest,
-        )
-        from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
-        from kafka.version import __version__
-    except ImportError as error:
-        raise ConfigError(
-            "Kafka clusters need the client kafka-python, found none. Install it, "
-            + install_line("kafka")
-        ) from error
-
-# Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
-logging.getLogger("kafka").setLevel(logging.CRITICAL)
-
 _PAUSE_MS = 50
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no seconds
 _LEAST_SECONDS = 0.001  # 0 would mean: do not wait at all
 
-_SOFTWARE = {
-    "client_software_name": "featurelib-kafka-python",
-    "client_software_version": __version__,
-}
 _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_ALL}
-_REQUESTS = {
-    Api.METADATA: MetadataRequest,
-    Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
-    Api.DESCRIBE_CONFIGS: DescribeConfigsRequest,
-    Api.API_VERSIONS: ApiVersionsRequest,
-    Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
-    Api.UPDATE_FEATURES: UpdateFeaturesRequest,
-    Api.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest,
-}
 
 
 class LostError(Exception):
@@ -198,12 +167,12 @@ class Connection:
                 f"{address}: not asked. {credentials.hide(str(error))}"
             ) from None
         if token is not None:
-            settings["sasl_oauth_token_provider"] = _TokenProvider(token)
+            settings["sasl_oauth_token_provider"] = TokenProvider(token)
         self._net = NetworkSelector()
         self._socket: socket.socket | None = None
         self._meter = _Meter(allowance)
         self._connection: Any = KafkaConnection(
-            self._net, node_id=address, **_CLIENT, **_SOFTWARE, **settings
+            self._net, node_id=address, **_CLIENT, **SOFTWARE, **settings
         )
         try:
             self._open(connect_ms / 1000)
@@ -235,7 +204,7 @@ class Connection:
 
         Raises UnreachableError if nothing was sent, LostError if no answer came.
         """
-        request, wait_ms = _request(api, version, fields), self._timeout_ms + more_ms
+        request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
         self._meter.expect(longest(api))
         self._net.run(self._unthrottled)
         if not self._connection.connected or self._connection.paused:
@@ -260,11 +229,11 @@ class Connection:
         host = host.strip("[]")
         self._socket = socket.create_connection((host, int(port)), limit)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = _PlainTransport
+        transport = PlainTransport
         if (context := self._credentials.tls()) is not None:
             self._socket.settimeout(max(over_at - time.monotonic(), _LEAST_SECONDS))
             self._socket = context.wrap_socket(self._socket, server_hostname=host.rstrip("."))
-            transport = _SecuredTransport
+            transport = SecuredTransport
         self._socket.setblocking(False)
         metered = _Metered(self._socket, self._meter)
         self._connection.connection_made(transport(self._net, metered, host=host))
@@ -281,25 +250,6 @@ class Connection:
             if not self._connection.paused or not self._connection.connected:
                 break
             await self._net.sleep(_PAUSE_MS / 1000)
-
-
-def _request(api: Api, version: int, fields: dict[str, object]) -> Any:
-    """A request of exactly this version; lists of plain values become the client's classes."""
-    if api is Api.API_VERSIONS:
-        fields = {**_SOFTWARE}
-    elif api is Api.DESCRIBE_QUORUM:
-        topic = DescribeQuorumRequest.TopicData
-        partition = topic.PartitionData(partition_index=0)
-        fields = {"topics": [topic(topic_name=fields["topic"], partitions=[partition])]}
-    elif api is Api.DESCRIBE_CONFIGS:
-        asked: Any = fields["resources"]
-        resource = DescribeConfigsRequest.DescribeConfigsResource
-        fields = {**fields, "resources": [resource(**one) for one in asked]}
-    elif api is Api.UPDATE_FEATURES:
-        updates: Any = fields["feature_updates"]
-        update = UpdateFeaturesRequest.FeatureUpdateKey
-        fields = {**fields, "feature_updates": [update(**one) for one in updates]}
-    return _REQUESTS[api](version=version, **fields)
 
 
 class _Meter:
@@ -339,36 +289,3 @@ class _Metered:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._opened, name)
-
-
-class _LastWords:
-    """What came together with the end of a connection is heard before the end is.
-
-    The client throws it away: a refused password, the answer of a controller that then stops.
-    """
-
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        data, error = super()._sock_recv()  # type: ignore[misc]  # of the class it is mixed into
-        return (data, None) if data else (data, error)
-
-
-class _PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
-    """Over an open socket."""
-
-
-class _SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # as above
-    """Over a socket whose handshake of TLS is done."""
-
-    def __init__(self, net: NetworkSelector, secured: socket.socket, host: str) -> None:
-        KafkaTCPTransport.__init__(self, net, secured, host=host)
-
-
-class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
-    """OAUTHBEARER's token of one connection."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._token = token
-
-    def token(self) -> str:
-        return self._token

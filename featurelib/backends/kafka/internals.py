@@ -1,0 +1,107 @@
+"""What is used of kafka-python below its public clients, and nothing else of featurelib imports it.
+
+Its connection, selector and transports are its own parts: another release may change them. So its
+release is pinned (uv.lock), and tests/backends/test_internals.py names it and what is relied on.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import warnings
+from typing import Any
+
+from featurelib.backends.kafka.responses import Api
+from featurelib.errors import ConfigError, install_line
+
+with warnings.catch_warnings():
+    # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    try:
+        from kafka.net.connection import KafkaConnection as KafkaConnection
+        from kafka.net.sasl.oauth import AbstractTokenProvider
+        from kafka.net.selector import NetworkSelector as NetworkSelector
+        from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+        from kafka.protocol.admin import (
+            DescribeClusterRequest,
+            DescribeConfigsRequest,
+            DescribeQuorumRequest,
+            ListPartitionReassignmentsRequest,
+            UpdateFeaturesRequest,
+        )
+        from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+        from kafka.version import __version__
+    except ImportError as error:
+        raise ConfigError(
+            "Kafka clusters need the client kafka-python, found none. Install it, "
+            + install_line("kafka")
+        ) from error
+
+# Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+SOFTWARE = {
+    "client_software_name": "featurelib-kafka-python",
+    "client_software_version": __version__,
+}
+_REQUESTS = {
+    Api.METADATA: MetadataRequest,
+    Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
+    Api.DESCRIBE_CONFIGS: DescribeConfigsRequest,
+    Api.API_VERSIONS: ApiVersionsRequest,
+    Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
+    Api.UPDATE_FEATURES: UpdateFeaturesRequest,
+    Api.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest,
+}
+
+
+def make_request(api: Api, version: int, fields: dict[str, object]) -> Any:
+    """A request of exactly this version; lists of plain values become the client's classes."""
+    if api is Api.API_VERSIONS:
+        fields = {**SOFTWARE}
+    elif api is Api.DESCRIBE_QUORUM:
+        topic = DescribeQuorumRequest.TopicData
+        partition = topic.PartitionData(partition_index=0)
+        fields = {"topics": [topic(topic_name=fields["topic"], partitions=[partition])]}
+    elif api is Api.DESCRIBE_CONFIGS:
+        asked: Any = fields["resources"]
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        fields = {**fields, "resources": [resource(**one) for one in asked]}
+    elif api is Api.UPDATE_FEATURES:
+        updates: Any = fields["feature_updates"]
+        update = UpdateFeaturesRequest.FeatureUpdateKey
+        fields = {**fields, "feature_updates": [update(**one) for one in updates]}
+    return _REQUESTS[api](version=version, **fields)
+
+
+class _LastWords:
+    """What came together with the end of a connection is heard before the end is.
+
+    The client throws it away: a refused password, the answer of a controller that then stops.
+    """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]  # of the class it is mixed into
+        return (data, None) if data else (data, error)
+
+
+class PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
+    """Over an open socket."""
+
+
+class SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # as above
+    """Over a socket whose handshake of TLS is done."""
+
+    def __init__(self, net: NetworkSelector, secured: socket.socket, host: str) -> None:
+        KafkaTCPTransport.__init__(self, net, secured, host=host)
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
+    """OAUTHBEARER's token of one connection."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
