@@ -75,20 +75,22 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def nodes(role: str | None, ids: Iterable[int]) -> str:
-    """`broker 2`, `brokers 2-5, 9`: runs of ids, the first RUNS of them."""
+def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
+    """`broker 2`, `brokers 2-5, 9`: runs of ids, the first `most` of them, None = all."""
     found = runs(ids)
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in found]
-    left = sum(high - low + 1 for low, high in found[RUNS:])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in found[:most]]
+    left = sum(high - low + 1 for low, high in found[len(texts) :])
     more = f" and {left:,} more" if left else ""
     several = len(found) > 1 or any(low != high for low, high in found)
-    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts[:RUNS])}{more}"
+    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{more}"
 
 
-def brokers_and_controllers(brokers: Sequence[int], controllers: Sequence[int]) -> str:
+def brokers_and_controllers(
+    brokers: Sequence[int], controllers: Sequence[int], most: int | None = RUNS
+) -> str:
     """`brokers 1-3; controller 100`."""
-    halves = [nodes("broker", brokers)] if brokers else []
-    halves += [nodes("controller", controllers)] if controllers else []
+    halves = [nodes("broker", brokers, most)] if brokers else []
+    halves += [nodes("controller", controllers, most)] if controllers else []
     return "; ".join(halves)
 
 

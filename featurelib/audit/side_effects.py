@@ -12,6 +12,7 @@ from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue
 from featurelib.feature import Role
 from featurelib.model import Plan, SideEffect, Step, ValueChange
+from featurelib.words import nodes
 
 _SET_DEFAULT = (
     "kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default "
@@ -85,7 +86,7 @@ def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
 
 
 def say_effect(effect: SideEffect) -> str:
-    """`min.insync.replicas: brokers 1, 2: 2 → 1 (where …; afterwards …). Going back …`."""
+    """`min.insync.replicas: brokers 1-2: 2 → 1 (where …; afterwards …). Going back …`."""
     after = f"; afterwards {effect.afterwards}" if effect.afterwards else ""
     how = f"{effect.what}{after}"
     values = _say_values(effect)
@@ -93,7 +94,7 @@ def say_effect(effect: SideEffect) -> str:
 
 
 def say_briefly(effect: SideEffect) -> str:
-    """`min.insync.replicas: brokers 1, 2: 2 → 1. Going back does not restore it.`"""
+    """`min.insync.replicas: brokers 1-2: 2 → 1. Going back does not restore it.`"""
     return f"{_say_values(effect) or effect.what}. {_say_restored(effect)}"
 
 
@@ -114,10 +115,9 @@ def _say_values(effect: SideEffect) -> str:
 
 
 def _say_change(change: ValueChange) -> str:
-    ids = ", ".join(map(str, change.brokers))
-    noun = "broker" if len(change.brokers) == 1 else "brokers"
     before, after = (value or "not known" for value in (change.before, change.after))
-    return f"{noun} {ids}: {before} → {after}"
+    moves = f"{before} as now" if before == after else f"{before} → {after}"
+    return f"{nodes('broker', change.brokers)}: {moves}"
 
 
 def _is_known(effect: SideEffect) -> bool:

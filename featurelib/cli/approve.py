@@ -38,20 +38,8 @@ from featurelib.errors import ApprovalError, ConfigError, InputError, PlanError,
 from featurelib.planning import files
 from featurelib.planning.files import Approval, PlanFile, plain, say_span
 from featurelib.planning.outlook import look_ahead
-from featurelib.view.plan import (
-    beside_lines,
-    contradictions,
-    describe,
-    fact_lines,
-    guards_text,
-    judged_text,
-    known_name,
-    plan_lines,
-    requirement_lines,
-    updates_of,
-    warning_lines,
-)
-from featurelib.words import clean
+from featurelib.source import open_fleet
+from featurelib.view.plan import approval_page, contradictions, plan_page, updates_of
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -127,10 +115,7 @@ def approve(
     approval = files.approve(file.plan, by=by or _login_name(), at=now, expires=span, reason=reason)
     show: Callable[[str], None] = say if as_json else print
     name = known_name(file.plan.cluster, fleet, catalogue)
-    for line in describe(file.plan, file.digest, approval, catalogue, name):
-        show(line)
-    for odd in warning_lines(list(contradictions(file, name, catalogue))):
-        show(odd)
+    show(str(approval_page(file, approval, name, catalogue)))
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = _sign(approval, key, agent=agent)
     written = files.write_approval(approval, signature)
@@ -268,7 +253,7 @@ def show(
     if as_json:
         print(json.dumps(_document(found, name, catalogue), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_lines(plan, found, name, catalogue)))
+        print(plan_page(found, plan, name, catalogue))
     return 0
 
 
@@ -283,33 +268,10 @@ def read_plan(path: str) -> PlanFile:
     return files.read_plan(content, path)
 
 
-def _lines(path: str, found: PlanFile, name: str, catalogue: Catalogue) -> list[str]:
-    meaning = found.plan
-    named = f" ({clean(name)})" if name else ""
-    facts = [
-        ("cluster", clean(meaning.cluster) + named),
-        ("intent", clean(meaning.intent, 400)),
-        ("digest", found.digest),
-        ("judged by", judged_text(meaning)),
-    ]
-    if meaning.guards is not None:
-        facts.append(("guards", guards_text(meaning.guards)))
-    lines = fact_lines(facts)
-    if odd := list(contradictions(found, name, catalogue)):
-        lines += ["", *warning_lines(odd)]
-    lines += ["", *plan_lines(meaning, catalogue)]
-    lines += ["It is applied only while this is found again:"]
-    lines += list(requirement_lines(meaning, catalogue))
-    if meaning.catalogue != catalogue.label:
-        text = (
-            f"the plan was made with the catalogue of {meaning.catalogue}, and this is the one of "
-            f"{catalogue.label}. With its overlay, if it had one: --overlay FILE"
-        )
-        lines += ["", *warning_lines([text])]
-    if beside := list(beside_lines(found.for_people)):
-        lines += ["", *beside]
-    lines += ["", f"Next: featurelib approve {quote(path)} --expires 24h"]
-    return lines
+def known_name(cluster: str, fleet: str | None, catalogue: Catalogue) -> str:
+    """What the inventory calls the cluster; empty where it does not list it. Raises ConfigError."""
+    _, inventory = open_fleet(fleet, catalogue)
+    return next((entry.name for entry in inventory.cluster if entry.id == cluster), "")
 
 
 def _document(found: PlanFile, name: str, catalogue: Catalogue) -> dict[str, object]:

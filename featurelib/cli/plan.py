@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -36,37 +35,24 @@ from featurelib.cli.options import (
 from featurelib.config.files import open_settings
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
-from featurelib.model import Guards, Plan
+from featurelib.model import Guards
 from featurelib.planning.files import ForPeople, digest, file_name, plain, write_plan
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import level_names
-from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.probe import Asking, plan_by_asking
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.source import Source, Wanted
-from featurelib.view.layout import Page, wrap
-from featurelib.view.plan import (
-    fact_lines,
-    judged_text,
-    plan_width,
-    reason_lines,
-    return_lines,
-    stay_lines,
-    update_text,
-    warning_lines,
-)
-from featurelib.view.words import show_muted
-from featurelib.words import clean, count
+from featurelib.view.layout import Page
+from featurelib.view.plan import STANDARD_OUTPUT, named_cluster, planning_page
+from featurelib.words import clean
 
 # ----------------------------------------
 # What became of a planning: the file, the text or the JSON object, and the exit code.
 
 FORM = 1  # of the JSON object
-STANDARD_OUTPUT = "-"
 PLANS = "plans"
-MUTED = "Muted in conf/audit.toml, and in the way all the same:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +79,7 @@ def put_out(planned: Planned, source: Source, catalogue: Catalogue, output: Outp
         print(json.dumps(_document(planned, source, warnings, path), indent=2, ensure_ascii=False))
     else:
         to = sys.stderr if path == STANDARD_OUTPUT else sys.stdout
-        print("\n".join(plan_lines(planned, source, warnings, path, catalogue)), file=to)
+        print(plan_lines(planned, source, warnings, path, catalogue), file=to)
     if text is not None and path == STANDARD_OUTPUT:
         sys.stdout.write(text)
     return RefusedError.exit_code if _is_refused(planned) else 0
@@ -165,60 +151,17 @@ def _put(path: Path, text: str) -> None:
 
 def plan_lines(
     planned: Planned, source: Source, warnings: list[str], path: str | None, catalogue: Catalogue
-) -> Iterator[str]:
-    """What came of a planning, without line ends; `path` is where it stands, None = nowhere."""
-    meaning, named = planned.plan, source.entry.name
-    name = f" ({clean(named)})" if named else ""
-    made = f"{clean(made_from(planned, source), 600)}, last seen {source.seen_at}"
-    rows = [
-        ("cluster", clean(source.sight.cluster_id) + name),
-        ("asked", clean(planned.intent.text, 400)),
-        ("from", made),
-    ]
-    if meaning is not None:
-        rows += [("judged by", judged_text(meaning)), ("digest", digest(meaning))]
-    yield from fact_lines(rows)
-    yield ""
-    if _is_refused(planned):
-        yield "REFUSED, nothing is written. Everything that is in the way:"
-        yield from reason_lines(planned.refusals, catalogue)
-    elif meaning is None:
-        yield "Nothing to do."
-    if meaning is not None:
-        yield from _request_lines(meaning, catalogue)
-    if meaning is not None and planned.refusals:
-        yield ""
-        yield f"Left out, {count(len(planned.refusals), 'reason')}:"
-        yield from reason_lines(planned.refusals, catalogue)
-    mutes = (over_reason(source.muted, reason) for reason in planned.refusals)
-    muted = Page(plan_width())
-    show_muted(mutes, muted, MUTED)
-    yield from muted
-    if planned.goal.stays:
-        yield ""
-        yield from stay_lines(planned)
-    if warnings:
-        yield ""
-        yield from warning_lines(warnings)
-    if path is not None:
-        yield ""
-        yield from _next_lines(path, "written to the cluster" if planned.probed else "sent")
-
-
-def _request_lines(meaning: Plan, catalogue: Catalogue) -> Iterator[str]:
-    for number, step in enumerate(look_ahead(meaning, catalogue), start=1):
-        yield f"Request {number} of {len(meaning.steps)}"
-        for change in step.changes:
-            yield from wrap(update_text(change.update, catalogue), plan_width(), "  ", "      ")
-            yield from return_lines(change, catalogue)
-
-
-def _next_lines(path: str, what: str) -> Iterator[str]:
-    if path == STANDARD_OUTPUT:
-        yield f"The plan is on standard output. Nothing was {what}."
-        return
-    yield f"The plan is in {path}. Nothing was {what}."
-    yield f"Next: featurelib show {quote(path)}"
+) -> Page:
+    """What came of a planning; `path` is where it stands, None = nowhere."""
+    return planning_page(
+        planned,
+        named_cluster(source.sight.cluster_id, source.entry.name),
+        f"{clean(made_from(planned, source), 600)}, last seen {source.seen_at}",
+        catalogue,
+        warnings=warnings,
+        muted=[over_reason(source.muted, reason) for reason in planned.refusals],
+        path=path,
+    )
 
 
 def _document(

@@ -133,7 +133,7 @@ class Page:
     def facts(self, rows: Sequence[tuple[str, str]], indent: int = 0) -> None:
         """Add names and values below each other; an empty value leaves its name out. A value with
         a word that has no room there stands below its name."""
-        column = max(len(name) for name, _ in rows) + 2
+        column = max((len(name) for name, value in rows if value), default=0) + 2
         for name, value in rows:
             if value and max(map(width_of, value.split())) <= self.width - indent - column:
                 self.text(value, indent, indent + column, f"{name:<{column}}")

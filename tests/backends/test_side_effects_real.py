@@ -105,7 +105,7 @@ def test_what_a_level_overwrites_is_said_before_it_happens_and_stays_after_going
     apply = ("apply", "p.json", "--approval", "p.approval.json", *reach, "--yes")
     code, out, err = run(*apply)
     assert code == 3, out + err
-    assert f"side effect of {ELR} 1: expected {KEY}: brokers 1, 2: 1 → 1" in out + err
+    assert f"side effect of {ELR} 1: expected {KEY}: brokers 1-2: 1 as now" in out + err
     assert "2 → 1" in out + err
     Path("p.approval.json").unlink()
 

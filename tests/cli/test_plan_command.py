@@ -48,68 +48,15 @@ def sample(name: str, *args: str) -> tuple[int, str, str]:
     return run(name, *args, "--capture", name, *NEWEST, *FLEET)
 
 
-def test_what_is_ready_is_planned_and_what_is_not_is_told() -> None:
-    code, out, err = sample("zk-332-ranges", "upgrade-all")
+def test_the_file_says_for_people_where_it_comes_from_and_what_was_left_out() -> None:
+    code, _, err = sample("zk-332-ranges", "upgrade-all")
     plan = files.read_plan(Path("plans/zk-332-ranges.json").read_bytes(), "x")
     assert (code, err) == (0, "")
-    head, _, left_out = out.partition("Left out, 8 reasons:\n")
-    assert head == (
-        "cluster    uiqyQFsLTM6QMR0uG6zBbg (zk-332-ranges)\n"
-        "asked      upgrade-all\n"
-        "from       landing files in zk-332-ranges, last seen 2026-11-21T05:43:26Z\n"
-        "judged by  strict policy, and as these controllers answer: ZooKeeper mode, 3.3 to 3.9; "
-        "catalogue\n"
-        "           of 2026-11-21\n"
-        f"digest     {plan.digest}\n"
-        "\n"
-        "Request 1 of 2\n"
-        "  geo 0 (not finalized) → 4: upgrade\n"
-        "Request 2 of 2\n"
-        "  search.index 2 → 3: upgrade\n"
-        "\n"
-    )
-    assert left_out.startswith(
-        "  extra 7\n"
-        "    unsupported_by_node: Broker 10 does not support extra 7: it supports no such "
-        "feature.\n"
-    )
-    assert left_out.endswith(
-        "    unsupported_by_node: Broker 30 does not support tiering 3: it supports 1-2.\n"
-        "\n"
-        "The plan is in plans/zk-332-ranges.json. Nothing was sent.\n"
-        "Next: featurelib show plans/zk-332-ranges.json\n"
-    )
     people = plan.for_people
     assert (people.name, people.made_from) == ("zk-332-ranges", "landing files in zk-332-ranges")
     assert people.seen_at == "2026-11-21T05:43:26Z"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", people.written_at)
     assert people.left_out[0].startswith("Broker 10 does not support extra 7")
-
-
-def test_a_refusal_names_every_rule_node_and_range_and_writes_nothing() -> None:
-    code, out, err = sample("ghost-broker", "upgrade")
-    assert (code, err, Path("plans").exists()) == (3, "", False)
-    assert out.partition("\n\n")[2] == (
-        "REFUSED, nothing is written. Everything that is in the way:\n"
-        "  metadata.version 27 (4.1-IV1)\n"
-        "    unsupported_by_node: Broker 2 does not support metadata.version 27 (4.1-IV1): it "
-        "supports\n"
-        "      7-25 (up to 4.0-IV3).\n"
-        "      → Start it with Kafka 4.1 or later, or, if it is gone for good, unregister it.\n"
-        "        kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2\n"
-        '    KRaft 4.1 would answer: "Invalid update version 27 for feature metadata.version. '
-        "Broker 2\n"
-        '      only supports versions 7-25"\n'
-        "\n"
-        "Not moved: 6 features\n"
-        "  eligible.leader.replicas.version 1 moves only when asked for by name: it changes\n"
-        "    min.insync.replicas too, and going back does not restore that.\n"
-        "  group.version is at 1 already.\n"
-        "  kraft.version 1 is never taken back, so it moves only when asked for by name.\n"
-        "  share.version is not finalized, as asked.\n"
-        "  streams.version is not finalized, as asked.\n"
-        "  transaction.version is at 2 already.\n"
-    )
 
 
 def test_a_downgrade_says_how_far_down_nothing_is_lost_and_what_is_not_finalized() -> None:
@@ -130,43 +77,9 @@ def test_every_wrong_direction_is_printed() -> None:
     assert "metadata.version is at 4.2-IV1 and would go down to 4.0-IV3: that is no\n" in out
 
 
-def test_missing_evidence_is_said_with_its_remedy() -> None:
-    code, out, _ = sample("rollback-too-late", "upgrade-all")
-    assert code == 3
-    assert out.partition("\n\n")[2] == (
-        "REFUSED, nothing is written. Everything that is in the way:\n"
-        "  the whole cluster\n"
-        "    missing evidence, node_not_answering: Controller 1 did not answer "
-        "(ConnectionRefusedError:\n"
-        "      Connection refused).\n"
-        "      → Check its address, the network, the credentials and its load first. If it is "
-        "down, start\n"
-        "        it, with software that supports what is finalized.\n"
-    )
-
-
 def test_nothing_to_do_is_said_plainly() -> None:
     code, out, _ = sample("k40-fresh", "upgrade-all")
     assert (code, "\nNothing to do.\n" in out, Path("plans").exists()) == (0, True, False)
-
-
-def test_points_of_no_return_and_deletions_stand_out() -> None:
-    up = sample("k41-forgotten", "upgrade", "--metadata", "4.0", "--feature", "kraft.version=1")
-    assert up[0] == 0
-    assert up[1].partition("\n\n")[2].partition("\n\nThe plan")[0] == (
-        "Request 1 of 2\n"
-        "  metadata.version 7 (3.3-IV3) → 25 (4.0-IV3): upgrade\n"
-        "    POINT OF NO RETURN HERE: from 8 (3.4-IV0) on, 7 (3.3-IV3) cannot be had again "
-        "without loss.\n"
-        "Request 2 of 2\n"
-        "  kraft.version 0 (not finalized) → 1: upgrade, IRREVERSIBLE\n"
-        "    POINT OF NO RETURN HERE: nothing takes kraft.version back to 0 (not finalized).\n"
-        "\n"
-        "warning: kraft.version 1 is irreversible: nothing takes it back."
-    )
-    down = sample("k42-dynamic", "disable", "--feature", "share.version", "--out", "d.json")
-    assert "  share.version 1 → 0 (not finalized): DELETION (safe downgrade)\n" in down[1]
-    assert "Next: featurelib show d.json\n" in down[1]
 
 
 def test_lossy_downgrades_are_refused_and_say_what_would_be_lost() -> None:
@@ -196,15 +109,6 @@ def test_an_empty_catalogue_is_refused() -> None:
     code, out, _ = sample("k42-dynamic", "downgrade-all", "--release-version", "2.8")
     assert code == 3
     assert "  the whole cluster\n    empty_catalogue: Software of 2.8 knows no feature" in out
-
-
-def test_zookeeper_mode_goes_one_feature_a_request() -> None:
-    code, out, _ = sample("zk-332-ranges", "update", "--upgrade", "geo:4", "--delete", "tiering")
-    assert code == 0
-    assert "Request 1 of 2\n  geo 0 (not finalized) → 4: upgrade\nRequest 2 of 2\n" in out
-    plan = files.read_plan(Path("plans/zk-332-ranges.json").read_bytes(), "x")
-    assert plan.plan.requirements.features_node_version == 1
-    assert plan.plan.intent == "update --upgrade geo:4 --delete tiering"
 
 
 def test_json_says_the_same() -> None:
