@@ -34,7 +34,6 @@ from featurelib.words import (
 )
 
 STANDARD_OUTPUT = "-"
-MUTED = "Muted in conf/audit.toml, and in the way all the same:"
 BESIDE = "Also in the file, not covered by the digest, and nothing above is taken from it:"
 
 
@@ -67,7 +66,7 @@ def planning_page(
     else:
         page.line("Nothing to do.")
     _reasons(planned.refusals, catalogue, page)
-    show_muted(muted, page, MUTED)
+    show_muted(muted, page)
     if planned.goal.stays:
         page.line()
         page.line(f"Not moved: {count(len(planned.goal.stays), 'feature')}")
