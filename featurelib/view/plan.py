@@ -15,12 +15,12 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.downgrade import loss_of
 from featurelib.feature import METADATA_VERSION
-from featurelib.model import Guards, Plan
+from featurelib.model import Guards, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
 from featurelib.planning.night import level_names
 from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
 from featurelib.planning.planner import Planned
-from featurelib.planning.reasons import EVIDENCE, Reason
+from featurelib.planning.reasons import EVIDENCE
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, show_change, show_danger, show_muted, update_text
 from featurelib.words import (
