@@ -26,6 +26,7 @@ from featurelib.tables import FEATURE_READINESS, FINDINGS, UPGRADE_PLANS
 Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]
 KEY = ("cluster", "code", "role", "node_id", "feature")
+_SEVERITIES = list(Severity)
 _BETWEEN = "\x1f"  # in no name that a landing line can hold unescaped
 
 
@@ -121,6 +122,8 @@ def _of_cluster(
     found: Mapping[State, list[tuple[Row, Why | None]]],
     both: Mapping[str, int],
 ) -> ClusterDiff:
+    for rows in found.values():
+        rows.sort(key=lambda pair: _order(pair[0]))
     return ClusterDiff(
         cluster=name,
         before=was.verdicts.get(name),
@@ -132,6 +135,13 @@ def _of_cluster(
             (row, why) for row, why in found.get(State.INCOMPARABLE, ()) if why is not None
         ),
     )
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    """The worst first, then by code, node and feature, whatever the order of the tables' files."""
+    node = -1 if row["node_id"] is None else row["node_id"]
+    where = row["role"] or "", node, row["feature"] or ""
+    return _SEVERITIES.index(row["severity"]), row["code"], *where, row["detail"] or ""
 
 
 class _Night:

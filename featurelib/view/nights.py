@@ -127,10 +127,8 @@ def _cluster(
 
 
 def _findings(start: str, rows: Sequence[Row], words: FindingWords, limit: int, page: Page) -> None:
-    order = list(Severity)
-    ranked = sorted(rows, key=lambda row: order.index(Severity(row["severity"])))
-    for row in ranked[: limit or None]:
+    for row in rows[: limit or None]:
         message = words.of(row).message  # type: ignore[arg-type]  # a row has more columns
         page.item(f"{start}{row['severity']}, {code_text(row['code'])}: {message}", 2)
-    if len(ranked) > limit > 0:
-        page.line(f"    and {len(ranked) - limit:,} more: --limit 0 shows all")
+    if len(rows) > limit > 0:
+        page.line(f"    and {len(rows) - limit:,} more: --limit 0 shows all")
