@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.facts import CONTROLLERS, Bool, Facts, Int
 from benchmarks.fleet_lines import CONTROLLER_EPOCH, REFUSED, dissenting_levels
 from featurelib.feature import Role, Witness
-from featurelib.schema import (
-    CONFIG,
-    FINALIZED,
-    LISTENER,
-    MEMBER,
-    MEMBERS,
-    NODE,
-    RANGE,
-    REGISTRATION,
-    SNAPSHOT,
-    SOFTWARE,
-    WITNESS,
-)
-from featurelib.snapshot.packed import pack
+from featurelib.schema import LAYOUT
+from featurelib.snapshot.records import pack, with_checksum
 
 BATCH = 1000  # clusters
 
@@ -49,54 +39,56 @@ class _Batch:
         self.line = lines + np.arange(facts.shape.lines) + 1
         self.answers = facts.answering(clusters)
         self.ids = np.array([facts.node_ids(i) for i in range(clusters.start, clusters.stop)])
+        self.parts: dict[str, pa.Array] = {}
         self.dissenter = facts.dissenter[clusters]
         self.last = self.nodes - 1 - np.argmax(self.answers[:, self.nodes - 1 :: -1], axis=1)
 
     def build(self) -> pa.RecordBatch:
-        profiles, profile = self._profiles()
-        maps, said = self._level_maps()
-        quorum_at, quorum_line = self.at[:, -1], self.line[:, -1]
+        profile = self._profiles()
+        shown = self._level_maps()
         observing = self.answers[:, : self.nodes].copy()
         observing[self.facts.combined[self.clusters], :CONTROLLERS] = False
-        zero, none = np.zeros(self.count, dtype=np.int64), np.full(self.count, -1)
+        self._listeners(profile, shown)
+        self._witnesses(shown)
+        self._members()
+        voters = self.ids[:, self.nodes :]
+        self._put("voters", np.full(self.count, CONTROLLERS), node_id=voters)
+        self._put("observers", observing.sum(axis=1), node_id=self.ids[:, : self.nodes][observing])
+        none = np.full(self.count, -1)
+        self._put(
+            "scalars",
+            np.ones(self.count, dtype=np.int64),
+            quorum_at=self.at[:, -1],
+            quorum_line=self.line[:, -1],
+            controller=self.ids[:, self.nodes],
+            **dict.fromkeys(("log_gap_end", "migration", "features_node_version"), none),
+        )
+        names = msgspec.msgpack.encode(self.facts.builds.names)
+        failed = [not all(row) for row in self.answers.tolist()]
+        errors = [msgspec.msgpack.encode([REFUSED] if one else []) for one in failed]
         columns = {
             "cluster": pa.array(self.facts.ids[self.clusters], pa.string()),
-            "observed_at": pa.array(quorum_at),
-            "profiles": profiles,
-            "level_maps": maps,
-            "listeners": self._listeners(profile, said),
-            "registrations": _lists(zero, pa.array([], REGISTRATION)),
-            "witnesses": self._witnesses(said),
-            "members": self._members(),
-            "voters": _lists(zero + CONTROLLERS, _ints(self.ids[:, self.nodes :], NODE)),
-            "observers": _lists(
-                observing.sum(axis=1), _ints(self.ids[:, : self.nodes][observing], NODE)
-            ),
-            "quorum_at": pa.array(quorum_at),
-            "quorum_line": pa.array(quorum_line),
-            "controller": pa.array(self.ids[:, self.nodes]),
-            "log_end": pa.array(zero),
-            "log_at": pa.array(zero),
-            "migration": pa.array(none),
-            "features_node_at": pa.array(zero),
-            "features_node_line": pa.array(zero),
-            "features_node_version": pa.array(none),
-            "zookeeper": pa.array(zero.astype(bool)),
-            "oddities": _lists(zero, pa.array([], pa.string())),
-            "configs": _lists(zero, pa.array([], CONFIG)),
-            "software": _lists(zero, pa.array([], SOFTWARE)),
+            "observed_at": pa.array(self.at[:, -1]),
+            "waiting": pa.array([0] * self.count, pa.int32()),
+            "features_node": pa.nulls(self.count, pa.string()),
+            "names": pa.array([names] * self.count, pa.binary()),
+            "texts": pa.array(errors, pa.binary()),
+            "state": pa.nulls(self.count, pa.binary()),
         }
-        columns["packed"] = pack(columns)
-        arrays = [
-            columns[field.name].cast(field.type)
-            if field.name in columns
-            else pa.nulls(self.count, field.type)
-            for field in SNAPSHOT
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=SNAPSHOT)
+        for part in LAYOUT:
+            if part not in self.parts:
+                self._put(part, np.zeros(self.count, dtype=np.int64))
+        return with_checksum(columns | self.parts)
 
-    def _profiles(self) -> tuple[pa.Array, Int]:
-        """Distinct maps of each cluster, as listeners name them, and which one each advertises."""
+    def _put(self, part: str, lengths: Int, **fields: npt.NDArray[np.generic]) -> None:
+        """A part's column; a field that is left out is 0."""
+        records = np.zeros(int(lengths.sum()), dtype=LAYOUT[part])
+        for name, values in fields.items():
+            records[name] = values.ravel()
+        self.parts[part] = pack(records, lengths)
+
+    def _profiles(self) -> Int:
+        """Puts the distinct maps of each cluster; which one each listener advertises."""
         builds, software = self.facts.builds, self.facts.software[self.clusters].astype(np.int64)
         width = len(builds.names)
         minima: Int | None = None
@@ -110,19 +102,19 @@ class _Batch:
         own = builds.minimum[software[at_row, at_listener]].astype(np.int64)
         if minima is not None:
             own[:, builds.made_up] = minima[at_row, at_listener]
-        ranges = pa.StructArray.from_arrays(
-            [
-                _names(builds.names, np.tile(np.arange(width), len(at_row))),
-                pa.array(own.ravel()).cast(pa.int16()),
-                pa.array(builds.maximum[software[at_row, at_listener]].ravel()),
-            ],
-            fields=list(RANGE),
+        count = np.bincount(at_row, minlength=self.count)
+        self._put("profiles", count, size=np.full(len(at_row), width))
+        self._put(
+            "ranges",
+            count * width,
+            feature=np.tile(np.arange(width), len(at_row)),
+            min_version=own,
+            max_version=builds.maximum[software[at_row, at_listener]],
         )
-        inner = _lists(np.full(len(at_row), width), ranges)
-        return _lists(np.bincount(at_row, minlength=self.count), inner), local
+        return local
 
-    def _level_maps(self) -> tuple[pa.Array, Int]:
-        """Distinct maps of levels of each cluster, and which one each listener says."""
+    def _level_maps(self) -> Int:
+        """Puts the distinct maps of levels of each cluster; which one each listener shows."""
         builds, finalized = self.facts.builds, self.facts.finalized[self.clusters]
         listeners = self.answers.shape[1]
         dissents = np.arange(listeners) == self.dissenter[:, None]
@@ -134,82 +126,79 @@ class _Batch:
             builds.levels[finalized[at_row]],
         )
         there = levels > 0
-        level = pa.array(levels[there])
-        entries = pa.StructArray.from_arrays(
-            [_names(builds.names, np.nonzero(there)[1]), level, level], fields=list(FINALIZED)
-        )
-        inner = _lists(there.sum(axis=1), entries)
-        return _lists(np.bincount(at_row, minlength=self.count), inner), local
+        self._put("level_maps", np.bincount(at_row, minlength=self.count), size=there.sum(axis=1))
+        count = np.bincount(at_row, weights=there.sum(axis=1), minlength=self.count)
+        level = levels[there]
+        feature = np.nonzero(there)[1]
+        self._put("levels", count.astype(np.int64), feature=feature, min_level=level, level=level)
+        return local
 
-    def _listeners(self, profile: Int, said: Int) -> pa.Array:
+    def _listeners(self, profile: Int, shown: Int) -> None:
         listeners = self.answers.shape[1]
         at, line = self.at[:, :listeners], self.line[:, :listeners]
         epoch = np.hstack((self.facts.epoch[self.clusters], self._controller_epoch()))
         role = np.broadcast_to(np.arange(listeners) >= self.nodes, at.shape).astype(np.int64)
-        answers, zero = self.answers, np.zeros_like(at)
-        columns = {
-            "node_id": self.ids,
-            "role": role,
-            "full": profile,
-            "full_at": np.where(answers, at, 0),
-            "full_line": np.where(answers, line, 0),
-            "partial": zero - 1,
-            "partial_at": zero,
-            "partial_line": zero,
-            "levels": said,
-            "epoch": np.where(answers, epoch, -1),
-            "levels_at": np.where(answers, at, 0),
-            "levels_line": np.where(answers, line, 0),
-            "failed_at": np.where(answers, 0, at),
-            "failed_line": np.where(answers, 0, line),
-        }
-        arrays = [_ints(columns[name], LISTENER.field(name).type) for name in columns]
-        error = pa.array(
-            [None if said else REFUSED for said in answers.ravel().tolist()], pa.string()
+        answers, none = self.answers, np.full(at.shape, -1)
+        epochs = np.where(answers, epoch, -1)
+        self._put(
+            "listeners",
+            np.full(self.count, listeners),
+            node_id=self.ids,
+            role=role,
+            full=profile,
+            full_at=np.where(answers, at, 0),
+            full_line=np.where(answers, line, 0),
+            partial=none,
+            levels=shown,
+            epoch=epochs,
+            highest_epoch=epochs,
+            levels_at=np.where(answers, at, 0),
+            levels_line=np.where(answers, line, 0),
+            failed_at=np.where(answers, 0, at),
+            failed_line=np.where(answers, 0, line),
+            error=np.where(answers, -1, 0),
+            releases=none,
+            releases_at=np.where(answers, at, 0),
         )
-        values = pa.StructArray.from_arrays([*arrays, error], fields=list(LISTENER))
-        return _lists(np.full(self.count, listeners), values)
 
     def _controller_epoch(self) -> Int:
         epoch = CONTROLLER_EPOCH + self.facts.finalized[self.clusters].astype(np.int64)
         return np.repeat(epoch[:, None], CONTROLLERS, axis=1)
 
-    def _witnesses(self, said: Int) -> pa.Array:
+    def _witnesses(self, shown: Int) -> None:
         """The last broker that answers, and the last controller: their epochs are the highest."""
         rows, listeners = np.arange(self.count), self.answers.shape[1]
         broker, controller = self.last, np.full(self.count, listeners - 1)
         who = np.stack((broker, controller), axis=1)
         epoch = self.facts.epoch[self.clusters][rows, broker]
-        columns = [
-            np.tile([int(Witness.BROKER), int(Witness.CONTROLLER)], (self.count, 1)),
-            said[rows[:, None], who],
-            np.stack((epoch, self._controller_epoch()[:, 0]), axis=1),
-            self.at[rows[:, None], who],
-            self.line[rows[:, None], who],
-        ]
-        fields = list(WITNESS)
-        arrays = [_ints(c, f.type) for c, f in zip(columns, fields, strict=True)]
-        values = pa.StructArray.from_arrays(arrays, fields=fields)
-        return _lists(np.full(self.count, len(who[0])), values)
+        self._put(
+            "witnesses",
+            np.full(self.count, len(who[0])),
+            kind=np.tile([int(Witness.BROKER), int(Witness.CONTROLLER)], (self.count, 1)),
+            levels=shown[rows[:, None], who],
+            epoch=np.stack((epoch, self._controller_epoch()[:, 0]), axis=1),
+            at=self.at[rows[:, None], who],
+            line=self.line[rows[:, None], who],
+        )
 
-    def _members(self) -> pa.Array:
+    def _members(self) -> None:
         """What DescribeCluster lists: brokers with fenced ones, then controllers."""
-        of_list = np.tile([self.nodes, CONTROLLERS], self.count)
-        listed = pa.StructArray.from_arrays(
-            [_ints(self.ids, NODE), _ints(~self.answers, pa.int8())],
-            fields=list(MEMBER),
+        sizes = np.tile([self.nodes, CONTROLLERS], self.count)
+        self._put(
+            "members",
+            np.full(self.count, 2),
+            role=np.tile([int(Role.BROKER), int(Role.CONTROLLER)], self.count),
+            fenced_shown=np.tile([True, False], self.count),
+            at=self.at[:, -3:-1],
+            line=self.line[:, -3:-1],
+            size=sizes,
         )
-        values = pa.StructArray.from_arrays(
-            [
-                _ints(np.tile([int(Role.BROKER), int(Role.CONTROLLER)], self.count), pa.int8()),
-                pa.array(np.tile([True, False], self.count)),
-                _ints(self.at[:, -3:-1], pa.int64()),
-                _ints(self.line[:, -3:-1], pa.int64()),
-                _lists(of_list, listed),
-            ],
-            fields=list(MEMBERS),
+        self._put(
+            "member",
+            np.full(self.count, self.nodes + CONTROLLERS),
+            node_id=self.ids,
+            fenced=~self.answers,
         )
-        return _lists(np.full(self.count, 2), values)
 
 
 def _number(kind: Int, counts: Bool) -> tuple[Int, Int, Int]:
@@ -229,16 +218,3 @@ def _number(kind: Int, counts: Bool) -> tuple[Int, Int, Int]:
     sorted_first = np.take_along_axis(first, order, axis=1)
     at_row, position = np.nonzero(sorted_first < width)
     return local, at_row, sorted_first[at_row, position]
-
-
-def _lists(lengths: Int, values: pa.Array) -> pa.Array:
-    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
-    return pa.ListArray.from_arrays(offsets, values)
-
-
-def _ints(values: Int | Bool, of: pa.DataType) -> pa.Array:
-    return pa.array(values.ravel()).cast(of)
-
-
-def _names(names: list[str], at: Int) -> pa.Array:
-    return pa.array(names, pa.string()).take(pa.array(at))

@@ -24,7 +24,8 @@ from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Case, build
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.judge import decide, judge
-from featurelib.snapshot.layout import unpack
+from featurelib.schema import LAYOUT
+from featurelib.snapshot.records import Records, Snapshots
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn
 from tests.core.controllers.model import answer
@@ -116,15 +117,21 @@ def edge(clusters: int = 2000) -> Ratio:
     """Arrow rows of a fleet to columns, against judging them: verdicts, findings and plans."""
     facts = draw(Shape(clusters=clusters))
     table = pa.Table.from_batches(list(build_rows(facts))).combine_chunks()
-    [packed] = table.to_batches()
+    [stored] = table.to_batches()
     conditions = Conditions(as_of=facts.as_of, max_age=DAY * 3)
-    catalogue, dialect, rows = load_catalogue(), load(STRICT), unpack(packed)
+    catalogue, dialect = load_catalogue(), load(STRICT)
     return Ratio(
         what="edge / core, a fleet's rows",
-        of=cpu(lambda: unpack(packed)),
-        to=cpu(lambda: judge_rows(rows, conditions, catalogue, dialect)),
+        of=cpu(lambda: _opened(stored)),
+        to=cpu(lambda: judge_rows(stored, conditions, catalogue, dialect)),
         bar=1.0,
     )
+
+
+def _opened(stored: pa.RecordBatch) -> list[Records]:
+    """Every part of the rows, laid open."""
+    snapshots = Snapshots(stored)
+    return [snapshots[part] for part in LAYOUT]
 
 
 def _agree(drawn: Sequence[Drawn], batch: Batch) -> None:

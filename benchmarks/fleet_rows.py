@@ -19,7 +19,7 @@ from featurelib.catalogue import load
 from featurelib.feature import Role
 from featurelib.landing import Quarantined, read
 from featurelib.schema import SNAPSHOT
-from featurelib.snapshot import Rows, fold_lines
+from featurelib.snapshot import State, fold_lines, snapshot_rows
 
 ADVERTISEMENT = pa.schema(
     [
@@ -37,7 +37,8 @@ ROW_GROUP = 122_880  # what DuckDB writes, and shares out between its threads
 
 def fold_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
     """The fleet's snapshot rows, folded by featurelib from the fleet's lines."""
-    catalogue, rows = load(), Rows()
+    catalogue = load()
+    rows: list[tuple[str, State]] = []
     for cluster, name in enumerate(facts.ids):
         number, landed = cluster * facts.shape.lines, []
         for text in write_lines(facts, cluster, cluster + 1):
@@ -47,15 +48,16 @@ def fold_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
                 if isinstance(line, Quarantined):
                     raise AssertionError(f"a made-up line is rejected: {line.reason}")
                 landed.append((line, number))
-        rows.add(name, fold_lines(landed, catalogue))
+        rows.append((name, fold_lines(landed, catalogue)))
         if len(rows) >= BATCH:
-            yield rows.take()
+            yield snapshot_rows(rows)
+            rows = []
     if len(rows):
-        yield rows.take()
+        yield snapshot_rows(rows)
 
 
 def write_snapshot(facts: Facts, folder: Path, run: int, files: int = 4) -> None:
-    """The snapshot table's rows (silver.cluster_snapshot, without `changes`) as Parquet files."""
+    """The snapshot table's rows (silver.cluster_snapshot, without `learned`) as Parquet files."""
     folder.mkdir(parents=True)
     schema = SNAPSHOT.insert(0, pa.field("run", pa.int64()))
     writers = [pq.ParquetWriter(folder / f"part-{i}.parquet", schema) for i in range(files)]

@@ -32,12 +32,12 @@ from pathlib import Path
 import msgspec
 
 from featurelib.audit.cluster_view import Sight, see, see_row
-from featurelib.audit.oddities import ALTER, NOT_AUTHORIZED
 from featurelib.backends.base import Backend, Say, is_honoured, moves_text, validate
 from featurelib.backends.opening import look
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster, Fleet
 from featurelib.core.reply import Reply
+from featurelib.core.rights import ALTER, NOT_AUTHORIZED
 from featurelib.errors import (
     ConfigError,
     CredentialsError,

@@ -7,174 +7,159 @@ line's SHA-256, big-endian and signed: it finds the line again in `bronze.landin
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 TIME = pa.timestamp("us", tz="UTC")
 LEVEL = pa.int16()
 NODE = pa.int32()
 
-RANGE = pa.struct([("feature", pa.string()), ("min_version", LEVEL), ("max_version", LEVEL)])
-FINALIZED = pa.struct([("feature", pa.string()), ("min_level", LEVEL), ("level", LEVEL)])
-
-# What one listener of one node said last. An index is a position in the row's `profiles` or
-# `level_maps`; -1 = nothing was said. `full` answers come from ApiVersions v4 or later, or from a
-# node that knows no v4; `partial` ones were asked at v3 or below and may leave out features whose
-# minimum is 0 (KIP-1022, KAFKA-17011).
-LISTENER = pa.struct(
-    [
-        ("node_id", NODE),
-        ("role", pa.int8()),  # featurelib.feature.Role
-        ("full", pa.int32()),
-        ("full_at", pa.int64()),
-        ("full_line", pa.int64()),
-        ("partial", pa.int32()),
-        ("partial_at", pa.int64()),
-        ("partial_line", pa.int64()),
-        ("levels", pa.int32()),
-        ("epoch", pa.int64()),
-        ("levels_at", pa.int64()),
-        ("levels_line", pa.int64()),
-        ("failed_at", pa.int64()),  # 0 = it never failed to answer
-        ("failed_line", pa.int64()),
-        ("error", pa.string()),  # why, in the collector's words
-    ]
-)
-
-# A registration as ZooKeeper (`/brokers/ids/N`) or the metadata log holds it. Profile -1 = it lists
-# no features at all (a registration below version 5), -2 = it cannot be read.
-REGISTRATION = pa.struct(
-    [
-        ("node_id", NODE),
-        ("role", pa.int8()),
-        ("witness", pa.int8()),  # FEATURES_NODE = ZooKeeper, or METADATA_LOG
-        ("profile", pa.int32()),
-        ("fenced", pa.int8()),  # 1 fenced, 0 not, -1 this witness does not say
-        ("at", pa.int64()),
-        ("line", pa.int64()),
-    ]
-)
-
-# One kind of witness of the finalized levels, at its highest epoch.
-WITNESS = pa.struct(
-    [
-        ("kind", pa.int8()),  # featurelib.feature.Witness
-        ("levels", pa.int32()),
-        ("epoch", pa.int64()),
-        ("at", pa.int64()),
-        ("line", pa.int64()),
-    ]
-)
-
-# Whom DescribeCluster listed. `fenced_shown` = asked at v2 with include_fenced_brokers.
-MEMBER = pa.struct([("node_id", NODE), ("fenced", pa.int8())])
-MEMBERS = pa.struct(
-    [
-        ("role", pa.int8()),
-        ("fenced_shown", pa.bool_()),
-        ("at", pa.int64()),
-        ("line", pa.int64()),
-        ("members", pa.list_(MEMBER)),
-    ]
-)
-
-# What one node was configured with when it was asked last: its own (`resource` = its id), or the
-# default of all brokers (""). Every key of featurelib.landing.describe has its entry.
-CONFIG = pa.struct(
-    [
-        ("node_id", NODE),  # who was asked
-        ("role", pa.int8()),
-        ("resource", pa.string()),
-        ("key", pa.string()),
-        ("value", pa.string()),  # null = not set, or the node knows no such key
-        ("source", pa.int8()),  # as in DescribeConfigsResponse; -1 = the key was not in the answer
-        ("at", pa.int64()),
-        ("line", pa.int64()),
-    ]
-)
-
-# The releases a listener may be of, by the requests that its newest answer offers.
-SOFTWARE = pa.struct(
-    [
-        ("node_id", NODE),
-        ("role", pa.int8()),
-        ("releases", pa.string()),  # 4.2, several with ;
-        ("at", pa.int64()),
-    ]
-)
-
-# The lists of a row once more, as bytes for the core (featurelib.snapshot.packed says which).
-PACKED = pa.struct(
-    [
-        (name, pa.binary())
-        for name in (
-            "names",  # of the features in `ranges` and `levels`, MessagePack
-            "profile_sizes",
-            "ranges",
-            "level_map_sizes",
-            "levels",
-            "listeners",
-            "levels_apart",
-            "partial",
-            "failed",
-            "errors",  # one for each of `failed`, MessagePack
-            "registrations",
-            "witnesses",
-            "members",
-            "member",
-            "voters",
-            "observers",
-        )
-    ]
-)
+# What a row of silver.cluster_snapshot holds for the core, part by part: each part is a binary
+# column of records without padding, little-endian, as featurelib.snapshot.records writes and reads
+# them. `profile`, `full`, `partial` and `levels` are positions among the row's `profiles` or
+# `level_maps`; -1 = there was no map. Fields of TEXT_FIELDS are positions in a list of texts.
+_PARTS: dict[str, list[tuple[str, str]]] = {
+    # One record of what a cluster has one of.
+    "scalars": [
+        ("quorum_at", "<i8"),  # 0 = DescribeQuorum was never answered
+        ("quorum_line", "<i8"),
+        ("controller", "<i4"),  # the active one, by the newest evidence; -1 = not known
+        ("log_end", "<i8"),  # offsets below it are all known; 0 = the log proves nothing
+        ("log_at", "<i8"),
+        ("log_gap_end", "<i8"),  # offsets from log_end to it were not dumped; -1 = there is no gap
+        ("migration", "<i1"),  # ZK_MIGRATION_STATE_RECORD; -1 = never seen
+        ("features_node_at", "<i8"),  # 0 = never read
+        ("features_node_line", "<i8"),
+        ("features_node_version", "<i8"),
+        ("features_node_recreated", "<i1"),
+        ("zookeeper", "<i1"),  # some znode of this cluster was read
+        ("waiting_at", "<i8"),  # the newest line that is dated later than what was judged
+        ("waiting_line", "<i8"),
+    ],
+    # Distinct maps feature → supported range: how many entries each has, and the entries in turn.
+    "profiles": [("size", "<i4")],
+    "ranges": [("feature", "<i4"), ("min_version", "<i2"), ("max_version", "<i2")],
+    # Distinct maps feature → finalized level, likewise.
+    "level_maps": [("size", "<i4")],
+    "levels": [("feature", "<i4"), ("min_level", "<i2"), ("level", "<i2")],
+    # What one listener of one node answered last. `full` answers come from ApiVersions v4 or later,
+    # or from a node that knows no v4; `partial` ones were asked at v3 or below and may leave out
+    # features whose minimum is 0 (KIP-1022, KAFKA-17011).
+    "listeners": [
+        ("node_id", "<i4"),
+        ("role", "<i1"),  # featurelib.feature.Role
+        ("full", "<i4"),
+        ("full_at", "<i8"),
+        ("full_line", "<i8"),
+        ("partial", "<i4"),
+        ("partial_at", "<i8"),
+        ("partial_line", "<i8"),
+        ("levels", "<i4"),
+        ("epoch", "<i8"),
+        ("highest_epoch", "<i8"),  # it ever answered
+        ("levels_at", "<i8"),
+        ("levels_line", "<i8"),
+        ("failed_at", "<i8"),  # 0 = it never failed to answer
+        ("failed_line", "<i8"),
+        ("error", "<i4"),  # why, in the collector's words
+        ("releases", "<i4"),  # it may be of by the requests it offers: 4.2, several with ;
+        ("releases_at", "<i8"),
+    ],
+    # A registration as ZooKeeper (`/brokers/ids/N`) or the metadata log holds it. Profile -1 = it
+    # lists no features at all (a registration below version 5), -2 = it cannot be read.
+    "registrations": [
+        ("node_id", "<i4"),
+        ("role", "<i1"),
+        ("witness", "<i1"),  # FEATURES_NODE = ZooKeeper, or METADATA_LOG
+        ("profile", "<i4"),
+        ("fenced", "<i1"),  # 1 fenced, 0 not, -1 this witness does not show it
+        ("at", "<i8"),
+        ("line", "<i8"),
+    ],
+    # Registrations that a later round of reading ZooKeeper did not find.
+    "registrations_gone": [("node_id", "<i4")],
+    # One kind of witness of the finalized levels, at its highest epoch.
+    "witnesses": [
+        ("kind", "<i1"),  # featurelib.feature.Witness
+        ("levels", "<i4"),
+        ("epoch", "<i8"),
+        ("at", "<i8"),
+        ("line", "<i8"),
+    ],
+    # Whom DescribeCluster listed: the lists, and the nodes of each in turn. `fenced_shown` = asked
+    # at v2 with include_fenced_brokers.
+    "members": [
+        ("role", "<i1"),
+        ("fenced_shown", "<i1"),
+        ("at", "<i8"),
+        ("line", "<i8"),
+        ("size", "<i4"),
+    ],
+    "member": [("node_id", "<i4"), ("fenced", "<i1")],
+    "voters": [("node_id", "<i4")],
+    "observers": [("node_id", "<i4")],
+    # What one node was configured with when it was asked last: its own (`resource` = its id), or
+    # the default of all brokers (""). Every key of featurelib.landing.describe is there.
+    "configs": [
+        ("node_id", "<i4"),  # who was asked
+        ("role", "<i1"),
+        ("resource", "<i4"),
+        ("key", "<i4"),
+        ("value", "<i4"),  # -1 = not set, or the node knows no such key
+        ("source", "<i1"),  # as in DescribeConfigsResponse; -1 = the key was not in the answer
+        ("at", "<i8"),
+        ("line", "<i8"),
+    ],
+    # Requests that one half of the nodes refused for want of a right when they were made last.
+    "refusals": [
+        ("request", "<i4"),  # a kind of landing line
+        ("role", "<i1"),
+        ("node_id", "<i4"),  # -1 = the active controller, whoever it was
+        ("elsewhere", "<i1"),  # the other half answered it since
+        ("principal", "<i4"),
+        ("at", "<i8"),
+        ("line", "<i8"),
+    ],
+    # What the controller answered to the newest request to validate only, an update each; none
+    # where something newer landed: the cluster may have changed since.
+    "probe": [
+        ("feature", "<i4"),
+        ("from_level", "<i4"),
+        ("to_level", "<i4"),
+        ("code", "<i4"),
+        ("message", "<i4"),
+        ("at", "<i8"),
+        ("line", "<i8"),
+    ],
+    # Dumps of the metadata log of which two lines with one number differ.
+    "ambiguous_dumps": [("at", "<i8")],
+}
+LAYOUT = {part: np.dtype(fields) for part, fields in _PARTS.items()}
+# Fields that hold a position in a list of texts of the row, -1 = none, and which list: names of
+# features are alike in nearly every cluster.
+TEXT_FIELDS = {
+    "feature": "names",
+    "error": "texts",
+    "releases": "texts",
+    "resource": "texts",
+    "key": "texts",
+    "value": "texts",
+    "request": "texts",
+    "principal": "texts",
+    "message": "texts",
+}
 
 SNAPSHOT = pa.schema(
     [
         ("cluster", pa.string()),
-        ("observed_at", TIME),  # of the newest line of this cluster
-        ("profiles", pa.list_(pa.list_(RANGE))),
-        ("level_maps", pa.list_(pa.list_(FINALIZED))),
-        ("listeners", pa.list_(LISTENER)),
-        ("registrations", pa.list_(REGISTRATION)),
-        ("witnesses", pa.list_(WITNESS)),
-        ("members", pa.list_(MEMBERS)),
-        ("voters", pa.list_(NODE)),
-        ("observers", pa.list_(NODE)),
-        ("quorum_at", pa.int64()),  # 0 = DescribeQuorum was never answered
-        ("quorum_line", pa.int64()),
-        ("controller", pa.int32()),  # who is the active one, as was said last; -1 = not known
-        ("log_end", pa.int64()),  # offsets below it are all known; 0 = the log proves nothing
-        ("log_at", pa.int64()),
-        ("migration", pa.int8()),  # ZK_MIGRATION_STATE_RECORD; -1 = never seen
+        ("observed_at", TIME),  # of the newest line that counts; null = there is none
+        ("waiting", pa.int32()),  # lines dated later than what was judged: none of them counts yet
         ("features_node", pa.string()),  # the stored text, untouched; null = absent or never read
-        ("features_node_at", pa.int64()),  # 0 = never read
-        ("features_node_line", pa.int64()),
-        ("features_node_version", pa.int64()),
-        ("zookeeper", pa.bool_()),  # some znode of this cluster was read
-        # What the fold saw and could not put in a column (featurelib.audit.oddities).
-        ("oddities", pa.list_(pa.string())),
-        # Null = written by a release that knew of none. Not packed: a cluster has few.
-        ("configs", pa.list_(CONFIG)),
-        # Null = written by a release that did not look. A listener is left out whose offer is that
-        # of no release in the catalogue.
-        ("software", pa.list_(SOFTWARE)),
-        ("packed", PACKED),
+        ("names", pa.binary()),  # MessagePack
+        ("texts", pa.binary()),  # MessagePack
+        *((part, pa.binary()) for part in LAYOUT),
+        ("checksum", pa.int64()),  # of all columns before it; null = nothing landed
         ("state", pa.binary()),  # what the next fold needs and the core does not
-    ]
-)
-
-# A record of the metadata log that the last fold applied for the first time. `is_level` = it
-# finalized `feature` at `high`; else node (role, node_id) registered supporting low..high.
-CHANGE = pa.struct(
-    [
-        ("run", pa.int64()),
-        ("offset", pa.int64()),
-        ("at", TIME),
-        ("line", pa.int64()),
-        ("is_level", pa.bool_()),
-        ("node_id", NODE),
-        ("feature", pa.string()),
-        ("low", LEVEL),
-        ("high", LEVEL),
     ]
 )
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from featurelib.schema import (
-    CHANGE,
     FINDING,
     INCOMPATIBLE_BROKER,
     LEVEL,
@@ -168,10 +167,10 @@ CLUSTER_SNAPSHOT = Table(
     name="cluster_snapshot",
     comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
     grain=("cluster",),
-    # `changes` feeds the histories with what only a whole log can show; the core does not read it.
-    schema=with_run(SNAPSHOT).append(pa.field("changes", pa.list_(CHANGE))),
+    # `learned` is what the last fold learned for the histories (featurelib.snapshot.history).
+    schema=with_run(SNAPSHOT).append(pa.field("learned", pa.binary())),
     required=frozenset({"run", "cluster"}),
-    version=2,  # 2: the lists stand in the row packed as well
+    version=3,  # 3: one stored form, in parts (featurelib.schema.LAYOUT)
     is_rebuilt=True,
     skip_by=_SKIP_BY,
     file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster

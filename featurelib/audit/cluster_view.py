@@ -24,8 +24,7 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.landing import Landing, Quarantined, read
-from featurelib.snapshot import Rows, fold_lines
-from featurelib.snapshot.layout import unpack
+from featurelib.snapshot import fold_lines, snapshot_rows
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
 NEXT = "docs/landing.md says what a landing line holds."
@@ -74,13 +73,12 @@ def see(
             line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
             accepted.setdefault(line.cluster, []).append((line, line_id))
     chosen = _choose(accepted, rejected, cluster_id, choosing)
-    rows = Rows()
     until = None if as_of is None else latest(as_of)
-    rows.add(chosen, fold_lines(accepted[chosen], catalogue, until))
+    rows = snapshot_rows([(chosen, fold_lines(accepted[chosen], catalogue, until))])
     terms = _Terms(
         catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities
     )
-    return _judged(rows.take(), terms, tuple(rejected))
+    return _judged(rows, terms, tuple(rejected))
 
 
 def see_row(
@@ -93,7 +91,7 @@ def see_row(
     severities: dict[str, Severity] | None = None,
     controller_decides: bool = False,
 ) -> Sight:
-    """The same from a stored row of silver.cluster_snapshot: its `packed` column has the lists.
+    """The same from a stored row of silver.cluster_snapshot.
 
     `controller_decides`: as if everybody had been seen whom its controller asks, because that is
     put to the controller itself before anything is sent (`ValidateOnly`).
@@ -132,7 +130,7 @@ class _Terms:
 def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str], ...]) -> Sight:
     cluster_id: str = row.column("cluster")[0].as_py()
     newest = row.column("observed_at").cast(pa.int64())[0].as_py()
-    if newest is None and row.column("oddities")[0].as_py():
+    if newest is None and row.column("waiting")[0].as_py():
         raise NoEvidenceError(
             f"cluster {cluster_id}: expected lines of before {_time(terms.as_of)}, found later "
             "ones only, so nothing can be said. Judge as of another time (--as-of), or set the "
@@ -152,7 +150,7 @@ def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str],
         inventory=inventory,
     )
     catalogue, told = terms.catalogue, mine.release
-    judged = judge(unpack(row), conditions, catalogue, load(STRICT), terms.severities)
+    judged = judge(row, conditions, catalogue, load(STRICT), terms.severities)
     assert judged.evidence is not None
     plain = PlainClusters(judged.evidence, [told], catalogue, judged.probed)
     return Sight(

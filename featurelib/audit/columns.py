@@ -1,13 +1,13 @@
-"""Arrow list columns as flat numpy columns, and look-ups between them.
+"""Look-ups between flat numpy columns, and which evidence is fresh.
 
-Nothing here knows what a feature is.
+Nothing here knows what a feature is. Clocks of collectors differ: what is dated later than `latest`
+decides nothing yet. Times are microseconds.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -15,39 +15,6 @@ Bool = npt.NDArray[np.bool_]
 _CLUSTER, _ROLE = 32, 31  # the lowest bits of a node key's parts
 _CONTROLLER = 1 << _ROLE
 _DENSE = 16  # times as many possible keys as keys: up to there a table is faster than a search
-
-
-class Flat:
-    """A list<struct> column laid flat: `row[i]` is the row that entry i stands in."""
-
-    def __init__(self, column: pa.Array) -> None:
-        lengths = column.value_lengths().to_numpy(zero_copy_only=False)
-        lengths = np.nan_to_num(lengths).astype(np.int64)
-        self.lengths: Int = lengths
-        self.start: Int = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-        self.row: Int = np.repeat(np.arange(len(lengths)), lengths)
-        self.values: pa.Array = column.flatten()
-        self._fields: dict[str, Int] = {}
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def field(self, name: str) -> Int:
-        """One integer field of the struct, int64; it must not be null."""
-        if name not in self._fields:
-            self._fields[name] = integers(self.child(name))
-        return self._fields[name]
-
-    def child(self, name: str) -> pa.Array:
-        """One field of the struct as it is."""
-        return self.values.field(self.values.type.get_field_index(name))
-
-
-def integers(column: pa.Array) -> Int:
-    """An integer or boolean column as int64."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    return column.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
@@ -110,11 +77,6 @@ def positions(keys: Int, end: int) -> tuple[Int, Int]:
     there[keys] = True
     return np.flatnonzero(there), (np.cumsum(there) - 1)[keys]
 
-
-# ----------------------------------------
-# How old evidence may be, and how far ahead of a judgement: the clocks of collectors differ.
-#
-# Times are microseconds. What is dated later than `latest` decides nothing yet.
 
 SKEW_MINUTES = 5  # how far two clocks may differ
 _SECOND = 1_000_000

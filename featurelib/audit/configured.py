@@ -13,14 +13,13 @@ from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from featurelib.audit.columns import Bool, Flat, Int, node_key
+from featurelib.audit.columns import Bool, Int, node_key
 from featurelib.feature import Role
+from featurelib.landing.describe import BROKER_DEFAULT
+from featurelib.snapshot.records import Records
 
 VOTERS: Final = "controller.quorum.voters"
-BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
 NOT_LISTED: Final = -1  # as a source: the key was not in the answer
 # Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
@@ -68,9 +67,9 @@ class ConfiguredVoters:
 class Configurations:
     """The configurations of a batch of clusters, by position; taken apart when one is asked for."""
 
-    def __init__(self, column: pa.Array) -> None:
-        """`column` is `configs` of featurelib.schema.SNAPSHOT."""
-        self.flat = Flat(column)
+    def __init__(self, records: Records) -> None:
+        """`records` are the part `configs` of featurelib.schema.LAYOUT."""
+        self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
         """What a node said of itself; None = it was not asked, or gave no answer."""
@@ -86,24 +85,20 @@ class Configurations:
     def static_voters(self) -> tuple[StaticVoters, ...]:
         """What every controller that was asked has in `controller.quorum.voters`, by cluster and
         node; one whose value cannot be read is left out."""
-        flat = self.flat
-        own = pc.and_(
-            pc.equal(flat.child("key"), VOTERS),
-            pc.equal(flat.child("role"), pa.scalar(int(Role.CONTROLLER), pa.int8())),
-        )
-        rows = np.flatnonzero(own.to_numpy(zero_copy_only=False))
-        values = flat.child("value").take(pa.array(rows)).to_pylist()
-        resources = flat.child("resource").take(pa.array(rows)).to_pylist()
+        known = self._records
+        own = known.field("key") == known.code("key", VOTERS)
+        own &= known.field("role") == int(Role.CONTROLLER)
+        own &= known.field("resource") != known.code("resource", BROKER_DEFAULT)
         return tuple(
             StaticVoters(
-                cluster=int(flat.row[row]),
-                node_id=int(flat.field("node_id")[row]),
+                cluster=int(known.row[i]),
+                node_id=int(known.field("node_id")[i]),
                 ids=ids,
-                at=int(flat.field("at")[row]),
-                line=int(flat.field("line")[row]),
+                at=int(known.field("at")[i]),
+                line=int(known.field("line")[i]),
             )
-            for row, value, resource in zip(rows, values, resources, strict=True)
-            if resource != BROKER_DEFAULT and (ids := voter_ids(value)) is not None
+            for i in np.flatnonzero(own).tolist()
+            if (ids := voter_ids(known.text("value", i))) is not None
         )
 
     def voters(self, active: Int, *, as_of: int, max_age: int) -> ConfiguredVoters:
@@ -129,20 +124,18 @@ class Configurations:
 
     @cached_property
     def _values(self) -> dict[tuple[int, int, int, str, str], ConfiguredValue]:
-        flat = self.flat
-        columns = (
-            flat.row.tolist(),
-            *(flat.field(name).tolist() for name in ("role", "node_id")),
-            *(flat.child(name).to_pylist() for name in ("resource", "key", "value")),
-            *(flat.field(name).tolist() for name in ("source", "at", "line")),
-        )
+        known = self._records
+        names = ("role", "node_id", "source", "at", "line")
+        numbers = zip(*(known.field(name).tolist() for name in names), strict=True)
         return {
-            (row, role, node_id, resource, key): ConfiguredValue(
-                value=value, source=source, at=at, line=line
-            )
-            for row, role, node_id, resource, key, value, source, at, line in zip(
-                *columns, strict=True
-            )
+            (
+                int(known.row[i]),
+                role,
+                node_id,
+                known.text("resource", i) or BROKER_DEFAULT,
+                known.text("key", i) or "",
+            ): ConfiguredValue(value=known.text("value", i), source=source, at=at, line=line)
+            for i, (role, node_id, source, at, line) in enumerate(numbers)
         }
 
 

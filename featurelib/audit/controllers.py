@@ -14,7 +14,6 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from featurelib.audit.columns import Bool, Int, find, node_key, pick
 from featurelib.audit.evidence import Evidence
@@ -79,18 +78,18 @@ class Software:
     def _by_requests(self) -> tuple[Flags, Int]:
         """[subjects, releases] which releases offer what each node's listener does, and when it was
         asked; none where it said nothing of requests, or offers what no release does."""
-        said, who = self._evidence.software, self._evidence.subjects
+        listeners, who = self._evidence.listeners, self._evidence.subjects
+        told = np.flatnonzero(listeners.field("releases") >= 0)
+        code, told_at = listeners.field("releases")[told], listeners.field("releases_at")[told]
         offers = np.zeros((len(who.cluster), len(self._tables.releases)), dtype=bool)
         offered_at = np.zeros(len(who.cluster), dtype=np.int64)
-        texts = said.child("releases")
-        at = find(
-            node_key(who.cluster, who.role, who.node_id),
-            node_key(said.row, said.field("role"), said.field("node_id")),
-        )
-        for text in pc.unique(texts).to_pylist():
-            mine = pc.equal(texts, text).to_numpy(zero_copy_only=False) & (at >= 0)
+        keys = node_key(listeners.row, listeners.field("role"), listeners.field("node_id"))
+        at = find(node_key(who.cluster, who.role, who.node_id), keys[told])
+        for one, first in zip(*np.unique(code, return_index=True), strict=True):
+            mine = (code == one) & (at >= 0)
+            text = listeners.text("releases", int(told[first])) or ""
             offers[at[mine]] = self._named(text.split(";"))
-            offered_at[at[mine]] = said.field("at")[mine]
+            offered_at[at[mine]] = told_at[mine]
         return offers, offered_at
 
     def _named(self, lines: list[str]) -> Flags:

@@ -27,15 +27,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Flat, Int, integers, node_key
+from featurelib.audit.columns import Bool, Int, node_key
 from featurelib.audit.configured import Configurations, ConfiguredVoters
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import Mute
-from featurelib.audit.malformed import set_aside
 from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes
 from featurelib.core.features_znode import Generation
-from featurelib.feature import KRAFT_VERSION, Role, Witness
+from featurelib.feature import KRAFT_VERSION, Role
+from featurelib.snapshot.records import Records, Snapshots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +85,15 @@ class Evidence:
     clusters: list[str]
     as_of: int  # microseconds
     landed: Bool
-    oddities: list[list[str]]
+    snapshots: Snapshots  # what it was read from
     subjects: Subjects
     membership: Membership
     controller: Int  # node id of the active one by cluster, -1 = not known
     levels: Levels
     answering: Answering
     questions: Questions
-    observers: Flat
-    listeners: Flat
+    listeners: Records
     configurations: Configurations
-    software: Flat  # the releases of listeners, by the requests they offer
     configured: ConfiguredVoters
     controllers_vouched: Bool  # the owner stands for those nobody can ask
     controller_decides: Bool  # as in Expected
@@ -103,7 +101,7 @@ class Evidence:
 
     def errors(self, listener: int) -> str:
         """Why a listener did not answer, in the collector's words."""
-        return self.listeners.child("error")[listener].as_py() or "no reason given"
+        return self.listeners.text("error", listener) or "no reason given"
 
     def features(self, questions: Int) -> pa.Array:
         """The feature names of these questions."""
@@ -136,26 +134,26 @@ class Evidence:
 
 def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) -> Evidence:
     """Evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
-    batch, malformed = set_aside(batch)
-    names: list[str] = batch.column("cluster").to_pylist()
+    snapshots = Snapshots(batch)
+    names, malformed = snapshots.clusters, snapshots.malformed
     inventory = conditions.inventory
     known = {
         i: inventory[name]
         for i, name in enumerate(names)
         if name in inventory and i not in malformed
     }
-    profiles = Profiles(batch.column("profiles"))
+    profiles = Profiles(snapshots)
     decides = _those(names, [i for i, entry in known.items() if entry.controller_decides])
     vouched = _those(names, [i for i, entry in known.items() if entry.vouched]) | decides
     controllers = _those(names, [i for i, entry in known.items() if entry.controllers_vouched])
     levels = read_levels(
-        batch,
+        snapshots,
         as_of=conditions.as_of,
         max_age=conditions.max_age,
         generations={i: e.generation for i, e in known.items() if e.generation is not None},
     )
     subjects, membership = read_nodes(
-        batch,
+        snapshots,
         profiles,
         as_of=conditions.as_of,
         max_age=conditions.max_age,
@@ -166,34 +164,25 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
     # Who vouches for controllers says that there are some.
     run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
     membership = replace(membership, kraft=run_by_quorum)
-    oddities: list[list[str]] = batch.column("oddities").to_pylist()
-    for i, entries in enumerate(oddities):
-        if entries:
-            believed = Witness(int(levels.kind[i])).name.lower() if levels.kind[i] >= 0 else ""
-            odd = f"epoch_went_back:{believed} "
-            levels.went_back[i] = any(entry.startswith(odd) for entry in entries)
     answering, profile = answer(subjects, profiles)
     questions = ask(profiles, levels, membership, answering, profile, subjects, absent_metadata)
-    controller = integers(batch.column("controller"))
-    configurations = Configurations(batch.column("configs"))
+    controller = snapshots.scalar("controller")
+    configurations = Configurations(snapshots["configs"])
     configured = configurations.voters(
         controller, as_of=conditions.as_of, max_age=conditions.max_age
     )
-    landed = batch.column("observed_at").is_valid().to_numpy(zero_copy_only=False)
     return Evidence(
         clusters=names,
         as_of=conditions.as_of,
-        landed=landed,
-        oddities=oddities,
+        landed=snapshots.landed,
+        snapshots=snapshots,
         subjects=subjects,
         membership=membership,
         controller=controller,
         levels=levels,
         answering=answering,
         questions=questions,
-        observers=Flat(batch.column("observers")),
-        listeners=Flat(batch.column("listeners")),
-        software=Flat(batch.column("software")),
+        listeners=snapshots["listeners"],
         configurations=configurations,
         configured=configured,
         controllers_vouched=controllers,

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, pick, positions
+from featurelib.audit.columns import Bool, Int, distinct, pick, positions
 from featurelib.audit.finalized import Levels
 from featurelib.audit.registrations import Membership, Profiles, Subjects
 from featurelib.feature import METADATA_VERSION
@@ -135,8 +135,8 @@ def ask(
     begin = np.repeat(first_entry[profile] - (np.cumsum(lengths) - lengths), lengths)
     entry = begin + np.arange(len(owner))
 
-    code, names = _feature_codes(profiles.names, levels.names)
-    of_entry, of_level = code[: len(profiles.names)][entry], code[len(profiles.names) :]
+    of_profiles, of_level, names = _feature_codes(profiles, levels.names)
+    of_entry = of_profiles[entry]
     width = max(len(names), 1)
     asked = answering.cluster[owner] * width + of_entry
     finalized = levels.entry_cluster * width + of_level
@@ -188,12 +188,17 @@ def ask(
     )
 
 
-def _feature_codes(*columns: pa.Array) -> tuple[Int, list[str]]:
-    """The rank of each name among all distinct names, and these in order."""
-    joined = pa.concat_arrays(list(columns)).dictionary_encode()
-    names: list[str] = joined.dictionary.to_pylist()
-    order = sorted(range(len(names)), key=names.__getitem__)
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[order] = np.arange(len(names))
-    codes = joined.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return (rank[codes] if len(codes) else codes), [names[i] for i in order]
+def _feature_codes(profiles: Profiles, finalized: pa.Array) -> tuple[Int, Int, list[str]]:
+    """The rank of each feature among all that are there, of profiles' entries and of `finalized`,
+    and their names in order."""
+    used = distinct(profiles.entry_feature)
+    coded = finalized.dictionary_encode()
+    of_levels: list[str] = coded.dictionary.to_pylist()
+    of_profiles = [profiles.names[code] for code in used.tolist()]
+    names = sorted({*of_profiles, *of_levels})
+    rank = {name: code for code, name in enumerate(names)}
+    table = np.zeros(len(profiles.names), dtype=np.int64)
+    table[used] = [rank[name] for name in of_profiles]
+    levels = np.array([rank[name] for name in of_levels], dtype=np.int64)
+    at = coded.indices.to_numpy(zero_copy_only=False)
+    return table[profiles.entry_feature], levels[at], names

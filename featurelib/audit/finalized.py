@@ -2,7 +2,9 @@
 
 In ZooKeeper mode the features node says it. On KRaft the first kind of witness in the order of
 featurelib.feature.Witness that is not too old does, at its highest epoch; the tool names no
-witness and proves nothing. Levels that equally fresh witnesses disagree about are not known.
+witness and proves nothing. Levels that equally fresh witnesses disagree about are not known: a
+witness that spoke before the believed one may only be behind the times; one that spoke no earlier
+and shows something else, or at the same epoch, disputes it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Flat, Int, integers, is_fresh
+from featurelib.audit.columns import Int, is_fresh
 from featurelib.core.features_znode import (
     DecodedNode,
     Generation,
@@ -26,13 +28,8 @@ from featurelib.core.features_znode import (
     behaviour_row,
     decode,
 )
-from featurelib.feature import Witness
-
-# ----------------------------------------
-# Witnesses that contradict each other: what they disagree about is not known.
-#
-# A witness that spoke before the believed one may only be behind the times; one that spoke no
-# earlier and says otherwise, or at the same epoch, disputes it.
+from featurelib.feature import Role, Witness
+from featurelib.snapshot.records import Records, Snapshots
 
 TOOL = int(Witness.TOOL)
 UNSEEN = -1  # a level this witness cannot see
@@ -52,21 +49,23 @@ class Believed(NamedTuple):
 class Maps:
     """Every distinct map feature → level of the batch, flat."""
 
-    def __init__(self, column: pa.Array) -> None:
-        outer = Flat(column)
-        self.inner = Flat(outer.values)
-        self.first = outer.start
-        self.names = self.inner.child("feature")
-        self.minimum = self.inner.field("min_level")
-        self.level = self.inner.field("level")
+    def __init__(self, rows: Snapshots) -> None:
+        maps, entries = rows["level_maps"], rows["levels"]
+        self.first = maps.start
+        self.lengths = maps.field("size")
+        self.start = np.cumsum(self.lengths) - self.lengths
+        self.names = rows.names
+        self.feature = entries.field("feature")  # position in names
+        self.minimum = entries.field("min_level")
+        self.level = entries.field("level")
 
     def rows(self, cluster: int, local: int) -> Rows:
         at = int(self.first[cluster]) + local
-        start = int(self.inner.start[at])
-        stop = start + int(self.inner.lengths[at])
+        start = int(self.start[at])
+        stop = start + int(self.lengths[at])
         return list(
             zip(
-                self.names[start:stop].to_pylist(),
+                [self.names[code] for code in self.feature[start:stop].tolist()],
                 self.minimum[start:stop].tolist(),
                 self.level[start:stop].tolist(),
                 strict=True,
@@ -87,7 +86,7 @@ def _differences(one: Rows, other: Rows) -> list[tuple[str, int, int]]:
 
 
 def between_kinds(
-    believed: Believed, maps: Maps, witnesses: Flat, chosen: Int
+    believed: Believed, maps: Maps, witnesses: Records, chosen: Int
 ) -> Iterator[Dispute]:
     """A witness of another kind that spoke no earlier and says otherwise."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
@@ -105,7 +104,7 @@ def between_kinds(
 
 
 def between_nodes(
-    believed: Believed, maps: Maps, listeners: Flat, chosen: Int
+    believed: Believed, maps: Maps, listeners: Records, chosen: Int
 ) -> Iterator[Dispute]:
     """Two nodes of the believed kind that say different things at the same, highest epoch."""
     local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
@@ -128,9 +127,6 @@ def _says(witness: Witness) -> str:
     return witness.name.lower().replace("_", " ") + " says"
 
 
-# ----------------------------------------
-
-
 @dataclass(slots=True, kw_only=True)
 class Levels:
     """Finalized levels of a batch.
@@ -147,7 +143,7 @@ class Levels:
     trusted: np.ndarray[tuple[int], np.dtype[np.bool_]]
     too_old: np.ndarray[tuple[int], np.dtype[np.bool_]]
     system_off: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    went_back: np.ndarray[tuple[int], np.dtype[np.bool_]]  # its epoch; set by the evidence
+    went_back: np.ndarray[tuple[int], np.dtype[np.bool_]]  # its epoch
     entry_cluster: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     entry_min: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     entry_level: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -160,12 +156,12 @@ class Levels:
 
 
 def read_levels(
-    batch: pa.RecordBatch, *, as_of: int, max_age: int, generations: dict[int, Generation]
+    snapshots: Snapshots, *, as_of: int, max_age: int, generations: dict[int, Generation]
 ) -> Levels:
     """The finalized levels of each cluster; `generations` by cluster where it is known."""
-    clusters = batch.num_rows
-    maps = Maps(batch.column("level_maps"))
-    witnesses = Flat(batch.column("witnesses"))
+    clusters = len(snapshots)
+    maps = Maps(snapshots)
+    witnesses = snapshots["witnesses"]
     kind, at = witnesses.field("kind"), witnesses.field("at")
     too_old = ~is_fresh(at, as_of, max_age)
     order = np.lexsort((kind, too_old, kind == TOOL, witnesses.row))
@@ -189,14 +185,34 @@ def read_levels(
     chosen = np.full(clusters, -1, dtype=np.int64)
     chosen[row] = witnesses.field("levels")[first]
     rows: dict[int, Rows] = {}
-    _read_features_nodes(batch, levels, rows, generations, _Age(as_of, max_age))
+    _read_features_nodes(snapshots, levels, rows, generations, _Age(as_of, max_age))
     chosen[list(rows)] = -1
     believed = Believed(levels.kind, levels.epoch, levels.at)
-    listeners = Flat(batch.column("listeners"))
+    listeners = snapshots["listeners"]
+    back = epochs_back(snapshots)
+    is_broker = listeners.field("role")[back] == int(Role.BROKER)
+    kind = np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
+    levels.went_back[listeners.row[back[kind == levels.kind[listeners.row[back]]]]] = True
     levels.disputed += between_kinds(believed, maps, witnesses, chosen)
     levels.disputed += between_nodes(believed, maps, listeners, chosen)
     _enter(levels, maps, chosen, rows)
     return levels
+
+
+def epochs_back(snapshots: Snapshots) -> Int:
+    """The listeners whose epoch is lower than it was, where the highest epoch of all rests on one
+    that such a node gave before. Another node may lag a record behind at any moment, so only a
+    node's own epochs are compared."""
+    listeners, witnesses = snapshots["listeners"], snapshots["witnesses"]
+    highest = listeners.field("highest_epoch")
+    lower = np.flatnonzero(listeners.field("epoch") < highest)
+    if len(lower) == 0:
+        return lower
+    of_nodes = np.isin(witnesses.field("kind"), (int(Witness.BROKER), int(Witness.CONTROLLER)))
+    epochs = witnesses.field("epoch")
+    relied = set(zip(witnesses.row[of_nodes].tolist(), epochs[of_nodes].tolist(), strict=True))
+    pairs = zip(listeners.row[lower].tolist(), highest[lower].tolist(), strict=True)
+    return lower[np.array([pair in relied for pair in pairs], dtype=bool)]
 
 
 class _Age(NamedTuple):
@@ -240,16 +256,16 @@ def _is_good(node: DecodedNode) -> bool:
 
 
 def _read_features_nodes(
-    batch: pa.RecordBatch,
+    snapshots: Snapshots,
     levels: Levels,
     rows: dict[int, Rows],
     generations: dict[int, Generation],
     age: _Age,
 ) -> None:
-    read_at = integers(batch.column("features_node_at"))
-    version = integers(batch.column("features_node_version"))
-    line = integers(batch.column("features_node_line"))
-    texts = batch.column("features_node")
+    read_at = snapshots.scalar("features_node_at")
+    version = snapshots.scalar("features_node_version")
+    line = snapshots.scalar("features_node_line")
+    texts = snapshots.features_node
     for cluster in np.flatnonzero(read_at > 0).tolist():
         levels.kind[cluster] = int(Witness.FEATURES_NODE)
         levels.at[cluster], levels.line[cluster] = read_at[cluster], line[cluster]
@@ -312,16 +328,17 @@ def _enter(levels: Levels, maps: Maps, chosen: Int, rows: dict[int, Rows]) -> No
     """Write the believed maps as flat entries."""
     cluster = np.flatnonzero(chosen >= 0)
     at = maps.first[cluster] + chosen[cluster]
-    lengths = maps.inner.lengths[at]
+    lengths = maps.lengths[at]
     owner = np.repeat(cluster, lengths)
-    begin = np.repeat(maps.inner.start[at] - (np.cumsum(lengths) - lengths), lengths)
+    begin = np.repeat(maps.start[at] - (np.cumsum(lengths) - lengths), lengths)
     entry = begin + np.arange(len(owner))
     more = [(c, *row) for c, said in rows.items() for row in said]
     levels.entry_cluster = np.concatenate(
         (owner, np.array([row[0] for row in more], dtype=np.int64))
     )
+    names = pa.array(maps.names, pa.string())
     levels.names = pa.concat_arrays(
-        [maps.names.take(pa.array(entry)), pa.array([row[1] for row in more], pa.string())]
+        [names.take(pa.array(maps.feature[entry])), pa.array([row[1] for row in more], pa.string())]
     )
     levels.entry_min = np.concatenate(
         (maps.minimum[entry], np.array([row[2] for row in more], dtype=np.int64))

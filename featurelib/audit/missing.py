@@ -1,54 +1,28 @@
-"""What is not known: the reasons a verdict is UNKNOWN, and oddities a person should see.
+"""What is not known: the reasons a verdict is UNKNOWN, and anomalies a person should see.
 
 A reason holds for a whole cluster (somebody was not asked) or for one feature (witnesses disagree
-about it). Each reason is a finding; nothing is unknown without one.
+about it). Each reason is a finding; nothing is unknown without one. A right without which nobody
+shows who votes keeps the whole cluster from a verdict; one that only adds to what is known keeps
+nothing, and is a finding all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit import oddities as oddity
-from featurelib.audit.columns import (
-    Bool,
-    Int,
-    distinct,
-    find,
-    integers,
-    latest,
-    node_key,
-    split_key,
-)
+from featurelib.audit.columns import Bool, Int, distinct, find, latest, node_key, split_key
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.finalized import UNSEEN
+from featurelib.audit.finalized import UNSEEN, epochs_back
 from featurelib.audit.findings import Findings
-from featurelib.audit.malformed import CODE as MALFORMED
-from featurelib.audit.oddities import (
-    CONFIGS,
-    MEMBERS,
-    NOT_AUTHORIZED,
-    PROBE,
-    PROBED,
-    QUORUM,
-    REFUSED,
-    Oddity,
-    Refusal,
-    needed,
-)
-from featurelib.audit.oddities import read_oddity as read_oddity
-from featurelib.audit.oddities import read_refusal as read
 from featurelib.audit.quorum import vouched_for, without_range
+from featurelib.core.rights import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.feature import Role, Witness
-
-# ----------------------------------------
-# What is not known of one feature: its level, or whether a node supports it.
-#
-# A reason here keeps one feature of a cluster from a verdict, and what rests on it; each is a
-# finding.
+from featurelib.snapshot.records import MALFORMED
 
 
 def report_features(evidence: Evidence, said: Findings) -> Int:
@@ -114,12 +88,6 @@ def _say_level_unknown(evidence: Evidence, said: Findings, count: Int) -> None:
     np.add.at(count, find(asked.cluster * width + asked.feature, where * width + code), 1)
 
 
-# ----------------------------------------
-# Rights that were missing when the cluster was last looked at: each is a finding that names it.
-#
-# A right without which nobody says who votes keeps the whole cluster from a verdict. One that only
-# adds to what is known keeps nothing, and is said all the same.
-
 _TITLES = {
     QUORUM: "DescribeQuorum",
     MEMBERS: "DescribeCluster",
@@ -134,14 +102,31 @@ _SHOWS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """One request that one half of the nodes refused last for want of a right.
+
+    `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
+    `principal` "" = the collector did not know it.
+    """
+
+    request: str
+    role: Role
+    node_id: int
+    elsewhere: bool
+    principal: str
+    at: int
+    line: int
+
+
 def report_rights(evidence: Evidence, said: Findings, count: Callable[[Int], Int]) -> Bool:
     """Add the findings; by cluster, whether what the quorum would say is hidden by a right.
 
     `count` notes clusters that are kept from a verdict, one finding each.
     """
     hidden = np.zeros(len(evidence.clusters), dtype=bool)
-    missing: list[tuple[int, list[Refusal]]] = []
-    withheld: list[tuple[int, list[Refusal]]] = []
+    missing: list[tuple[int, list[Withheld]]] = []
+    withheld: list[tuple[int, list[Withheld]]] = []
     for cluster, request, refusals in _by_request(evidence):
         settled = any(one.elsewhere for one in refusals) or evidence.controllers_vouched[cluster]
         if request == QUORUM and not settled:
@@ -162,18 +147,25 @@ def report_rights(evidence: Evidence, said: Findings, count: Callable[[Int], Int
     return hidden
 
 
-def _by_request(evidence: Evidence) -> list[tuple[int, str, list[Refusal]]]:
+def _by_request(evidence: Evidence) -> list[tuple[int, str, list[Withheld]]]:
     """(cluster, request, its refusals) in the order of clusters."""
-    found: dict[tuple[int, str], list[Refusal]] = {}
-    for cluster, entries in enumerate(evidence.oddities):
-        for entry in entries or ():
-            if entry.startswith(REFUSED):
-                refusal = read(oddity.read_oddity(entry))
-                found.setdefault((cluster, refusal.request), []).append(refusal)
+    refused, found = evidence.snapshots["refusals"], dict[tuple[int, str], list[Withheld]]()
+    for i, cluster in enumerate(refused.row.tolist()):
+        request = refused.text("request", i) or ""
+        one = Withheld(
+            request=request,
+            role=Role(int(refused.field("role")[i])),
+            node_id=int(refused.field("node_id")[i]),
+            elsewhere=bool(refused.field("elsewhere")[i]),
+            principal=refused.text("principal", i) or "",
+            at=int(refused.field("at")[i]),
+            line=int(refused.field("line")[i]),
+        )
+        found.setdefault((cluster, request), []).append(one)
     return [(cluster, request, some) for (cluster, request), some in sorted(found.items())]
 
 
-def _detail(refusals: list[Refusal]) -> str:
+def _detail(refusals: list[Withheld]) -> str:
     """Which right, who was refused by whom, and what it would show."""
     first = refusals[0]
     by_principal: dict[str, list[str]] = {}
@@ -188,9 +180,6 @@ def _detail(refusals: list[Refusal]) -> str:
         f"{needed(first.request, first.role)} on CLUSTER; {_TITLES[first.request]} was refused "
         f"{refused} (error {NOT_AUTHORIZED}), which shows {_SHOWS[first.request]}"
     )
-
-
-# ----------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +211,8 @@ def report(evidence: Evidence, said: Findings) -> Unknown:
     hidden = report_rights(evidence, said, count.add)
     _clusters(evidence, said, count, hidden)
     _levels(evidence, said, count)
-    _oddities(evidence, said)
-    _membership_oddities(evidence, said)
+    _anomalies(evidence, said)
+    _membership_anomalies(evidence, said)
     questions = report_features(evidence, said)
     return Unknown(
         clusters=count.by_cluster > 0,
@@ -364,25 +353,45 @@ def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
         )
 
 
-def _oddities(evidence: Evidence, said: Findings) -> None:
-    by_code: dict[str, list[tuple[int, Oddity]]] = {}
-    for cluster, entries in enumerate(evidence.oddities):
-        for entry in map(read_oddity, entries or ()):
-            by_code.setdefault(entry.code, []).append((cluster, entry))
-    for code in (REFUSED, PROBED):  # featurelib.audit.missing and probes say these
-        by_code.pop(code, None)
-    for code, found in sorted(by_code.items()):
-        where = np.array([cluster for cluster, _ in found], dtype=np.int64)
-        said.add(
-            code,
-            where,
-            at=np.array([one.at or evidence.levels.at[i] for i, one in found]),
-            line=np.array([one.line if one.at else evidence.levels.line[i] for i, one in found]),
-            detail=[entry.detail for _, entry in found],
-        )
+def _anomalies(evidence: Evidence, said: Findings) -> None:
+    """Add what the fold met that speaks against what was collected."""
+    snapshots, levels, listeners = evidence.snapshots, evidence.levels, evidence.listeners
+
+    def add(code: str, where: Int, detail: list[str]) -> None:
+        said.add(code, where, at=levels.at[where], line=levels.line[where], detail=detail)
+
+    role, node_id, epoch, highest = (
+        listeners.field(name) for name in ("role", "node_id", "epoch", "highest_epoch")
+    )
+    back = epochs_back(snapshots)
+    who = [f"{Role(int(role[i])).text} {node_id[i]}" for i in back]
+    fell = [f"from {highest[i]} to {epoch[i]}" for i in back]
+    details = [f"{node} {levels}" for node, levels in zip(who, fell, strict=True)]
+    add("epoch_went_back", listeners.row[back], details)
+    waiting = np.flatnonzero(snapshots.waiting)
+    at, line = snapshots.scalar("waiting_at")[waiting], snapshots.scalar("waiting_line")[waiting]
+    counts = snapshots.waiting[waiting].tolist()
+    details = [_waiting(count, newest) for count, newest in zip(counts, at.tolist(), strict=True)]
+    said.add("evidence_from_the_future", waiting, at=at, line=line, detail=details)
+    recreated = np.flatnonzero(snapshots.scalar("features_node_recreated"))
+    add("features_node_recreated", recreated, [""] * len(recreated))
+    dumps = snapshots["ambiguous_dumps"]
+    add("metadata_log_ambiguous", dumps.row, [str(time) for time in dumps.field("at")])
+    end, gap_end = snapshots.scalar("log_end"), snapshots.scalar("log_gap_end")
+    gaps = np.flatnonzero(gap_end >= 0)
+    details = [f"offsets {end[i]} to {gap_end[i] - 1} were not dumped" for i in gaps]
+    add("metadata_log_gap", gaps, details)
+    gone = snapshots["registrations_gone"]
+    add("registration_gone", gone.row, [str(node) for node in gone.field("node_id")])
 
 
-def _membership_oddities(evidence: Evidence, said: Findings) -> None:
+def _waiting(count: int, newest: int) -> str:
+    when = datetime.fromtimestamp(newest // 1_000_000, UTC)
+    lines = "1 line" if count == 1 else f"{count} lines"
+    return f"{lines}, the latest dated {when:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _membership_anomalies(evidence: Evidence, said: Findings) -> None:
     who = evidence.subjects
     without = np.flatnonzero(who.listed_nothing & ~evidence.levels.system_off[who.cluster])
     said.add(
@@ -394,7 +403,8 @@ def _membership_oddities(evidence: Evidence, said: Findings) -> None:
         line=who.line[without],
     )
     known = distinct(node_key(who.cluster, 0, who.node_id))
-    seen = node_key(evidence.observers.row, 0, integers(evidence.observers.values))
+    observers = evidence.snapshots["observers"]
+    seen = node_key(observers.row, 0, observers.field("node_id"))
     cluster, _, node_id = split_key(seen[find(known, seen) < 0])
     proven = evidence.membership.registrations_proven[cluster]
     for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):

@@ -13,17 +13,41 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit import oddities as oddity
 from featurelib.audit.columns import Bool, Int, is_fresh
 from featurelib.audit.controllers import OwnDialects
-from featurelib.audit.evidence import Conditions
+from featurelib.audit.evidence import Conditions, Evidence
 from featurelib.audit.findings import Findings
-from featurelib.audit.oddities import HONOURED, PROBED, Asked
-from featurelib.audit.oddities import read_probe as read
 from featurelib.audit.target import Agreed, Judge, search
 from featurelib.core.dialect import load
+from featurelib.core.rights import HONOURED
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
+_ANSWERED_OK = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """One update the controller validated, and its code and words about it."""
+
+    feature: str
+    from_level: int
+    to_level: int
+    code: int
+    message: str
+
+    @property
+    def is_agreed(self) -> bool:
+        return self.code == _ANSWERED_OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What one controller answered: an update by its feature; when and in which line."""
+
+    cluster: int
+    updates: dict[str, Validated]
+    at: Int
+    line: Int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +81,23 @@ def report_probes(
     proven = np.zeros(len(evidence.clusters), dtype=bool)
     controllers = proven.copy()
     proof: dict[int, dict[str, tuple[int, int]]] = {}
-    for cluster, entry, spoken in _fresh(asking, agreed, own, conditions):
-        answers = {one.feature: one for one in read(entry)}
+    for answer, spoken in _fresh(asking, agreed, own, conditions):
+        cluster, answers = answer.cluster, answer.updates
         known = np.flatnonzero((asked.cluster == cluster) & asked.known)
         mine = known[target[known] > asked.current[known]]
         if len(mine) == 0:  # to what it is asked, then, it must agree where it is
             named = [asking.asked.names[int(asked.feature[q])] in answers for q in known]
             mine = known[named]
-        met = {int(q): _answer(asking, int(q), int(target[q]), answers) for q in mine}
+        met = {int(q): _of_move(asking, int(q), int(target[q]), answers) for q in mine}
         agreed_to = [one for one in met.values() if one is not None and one.is_agreed]
         if len(mine) > 0 and len(agreed_to) == len(mine):
             proven[cluster] = True
             controllers[cluster] = _asks_controllers(asking, cluster, spoken)
             proof[cluster] = {one.feature: (one.from_level, one.to_level) for one in agreed_to}
-        _say_agreed(cluster, entry, agreed_to, said)
+        _say_agreed(answer, agreed_to, said)
         for question, one in met.items():
             if one is not None and not one.is_agreed:
-                _say_refused(cluster, entry, one, said)
+                _say_refused(answer, one, said)
                 refusals[question] += 1
                 target[question] = asked.current[question]
     if refusals.any():
@@ -92,50 +116,70 @@ def _asks_controllers(asking: Judge, cluster: int, spoken: Sequence[str]) -> boo
 
 def _fresh(
     asking: Judge, agreed: Agreed, own: Callable[[], OwnDialects], conditions: Conditions
-) -> Iterator[tuple[int, oddity.Oddity, list[str]]]:
-    """The probes that count: of controllers that are known to validate only, which those of
-    ZooKeeper mode do not; and no clock may be so far ahead that it cannot be believed."""
-    for cluster, entries in enumerate(asking.evidence.oddities):
-        for text in entries or ():
-            if not text.startswith(PROBED):
-                continue
-            entry = oddity.read_oddity(text)
-            spoken = agreed.dialects.get(cluster) or own().dialects(cluster)
-            honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
-            at = np.array([entry.at], dtype=np.int64)
-            is_young = bool(is_fresh(at, conditions.as_of, conditions.max_age)[0])
-            if is_young and spoken and honoured:
-                yield cluster, entry, spoken
+) -> Iterator[tuple[_Answer, list[str]]]:
+    """The answers that count, and what those controllers may speak: of controllers that are known
+    to validate only, which those of ZooKeeper mode do not; and no clock may be so far ahead that
+    it cannot be believed."""
+    for answer in _answers(asking.evidence):
+        spoken = agreed.dialects.get(answer.cluster) or own().dialects(answer.cluster)
+        honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
+        is_young = bool(is_fresh(answer.at, conditions.as_of, conditions.max_age)[0])
+        if is_young and spoken and honoured:
+            yield answer, spoken
 
 
-def _answer(asking: Judge, question: int, target: int, answers: dict[str, Asked]) -> Asked | None:
-    """What was said about just this move; None = it was not asked about."""
+def _answers(evidence: Evidence) -> Iterator[_Answer]:
+    probe = evidence.snapshots["probe"]
+    for cluster in np.flatnonzero(probe.lengths).tolist():
+        first = int(probe.start[cluster])
+        updates = [
+            Validated(
+                feature=probe.text("feature", i) or "",
+                from_level=int(probe.field("from_level")[i]),
+                to_level=int(probe.field("to_level")[i]),
+                code=int(probe.field("code")[i]),
+                message=probe.text("message", i) or "",
+            )
+            for i in range(first, first + int(probe.lengths[cluster]))
+        ]
+        yield _Answer(
+            cluster=cluster,
+            updates={one.feature: one for one in updates},
+            at=probe.field("at")[[first]],
+            line=probe.field("line")[[first]],
+        )
+
+
+def _of_move(
+    asking: Judge, question: int, target: int, answers: dict[str, Validated]
+) -> Validated | None:
+    """The answer about just this move; None = it was not asked about."""
     name = asking.asked.names[int(asking.asked.feature[question])]
     one = answers.get(name)
     now = int(asking.asked.current[question])
     return one if one is not None and (one.from_level, one.to_level) == (now, target) else None
 
 
-def _say_agreed(
-    cluster: int, entry: oddity.Oddity, agreed_to: Sequence[Asked], said: Findings
-) -> None:
+def _say_agreed(answer: _Answer, agreed_to: Sequence[Validated], said: Findings) -> None:
     if agreed_to:
-        moves = [f"{one.feature} {one.to_level}" for one in agreed_to]
-        said.add(PROBE_AGREED, np.array([cluster]), **_place(entry), detail=[", ".join(moves)])
+        said.add(
+            PROBE_AGREED,
+            np.array([answer.cluster]),
+            at=answer.at,
+            line=answer.line,
+            detail=[", ".join(f"{one.feature} {one.to_level}" for one in agreed_to)],
+        )
 
 
-def _say_refused(cluster: int, entry: oddity.Oddity, one: Asked, said: Findings) -> None:
+def _say_refused(answer: _Answer, one: Validated, said: Findings) -> None:
     words = f": {one.message}" if one.message else ""
     said.add(
         PROBE_REFUSED,
-        np.array([cluster]),
+        np.array([answer.cluster]),
         feature=pa.array([one.feature], pa.string()),
         finalized_level=np.array([one.from_level]),
         level=np.array([one.to_level]),
-        **_place(entry),
+        at=answer.at,
+        line=answer.line,
         detail=[f"error {one.code}{words}"],
     )
-
-
-def _place(entry: oddity.Oddity) -> dict[str, Int]:
-    return {"at": np.array([entry.at]), "line": np.array([entry.line])}

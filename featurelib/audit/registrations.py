@@ -12,25 +12,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelib.audit.columns import (
     Bool,
-    Flat,
     Int,
     any_of,
     broker_key,
     distinct,
     find,
     first_of_equals,
-    integers,
     is_fresh,
     node_key,
     pick,
     split_key,
 )
 from featurelib.feature import METADATA_VERSION, Role, Witness
+from featurelib.snapshot.records import Records, Snapshots
 
 ZOOKEEPER = int(Witness.FEATURES_NODE)
 LOG = int(Witness.METADATA_LOG)
@@ -54,23 +51,24 @@ class Membership:
 class Sources:
     """Every statement about nodes in the batch, flat."""
 
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self.clusters = batch.num_rows
-        self.listeners = Flat(batch.column("listeners"))
-        self.registrations = Flat(batch.column("registrations"))
-        self.members = Flat(batch.column("members"))
-        self.voters = Flat(batch.column("voters"))
-        self.log_end = integers(batch.column("log_end"))
-        self.log_at = np.where(self.log_end > 0, integers(batch.column("log_at")), 0)
-        self.quorum_at = integers(batch.column("quorum_at"))
-        self.followers = Flat(batch.column("observers"))
-        self.zookeeper = integers(batch.column("zookeeper")).astype(bool)
+    def __init__(self, snapshots: Snapshots) -> None:
+        self.clusters = len(snapshots)
+        self.listeners = snapshots["listeners"]
+        self.registrations = snapshots["registrations"]
+        self.members = snapshots["members"]
+        self.voters = snapshots["voters"]
+        self.log_end = snapshots.scalar("log_end")
+        self.log_at = np.where(self.log_end > 0, snapshots.scalar("log_at"), 0)
+        self.quorum_at = snapshots.scalar("quorum_at")
+        self.quorum_line = snapshots.scalar("quorum_line")
+        self.followers = snapshots["observers"]
+        self.zookeeper = snapshots.scalar("zookeeper").astype(bool)
         flat = self.listeners
         self.listener_key = node_key(flat.row, flat.field("role"), flat.field("node_id"))
         flat = self.registrations
         self.registration_key = node_key(flat.row, flat.field("role"), flat.field("node_id"))
-        listed = Flat(self.members.child("members"))
-        owner = listed.row  # position in self.members
+        listed = snapshots["member"]
+        owner = np.repeat(np.arange(len(self.members)), self.members.field("size"))
         self.member_cluster = self.members.row[owner]
         self.member_shown = self.members.field("fenced_shown")[owner].astype(bool)
         self.member_at = self.members.field("at")[owner]
@@ -128,10 +126,10 @@ def gone_controllers(said: Sources, keys: Int, registered_at: Int) -> Bool:
     return gone & (asked_at > 0) & (registered_at <= asked_at + ONE_LOOK)
 
 
-def _controller_keys(ids: Flat) -> Int:
+def _controller_keys(ids: Records) -> Int:
     """Node keys of lists of controllers, distinct."""
     controllers = np.full(len(ids), CONTROLLER, dtype=np.int64)
-    return distinct(node_key(ids.row, controllers, integers(ids.values)))
+    return distinct(node_key(ids.row, controllers, ids.field("node_id")))
 
 
 def position(keys: Int, order: Int, wanted: Int) -> Int:
@@ -182,29 +180,30 @@ class OwnRanges:
 class Profiles:
     """Profiles of a batch of snapshot rows; entries are flat and in profile order."""
 
-    def __init__(self, column: pa.Array) -> None:
-        outer = Flat(column)
-        inner = Flat(outer.values)
-        self.first: Int = outer.start  # of each cluster's profiles
-        self.count: Int = outer.lengths
-        self.cluster: Int = outer.row  # of each profile
-        self.empty = len(outer)
-        self.entry_profile: Int = inner.row
-        self.names: pa.Array = inner.child("feature")
-        self.entry_min: Int = inner.field("min_version")
-        self.entry_max: Int = inner.field("max_version")
-        self._start = inner.start
-        is_metadata = pc.equal(self.names, METADATA_VERSION).to_numpy(zero_copy_only=False)
-        self.metadata_max: Int = np.full(len(outer) + 1, -1, dtype=np.int64)
+    def __init__(self, rows: Snapshots) -> None:
+        profiles, entries = rows["profiles"], rows["ranges"]
+        sizes = profiles.field("size")
+        self.first: Int = profiles.start  # of each cluster's profiles
+        self.count: Int = profiles.lengths
+        self.cluster: Int = profiles.row  # of each profile
+        self.empty = len(profiles)
+        self.entry_profile: Int = np.repeat(np.arange(len(profiles)), sizes)
+        self.names = rows.names
+        self.entry_feature: Int = entries.field("feature")  # position in names
+        self.entry_min: Int = entries.field("min_version")
+        self.entry_max: Int = entries.field("max_version")
+        self._start = np.cumsum(sizes) - sizes
+        is_metadata = self.entry_feature == entries.code("feature", METADATA_VERSION)
+        self.metadata_max: Int = np.full(len(profiles) + 1, -1, dtype=np.int64)
         self.metadata_max[self.entry_profile[is_metadata]] = self.entry_max[is_metadata]
 
-    def of_registrations(self, flat: Flat) -> Int:
+    def of_registrations(self, flat: Records) -> Int:
         """The profile of each registration: none listed is `empty`, unreadable is -1."""
         local = flat.field("profile")
         found = np.where(local >= 0, self.first[flat.row] + local, self.empty)
         return np.where(local == UNREADABLE, -1, found)
 
-    def of_listeners(self, flat: Flat) -> OwnRanges:
+    def of_listeners(self, flat: Records) -> OwnRanges:
         """What each listener said, from its newest full and its newest partial answer.
 
         A partial answer newer than a full one confirms it if it differs only in features whose
@@ -234,11 +233,11 @@ class Profiles:
     def _confirms(self, full: int, partial: int) -> bool:
         return self._ranges(full, least=1) == self._ranges(partial, least=1)
 
-    def _ranges(self, profile: int, least: int) -> list[tuple[str, int, int]]:
+    def _ranges(self, profile: int, least: int) -> list[tuple[int, int, int]]:
         start = self._start[profile]
-        stop = self._start[profile + 1] if profile + 1 < len(self._start) else len(self.names)
+        stop = self._start[profile + 1] if profile + 1 < len(self._start) else len(self.entry_min)
         rows = zip(
-            self.names[start:stop].to_pylist(),
+            self.entry_feature[start:stop].tolist(),
             self.entry_min[start:stop].tolist(),
             self.entry_max[start:stop].tolist(),
             strict=True,
@@ -300,7 +299,7 @@ class _Age(NamedTuple):
 
 
 def read_nodes(
-    batch: pa.RecordBatch,
+    snapshots: Snapshots,
     profiles: Profiles,
     *,
     as_of: int,
@@ -314,7 +313,7 @@ def read_nodes(
     `expected` are node keys of the inventory, `vouched` says by cluster whether its owner stands
     for the registrations being complete.
     """
-    said = Sources(batch)
+    said = Sources(snapshots)
     role = said.listeners.field("role")
     shown_at, plain_at = said.newest_list(True), said.newest_list(False)
     kraft = (said.log_end > 0) | (said.quorum_at > 0)
@@ -333,7 +332,7 @@ def read_nodes(
         registrations_proven=proven,
         quorum_known=said.quorum_at > 0,
         quorum_at=said.quorum_at,
-        quorum_line=integers(batch.column("quorum_line")),
+        quorum_line=said.quorum_line,
         controllers_known=(said.log_end > 0)
         | any_of(said.members.row, said.members.field("role") == CONTROLLER, said.clusters),
     )

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from featurelib.audit.oddities import ALTER, HONOURED
 from featurelib.core.dialect import load
 from featurelib.core.reply import Reply
+from featurelib.core.rights import ALTER, HONOURED
 from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.feature import KRAFT_VERSION
 from featurelib.model import NotPassed, Passed, Recipient, Step

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET
 
-from featurelib.audit.configured import BROKER_DEFAULT, KAFKAS_DEFAULT, OWN_FILE
+from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.embedded_state import NOBODY, EmbeddedState, reading_of
 from featurelib.core.cluster import Node, Range
 from featurelib.core.dialect import Dialect
 from featurelib.core.features_znode import Reading
 from featurelib.feature import METADATA_VERSION, Role, release_number
+from featurelib.landing.describe import BROKER_DEFAULT
 from featurelib.landing.responses import (
     BROKER,
     BROKERS,

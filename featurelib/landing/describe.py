@@ -14,7 +14,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta
 
-from featurelib.audit.configured import BROKER_DEFAULT
 from featurelib.feature import Role
 from featurelib.landing.fields import (
     ConfigsVersion,
@@ -46,6 +45,7 @@ _OBJECT = Meta(description="an object")
 # A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
 FOLLOWS_WITHIN_MS = 10_000
 # What is asked for of configurations, and all that is read: none of it is a secret.
+BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
 KEYS: Final = (
     "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.audit.probe import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_text, validate
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.reply import NO_ERROR, Reply
+from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.model import Guards, Reason, Step
 from featurelib.planning.goal import Intent
 from featurelib.planning.planner import Planned, make_plan

@@ -17,7 +17,6 @@ from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Role, Severity, Witness
-from featurelib.snapshot.layout import unpack
 from featurelib.words import level_text, metadata_first
 
 # ----------------------------------------
@@ -134,7 +133,7 @@ class _Describer:
         assert sight.judged.evidence is not None
         self.sight, self.evidence = sight, sight.judged.evidence
         self.words = FindingWords(catalogue, load(STRICT))
-        self.row: dict[str, Any] = unpack(sight.rows).to_pylist()[0]
+        self.snapshot = self.evidence.snapshots
         self.findings: list[dict[str, Any]] = sight.judged.findings.to_pylist()
         # Profiles as they are shown: what most nodes advertise goes first.
         used = [p for p in self.evidence.subjects.profile.tolist() if p >= 0]
@@ -168,9 +167,11 @@ class _Describer:
         return tuple(sorted(read.ids))
 
     def profile(self, position: int) -> Ranges:
-        listed = self.row["profiles"]
-        ranges = listed[position] if position < len(listed) else ()  # behind them: the empty one
-        return {r["feature"]: (r["min_version"], r["max_version"]) for r in ranges}
+        sizes, entries = self.snapshot["profiles"].field("size"), self.snapshot["ranges"]
+        first = int(sizes[:position].sum())  # behind all of them is the empty one
+        mine = range(first, first + int(sizes[position]) if position < len(sizes) else first)
+        low, high = entries.field("min_version"), entries.field("max_version")
+        return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in mine}
 
     def nodes(self, leader: int) -> Iterator[NodeShown]:
         who = self.evidence.subjects
@@ -240,19 +241,22 @@ class _Describer:
 
     def witnesses(self) -> Iterator[WitnessShown]:
         believed = int(self.evidence.levels.kind[0])
-        if self.row["features_node_at"] and self.row["features_node"] is not None:
+        snapshot, said = self.snapshot, self.snapshot["witnesses"]
+        if snapshot.scalar("features_node_at")[0] and snapshot.features_node[0].is_valid:
             yield WitnessShown(
                 witness=_WITNESSES[Witness.FEATURES_NODE],
-                epoch=self.row["features_node_version"],
-                seen_at=_time(self.row["features_node_at"]),
+                epoch=int(snapshot.scalar("features_node_version")[0]),
+                seen_at=_time(int(snapshot.scalar("features_node_at")[0])),
                 is_believed=believed == Witness.FEATURES_NODE,
             )
-        for said in self.row["witnesses"]:
+        for kind, epoch, at in zip(
+            *(said.field(name).tolist() for name in ("kind", "epoch", "at")), strict=True
+        ):
             yield WitnessShown(
-                witness=_WITNESSES[Witness(said["kind"])],
-                epoch=said["epoch"],
-                seen_at=_time(said["at"]),
-                is_believed=said["kind"] == believed,
+                witness=_WITNESSES[Witness(kind)],
+                epoch=epoch,
+                seen_at=_time(at),
+                is_believed=kind == believed,
             )
 
     def said(self) -> Iterator[FindingShown]:

@@ -1,7 +1,7 @@
 """One snapshot row as evidence that can be rewritten: nodes with other software, gone, or new.
 
-Only what the landing lines would say is changed; who counts, what is finalized and what that means
-is judged afterwards, by the same core.
+Only what the landing lines would show is changed; who counts, what is finalized and what that means
+is judged afterwards, by the same core. The parts are those of featurelib.schema.LAYOUT.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from featurelib.audit.cluster_view import NO_FLEET, Sight, see_row
+from featurelib.audit.columns import Bool
 from featurelib.audit.configured import VOTERS
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
@@ -20,170 +23,172 @@ from featurelib.core.election import ENABLED, ZnodeContent
 from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Severity, Witness
-from featurelib.schema import SNAPSHOT
-from featurelib.snapshot.layout import unpack
-from featurelib.snapshot.packed import pack
+from featurelib.schema import LAYOUT
+from featurelib.snapshot.records import RecordArray, make_records, open_row, write_rows
 
 Ranges = Mapping[str, tuple[int, int]]
+Entry = tuple[str, int, int]  # a feature with its two levels or versions
 NOTHING = -1  # no profile, no map
-LISTS = (
-    "profiles",
-    "level_maps",
-    "listeners",
-    "registrations",
-    "witnesses",
-    "members",
-    "voters",
-    "observers",
-)
 UNFENCED, FENCED = 0, 1
+_NO_LISTENER = {"full": NOTHING, "partial": NOTHING, "levels": NOTHING, "epoch": NOTHING,
+                "highest_epoch": NOTHING, "error": NOTHING, "releases": NOTHING}  # fmt: skip
 
 
 class Draft:
     """The row of one cluster; `at` is when the changed evidence is seen, microseconds."""
 
     def __init__(self, row: pa.RecordBatch, at: int) -> None:
-        self._said: dict[str, Any] = unpack(row).to_pylist()[0]
+        self._row = open_row(row)
+        self._parts = self._row.parts
         self._at = at
 
     def row(self) -> pa.RecordBatch:
         """The row as it is now, of featurelib.schema.SNAPSHOT; its `state` is empty."""
-        columns = {
-            name: pa.array([self._said.get(name)], SNAPSHOT.field(name).type)
-            for name in SNAPSHOT.names
-            if name not in ("packed", "state")
-        }
-        columns["packed"] = pack({name: columns[name] for name in LISTS})
-        columns["state"] = pa.array([b""], pa.binary())
-        return pa.RecordBatch.from_arrays(
-            [columns[name] for name in SNAPSHOT.names], schema=SNAPSHOT
-        )
+        return write_rows([self._row])
 
     def run(self, node_id: int, role: Role, ranges: Ranges) -> None:
         """That half of the node runs software that supports `ranges`, registered and answering."""
         profile = self._profile(ranges)
-        said = {"full": profile, "full_at": self._at, "failed_at": 0, "error": None}
-        said |= {"partial": NOTHING, "partial_at": 0, "partial_line": 0, "failed_line": 0}
-        mine = [one for one in self._of("listeners", node_id) if one["role"] == role]
-        for one in mine:
-            one.update(said)
-        if not mine:
-            self._said["listeners"].append(self._listener(node_id, role) | said)
-        for one in self._of("registrations", node_id):
-            if one["role"] == role:
-                one.update(profile=profile, at=self._at, fenced=min(one["fenced"], UNFENCED))
+        if not self._of("listeners", node_id, role).any():
+            self._append("listeners", node_id=node_id, role=role, **_NO_LISTENER)
+        self._set(
+            "listeners",
+            self._of("listeners", node_id, role),
+            full=profile,
+            full_at=self._at,
+            partial=NOTHING,
+            partial_at=0,
+            partial_line=0,
+            failed_at=0,
+            failed_line=0,
+            error=NOTHING,
+        )
+        mine = self._of("registrations", node_id, role)
+        fenced = np.minimum(self._parts["registrations"]["fenced"][mine], UNFENCED)
+        self._set("registrations", mine, profile=profile, at=self._at, fenced=fenced)
         self._fence(node_id, UNFENCED)
 
     def stop(self, node_id: int, role: Role) -> None:
         """That half of the node does not run; what is registered of it stays."""
-        for one in self._of("listeners", node_id):
-            if one["role"] == role:
-                one.update(failed_at=self._at, error="it would not start")
+        error = self._row.text_code("it would not start")
+        mine = self._of("listeners", node_id, role)
+        self._set("listeners", mine, failed_at=self._at, error=error)
         if role is Role.BROKER:
-            if self._said["zookeeper"]:  # a registration lives as long as its broker
-                self._keep_without("registrations", node_id, Role.BROKER)
-            for one in self._of("registrations", node_id):
-                if one["role"] == Role.BROKER and one["fenced"] >= 0:
-                    one["fenced"] = FENCED
+            if self._in_zookeeper:  # a registration lives as long as its broker
+                self._remove("registrations", self._of("registrations", node_id, role))
+            mine = self._of("registrations", node_id, role)
+            mine &= self._parts["registrations"]["fenced"] >= 0
+            self._set("registrations", mine, fenced=FENCED)
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
         """A broker that was not there registers, and answers."""
-        witness = Witness.FEATURES_NODE if self._said["zookeeper"] else Witness.METADATA_LOG
-        if self._said["zookeeper"] or self._said["log_end"] > 0:
-            known = witness is Witness.METADATA_LOG
-            self._said["registrations"].append(
-                {
-                    "node_id": node_id,
-                    "role": int(Role.BROKER),
-                    "witness": int(witness),
-                    "profile": NOTHING,
-                    "fenced": UNFENCED if known else -1,
-                    "at": self._at,
-                    "line": 0,
-                }
+        is_logged = not self._in_zookeeper
+        if self._in_zookeeper or self._scalar("log_end") > 0:
+            self._append(
+                "registrations",
+                node_id=node_id,
+                role=Role.BROKER,
+                witness=Witness.METADATA_LOG if is_logged else Witness.FEATURES_NODE,
+                profile=NOTHING,
+                fenced=UNFENCED if is_logged else -1,
+                at=self._at,
             )
-        for listed in self._said["members"]:
-            if listed["role"] == Role.BROKER:
-                fenced = UNFENCED if listed["fenced_shown"] else -1
-                listed["members"].append({"node_id": node_id, "fenced": fenced})
+        lists = self._parts["members"]
+        # From the last list on, so that the ends of those before it stay.
+        for i in reversed(np.flatnonzero(lists["role"] == Role.BROKER).tolist()):
+            new = make_records("member", [(node_id, UNFENCED if lists["fenced_shown"][i] else -1)])
+            end = int(lists["size"][: i + 1].sum())
+            self._parts["member"] = np.insert(self._parts["member"], end, new)
+            lists["size"][i] += 1
         self.run(node_id, Role.BROKER, ranges)
 
     def remove(self, node_id: int) -> None:
         """Both halves of the node are gone: stopped, unregistered, and no voter."""
-        for name in ("listeners", "registrations"):
-            self._keep_without(name, node_id, None)
-        for listed in self._said["members"]:
-            listed["members"] = [one for one in listed["members"] if one["node_id"] != node_id]
-        for name in ("voters", "observers"):
-            self._said[name] = [one for one in self._said[name] if one != node_id]
-        if self._said["controller"] == node_id:
-            self._said["controller"] = NOTHING
+        lists, owner = self._parts["members"], self._list_of_member()
+        left = owner[~self._of("member", node_id)]
+        lists["size"] = np.bincount(left, minlength=len(lists))
+        for part in ("listeners", "registrations", "member", "voters", "observers"):
+            self._remove(part, self._of(part, node_id))
+        if self._scalar("controller") == node_id:
+            self.depose()
 
     def forget_configured(self) -> None:
         """Nothing is known of whom controllers are configured to ask."""
-        self._said["configs"] = [one for one in self._said["configs"] or () if one["key"] != VOTERS]
+        code = self._row.text_code(VOTERS)
+        self._remove("configs", self._parts["configs"]["key"] == code)
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Whoever says what is finalized says `levels` as well; 0 takes a feature away.
+        """Whoever shows what is finalized shows `levels` as well; 0 takes a feature away.
 
         Raises ConfigError for a features node that cannot be read.
         """
-        for position, said in enumerate(self._said["level_maps"]):
-            kept = {one["feature"]: one for one in said}
-            for name, level in levels.items():
-                kept[name] = {"feature": name, "min_level": level, "level": level}
-            rows = [kept[name] for name in sorted(kept) if name not in levels or levels[name]]
-            self._said["level_maps"][position] = rows
-        if self._said["features_node"] is not None:
-            self._said["features_node"] = self._written(levels)
+        maps = []
+        for entries in self._maps("level_maps", "levels"):
+            kept = {name: (name, low, level) for name, low, level in entries}
+            kept |= {name: (name, level, level) for name, level in levels.items()}
+            maps.append([kept[n] for n in sorted(kept) if n not in levels or levels[n]])
+        self._set_maps("level_maps", "levels", maps)
+        if self._row.features_node is not None:
+            self._row.features_node = self._written(self._row.features_node, levels)
 
     def elect(self, text: str, version: int, content: ZnodeContent) -> None:
         """A new controller left the features node so, and every broker has seen it."""
-        self._said |= {"features_node": text, "features_node_version": version}
-        self._said |= {"features_node_at": self._at, "features_node_line": 0}
-        on = content.status == ENABLED
-        rows = [{"feature": n, "min_level": low, "level": top} for n, low, top in content.levels]
-        seen = {"levels": NOTHING, "epoch": NOTHING, "levels_at": 0, "levels_line": 0}
-        if on:
-            seen |= {"levels": self._map(rows), "epoch": version, "levels_at": self._at}
-        for one in self._said["listeners"]:
-            one.update(seen)
-        self.register_features(on=on)
+        self._row.features_node = text
+        new = {"version": version, "at": self._at, "line": 0}
+        for name, value in new.items():
+            self._parts["scalars"][f"features_node_{name}"] = value
+        is_on = content.status == ENABLED
+        everybody = np.ones(len(self._parts["listeners"]), dtype=bool)
+        self._set(
+            "listeners",
+            everybody,
+            levels=self._map("level_maps", "levels", list(content.levels)) if is_on else NOTHING,
+            epoch=version if is_on else NOTHING,
+            highest_epoch=version if is_on else NOTHING,
+            levels_at=self._at if is_on else 0,
+            levels_line=0,
+        )
+        self.register_features(on=is_on)
 
     def register_features(self, *, on: bool) -> None:
         """Every broker of ZooKeeper mode registers what its software supports, or nothing of it:
         by the protocol version it runs with."""
-        for one in self._said["registrations"]:
-            software = self._software(one)
-            one["profile"] = software if on else NOTHING
+        for i in range(len(self._parts["registrations"])):
+            software = self._software(i)
+            self._parts["registrations"]["profile"][i] = software if on else NOTHING
 
     def depose(self) -> None:
         """Nobody is the controller."""
-        self._said["controller"] = NOTHING
+        self._parts["scalars"]["controller"] = NOTHING
 
-    def _software(self, registered: dict[str, Any]) -> int:
+    def _software(self, registered: int) -> int:
         """The profile of a broker's software, by its registration or else by its answer."""
-        node_id, profile = registered["node_id"], int(registered["profile"])
-        mine = [one for one in self._of("listeners", node_id) if one["role"] == registered["role"]]
-        if profile < 0:
-            said = [(o["full_at"], o["full"]) for o in mine]
-            said += [(o["partial_at"], o["partial"]) for o in mine]
-            return int(max(said)[1]) if said else NOTHING
-        if not any(max(one["full"], one["partial"]) >= 0 for one in mine):
-            if not mine:
-                mine = [self._listener(node_id, registered["role"])]
-                self._said["listeners"] += mine
-            mine[0].update(full=profile, full_at=registered["at"], full_line=registered["line"])
-        return profile
+        entry = self._parts["registrations"][registered]
+        mine = self._of("listeners", int(entry["node_id"]), Role(int(entry["role"])))
+        known = self._parts["listeners"][mine]
+        if entry["profile"] < 0:
+            answers = [(int(one["full_at"]), int(one["full"])) for one in known]
+            answers += [(int(one["partial_at"]), int(one["partial"])) for one in known]
+            return max(answers)[1] if answers else NOTHING
+        if not (np.maximum(known["full"], known["partial"]) >= 0).any():
+            if len(known) == 0:
+                who = {"node_id": entry["node_id"], "role": entry["role"]}
+                self._append("listeners", **who, **_NO_LISTENER)
+                mine = np.arange(len(self._parts["listeners"])) == len(mine)
+            answer = {"full": entry["profile"], "full_at": entry["at"], "full_line": entry["line"]}
+            self._set("listeners", np.arange(len(mine)) == np.argmax(mine), **answer)
+        return int(entry["profile"])
 
-    def _map(self, rows: list[dict[str, Any]]) -> int:
-        if rows not in self._said["level_maps"]:
-            self._said["level_maps"].append(rows)
-        return int(self._said["level_maps"].index(rows))
+    @property
+    def _in_zookeeper(self) -> bool:
+        return bool(self._scalar("zookeeper"))
 
-    def _written(self, levels: Mapping[str, int]) -> str:
-        readings = [decode(self._said["features_node"], generation) for generation in Generation]
+    def _scalar(self, name: str) -> int:
+        return int(self._parts["scalars"][name][0])
+
+    def _written(self, text: str, levels: Mapping[str, int]) -> str:
+        readings = [decode(text, generation) for generation in Generation]
         good = next((one for one in readings if one.reading is Reading.ACCEPTED), None)
         if good is None:
             raise ConfigError(
@@ -198,40 +203,56 @@ class Draft:
         return ZnodeContent(schema_version=schema, status=status, levels=tuple(kept)).text
 
     def _profile(self, ranges: Ranges) -> int:
-        rows = [
-            {"feature": name, "min_version": low, "max_version": high}
-            for name, (low, high) in sorted(ranges.items())
-        ]
-        if rows not in self._said["profiles"]:
-            self._said["profiles"].append(rows)
-        return int(self._said["profiles"].index(rows))
+        entries = [(name, low, high) for name, (low, high) in sorted(ranges.items())]
+        return self._map("profiles", "ranges", entries)
 
-    def _of(self, name: str, node_id: int) -> list[dict[str, Any]]:
-        return [one for one in self._said[name] if one["node_id"] == node_id]
+    def _map(self, sizes: str, part: str, entries: list[Entry]) -> int:
+        """The position of a map, which is added where it is new."""
+        maps = self._maps(sizes, part)
+        if entries not in maps:
+            self._set_maps(sizes, part, [*maps, entries])
+        return len(maps) if entries not in maps else maps.index(entries)
 
-    def _keep_without(self, name: str, node_id: int, role: Role | None) -> None:
-        self._said[name] = [
-            one
-            for one in self._said[name]
-            if one["node_id"] != node_id or role not in (None, one["role"])
+    def _maps(self, sizes: str, part: str) -> list[list[Entry]]:
+        entries = [
+            (self._row.names[code], low, high) for code, low, high in self._parts[part].tolist()
         ]
+        ends = np.cumsum(self._parts[sizes]["size"]).tolist()
+        return [entries[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def _set_maps(self, sizes: str, part: str, maps: list[list[Entry]]) -> None:
+        name = self._row.name_code
+        flat = [(name(feature), low, high) for one in maps for feature, low, high in one]
+        self._parts[part] = make_records(part, flat)
+        self._parts[sizes] = make_records(sizes, [(len(one),) for one in maps])
+
+    def _of(self, part: str, node_id: int, role: Role | None = None) -> Bool:
+        """The records of a node, of one half of it where `role` names one."""
+        records = self._parts[part]
+        mine: Bool = records["node_id"] == node_id
+        return mine if role is None else mine & (records["role"] == role)
+
+    def _set(self, part: str, mine: Bool, **values: int | npt.NDArray[Any]) -> None:
+        for name, value in values.items():
+            self._parts[part][name][mine] = value
+
+    def _append(self, part: str, **values: int) -> None:
+        """A record more; what `values` leaves out is 0."""
+        new: RecordArray = np.zeros(1, dtype=LAYOUT[part])
+        for name, value in values.items():
+            new[name] = value
+        self._parts[part] = np.concatenate((self._parts[part], new))
+
+    def _remove(self, part: str, mine: Bool) -> None:
+        self._parts[part] = self._parts[part][~mine]
+
+    def _list_of_member(self) -> npt.NDArray[np.int64]:
+        lists = self._parts["members"]
+        return np.repeat(np.arange(len(lists)), lists["size"])
 
     def _fence(self, node_id: int, fenced: int) -> None:
-        for listed in self._said["members"]:
-            for one in listed["members"]:
-                if one["node_id"] == node_id and one["fenced"] >= 0:
-                    one["fenced"] = fenced
-
-    def _listener(self, node_id: int, role: Role) -> dict[str, Any]:
-        nothing = dict.fromkeys(("full", "partial", "levels", "epoch"), NOTHING)
-        times = ("full_at", "partial_at", "levels_at", "failed_at")
-        lines = ("full_line", "partial_line", "levels_line", "failed_line")
-        said = {"node_id": node_id, "role": int(role), "error": None}
-        return said | nothing | dict.fromkeys((*times, *lines), 0)
-
-
-# ----------------------------------------
-# What a look is judged by beside its evidence, so that a changed look is judged by the same.
+        mine = self._of("member", node_id) & (self._parts["member"]["fenced"] >= 0)
+        self._set("member", mine, fenced=fenced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """One cluster as everything read so far shows it: folded from landing lines, stored as one row."""
 
 from featurelib.snapshot.fold import Fold, begin, fold_lines
-from featurelib.snapshot.layout import Rows
+from featurelib.snapshot.layout import snapshot_rows
 from featurelib.snapshot.log import Change
 from featurelib.snapshot.state import State
 
-__all__ = ["Change", "Fold", "Rows", "State", "begin", "fold_lines"]
+__all__ = ["Change", "Fold", "State", "begin", "fold_lines", "snapshot_rows"]

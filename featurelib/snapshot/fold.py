@@ -2,7 +2,9 @@
 
 Nothing is judged: of every listener, registration and kind of witness the greatest statement is
 kept, by the order written in featurelib.snapshot.state. A line that carries nothing changes
-nothing. The metadata log is replayed in featurelib.snapshot.log.
+nothing. The metadata log is replayed in featurelib.snapshot.log. A request that was refused for
+want of a right claims nothing of the cluster; that it was refused is kept for each half of the
+nodes, until that half answers it again.
 """
 
 from __future__ import annotations
@@ -10,19 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from featurelib.audit.oddities import (
-    CONFIGS,
-    MEMBERS,
-    NOT_AUTHORIZED,
-    PROBE,
-    QUORUM,
-    Asked,
-    Refusal,
-)
-from featurelib.audit.oddities import write_probe as write_probe
-from featurelib.audit.oddities import write_refusal as write
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue.rows import releases_offering
+from featurelib.core.rights import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
 from featurelib.feature import Role, Witness
 from featurelib.landing import (
     ApiVersionsAnswer,
@@ -40,14 +32,6 @@ from featurelib.landing import (
 from featurelib.snapshot import state as kept
 from featurelib.snapshot.log import Change, DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, Map, State
-
-# ----------------------------------------
-# What requests that need rights add to a state: DescribeCluster, DescribeQuorum, DescribeConfigs,
-# and probes.
-#
-# A request that was refused for want of a right claims nothing of the cluster; that it was refused
-# is
-# kept for each half of the nodes, until that half answers it again.
 
 
 def add_members(state: State, said: ClusterDescription, at: int, line: int) -> None:
@@ -116,40 +100,6 @@ def add_probe(state: State, said: ProbeReply, at: int, line: int) -> None:
     state.probe = kept.Probe(at, line, answers)
 
 
-def probed(state: State) -> list[str]:
-    """The newest probe as an entry of `oddities`, unless something newer landed: the cluster may
-    have changed since."""
-    probe = state.probe
-    if probe is None or probe.at < state.observed_at:
-        return []
-    answers = [
-        Asked(feature=name, from_level=low, to_level=high, code=code, message=message)
-        for name, low, high, code, message in probe.answers
-    ]
-    return [write_probe(answers, probe.at, probe.line)]
-
-
-def refusals(state: State) -> list[str]:
-    """The requests that were refused when last made, as entries of `oddities`."""
-    found = []
-    for right in state.rights:
-        if right.refused_at <= right.answered_at:
-            continue
-        others = [one for one in state.rights if one.request == right.request and one is not right]
-        found.append(
-            Refusal(
-                request=right.request,
-                role=Role(right.role),
-                node_id=right.node_id,
-                elsewhere=any(one.answered_at > one.refused_at for one in others),
-                principal=right.principal,
-                at=right.refused_at,
-                line=right.line,
-            )
-        )
-    return [write(refusal) for refusal in found]
-
-
 def _note_right(
     state: State,
     request: str,
@@ -185,8 +135,6 @@ def _note(state: State, new: kept.Right, refused: bool, at: int) -> None:
         old.refused_at, old.line = at, new.line
         old.node_id, old.principal = new.node_id, new.principal
 
-
-# ----------------------------------------
 
 KNOWS_MINIMUM_ZERO = 4  # ApiVersions v4: the client can read a minimum of 0 (KIP-1022)
 

@@ -1,7 +1,13 @@
-"""Rows of the histories: what one landing line said about features, a row a feature.
+"""What a fold learns for the two histories: what each line, and each record of the log, shows.
 
-Lines of the metadata log are not read here: what a record means depends on the file it stands in,
-so the fold says it. Rows carry the line's own run, so writing them again can be noticed.
+A line is a statement of its own; what a record of the metadata log means depends on the file it
+stands in, so the fold tells it. The snapshot row keeps the statements of the last fold until the
+histories have them, so that a line is read once, and a crash between the two loses nothing.
+
+Read back, the rows of silver.finalized_features become what changed, by epoch. A broker's epoch is
+how far it has read: the log's offset in KRaft mode, the version of the features node in ZooKeeper
+mode. So a broker and the log, or the node, tell one story; a controller's epoch is of another kind,
+and a tool names none: they count where nobody else shows anything.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -27,102 +34,165 @@ from featurelib.landing import (
     features_describe,
     znode,
 )
+from featurelib.snapshot.log import Change
 from featurelib.snapshot.state import Map
-from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
+from featurelib.tables import FINALIZED_FEATURES, Table
 
 REGISTRATION = "registration"
-_Row = tuple[int, str, int, int, str, int | None, int | None, Map]
+_LOG = Witness.METADATA_LOG.name.lower()
 
 
-class History:
-    """Collects rows of one of the two histories; `take` hands them out as its table's schema."""
+class Statement(msgspec.Struct, array_like=True, gc=False):
+    """What one line or record shows of features: of their levels, or of a node's ranges."""
 
-    def __init__(self, finalized: bool, catalogue: Catalogue) -> None:
-        self._finalized = finalized
-        self._catalogue = catalogue
-        self._rows: list[_Row] = []
+    run: int  # that brought the line
+    at: int
+    line: int
+    witness: str
+    node_id: int | None
+    epoch: int | None
+    is_finalized: bool
+    map: int  # position in `maps`
 
-    def __len__(self) -> int:
-        return len(self._rows)
 
-    def add(self, run: int, landing: Landing, line_id: int) -> None:
-        """The line's rows, if it says anything for this history."""
+class Learned(msgspec.Struct, array_like=True, gc=False):
+    """The statements of one cluster that a fold adds to the histories."""
+
+    maps: list[Map] = []
+    statements: list[Statement] = []
+
+    def add(self, run: int, landing: Landing, line: int, catalogue: Catalogue) -> None:
+        """The statements of one accepted line, which may be none."""
         at = landing.observed_at
-        said = self._said(landing)
-        if at is None or said is None:
+        if at is None:
             return
-        witness, node_id, epoch, features = said
-        self._rows.append((run, landing.cluster, at, line_id, witness, node_id, epoch, features))
+        for is_finalized, (witness, node_id, epoch, features) in _statements(landing, catalogue):
+            self._add(run, at, line, witness, node_id, epoch, is_finalized, features)
 
-    def take(self) -> pa.RecordBatch:
-        """The rows so far, features laid flat; a map of nothing is one row without a feature."""
-        rows, self._rows = self._rows, []
-        table = FINALIZED_FEATURES if self._finalized else NODE_ADVERTISEMENT
-        repeat = np.array([max(len(row[-1]), 1) for row in rows], dtype=np.int64)
-        owner = pa.array(np.repeat(np.arange(len(rows)), repeat))
-        columns = [
-            pa.array([row[i] for row in rows], field.type).take(owner)
-            for i, field in enumerate(list(table.schema)[:-3])
+    def add_change(self, run: int, change: Change) -> None:
+        """The statement of one record of the metadata log that was applied for the first time."""
+        node_id, features = None, change.ranges
+        if change.level is not None:
+            name, level = change.level
+            features = ((name, level, level),)
+        elif change.node is not None:
+            _, node_id = change.node
+        is_finalized = change.level is not None
+        where = (run, change.at, change.line, _LOG, node_id, change.offset)
+        self._add(*where, is_finalized, features)
+
+    def _add(
+        self,
+        run: int,
+        at: int,
+        line: int,
+        witness: str,
+        node_id: int | None,
+        epoch: int | None,
+        is_finalized: bool,
+        features: Map,
+    ) -> None:
+        if features not in self.maps:
+            self.maps.append(features)
+        position = self.maps.index(features)
+        self.statements.append(
+            Statement(run, at, line, witness, node_id, epoch, is_finalized, position)
+        )
+
+
+_DECODER = msgspec.msgpack.Decoder(Learned)
+
+
+def pack(learned: Learned) -> bytes | None:
+    """The statements as the snapshot row keeps them; None = there are none."""
+    return msgspec.msgpack.encode(learned) if learned.statements else None
+
+
+def history_rows(
+    table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one of the two histories, by runs after `since`, from (cluster, packed statements);
+    about `most` statements a batch."""
+    rows: list[tuple[str, Statement, Map]] = []
+    for cluster, packed in clusters:
+        learned = _DECODER.decode(packed)
+        rows += [
+            (cluster, one, learned.maps[one.map])
+            for one in learned.statements
+            if one.is_finalized == (table == FINALIZED_FEATURES) and one.run > since
         ]
-        flat = [entry for row in rows for entry in row[-1] or ((None, None, None),)]
-        by_column = list(zip(*flat, strict=True)) if flat else [(), (), ()]
-        columns += [
-            pa.array(values, field.type)
-            for values, field in zip(by_column, list(table.schema)[-3:], strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+        if len(rows) >= most:
+            yield _batch(table, rows)
+            rows = []
+    if rows:
+        yield _batch(table, rows)
 
-    def _said(self, landing: Landing) -> tuple[str, int | None, int | None, Map] | None:
-        content = landing.content
-        if isinstance(content, ApiVersionsAnswer):
-            return self._answer(content)
-        if isinstance(content, Znode) and content.data is not None:
-            return self._znode(content, content.data)
-        if isinstance(content, ToolLine) and self._finalized:
-            return self._tool(content)
-        return None
 
-    def _answer(self, said: ApiVersionsAnswer) -> tuple[str, int, int | None, Map] | None:
-        if said.error is not None or (self._finalized and said.epoch < 0):
-            return None
-        features = said.finalized if self._finalized else said.supported
-        epoch = said.epoch if said.epoch >= 0 else None
-        return Role(said.role).text, said.node_id, epoch, features
+def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> pa.RecordBatch:
+    """Features laid flat; a map of nothing is one row without a feature."""
+    lengths = np.array([max(len(features), 1) for _, _, features in rows], dtype=np.int64)
+    owner = pa.array(np.repeat(np.arange(len(rows)), lengths))
+    columns = {
+        "run": [one.run for _, one, _ in rows],
+        "cluster": [cluster for cluster, _, _ in rows],
+        "observed_at": [one.at for _, one, _ in rows],
+        "line_id": [one.line for _, one, _ in rows],
+        "witness": [one.witness for _, one, _ in rows],
+        "node_id": [one.node_id for _, one, _ in rows],
+        "epoch": [one.epoch for _, one, _ in rows],
+    }
+    arrays = [pa.array(columns[f.name], f.type).take(owner) for f in list(table.schema)[:-3]]
+    flat = [entry for _, _, features in rows for entry in features or ((None, None, None),)]
+    arrays += [
+        pa.array(values, field.type)
+        for values, field in zip(zip(*flat, strict=True), list(table.schema)[-3:], strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
-    def _znode(self, said: Znode, data: str) -> tuple[str, int | None, int | None, Map] | None:
-        node_id = broker_id(said.path)
-        if self._finalized and said.path in ("/feature", "/features"):
-            readings = [decode(data, generation) for generation in Generation]
-            good = [node for node in readings if node.reading == Reading.ACCEPTED]
-            name = Witness.FEATURES_NODE.name.lower()
-            return (name, None, said.version, good[0].levels) if good else None
-        if not self._finalized and node_id is not None:
-            entry = znode.registration(data)
-            return (REGISTRATION, node_id, None, entry.features or ()) if not entry.defect else None
-        return None
 
-    def _tool(self, said: ToolLine) -> tuple[str, None, int | None, Map] | None:
-        entry = features_describe.parse_line(said.line)
-        if entry is None:
-            return None
-        level = 0 if entry.level_text == "-" else self._catalogue.level_of(entry.level_text)
-        minimum = level if entry.min_level_text is None else None
-        if entry.min_level_text not in (None, "-"):
-            minimum = self._catalogue.level_of(str(entry.min_level_text))
-        if level is None:
-            return None
+_Shown = tuple[str, int | None, int | None, Map]  # witness, node, epoch, features
+
+
+def _statements(landing: Landing, catalogue: Catalogue) -> Iterator[tuple[bool, _Shown]]:
+    """What a line shows, and whether that is what is finalized."""
+    content = landing.content
+    if isinstance(content, ApiVersionsAnswer) and content.error is None:
+        epoch = content.epoch if content.epoch >= 0 else None
+        who = (Role(content.role).text, content.node_id, epoch)
+        yield False, (*who, content.supported)
+        if epoch is not None:
+            yield True, (*who, content.finalized)
+    elif isinstance(content, Znode) and content.data is not None:
+        yield from _of_znode(content, content.data)
+    elif isinstance(content, ToolLine):
+        yield from _of_tool(content, catalogue)
+
+
+def _of_znode(content: Znode, data: str) -> Iterator[tuple[bool, _Shown]]:
+    node_id = broker_id(content.path)
+    if content.path in ("/feature", "/features"):
+        readings = [decode(data, generation) for generation in Generation]
+        good = [node for node in readings if node.reading == Reading.ACCEPTED]
+        if good:
+            yield True, (Witness.FEATURES_NODE.name.lower(), None, content.version, good[0].levels)
+    elif node_id is not None:
+        entry = znode.registration(data)
+        if not entry.defect:
+            yield False, (REGISTRATION, node_id, None, entry.features or ())
+
+
+def _of_tool(content: ToolLine, catalogue: Catalogue) -> Iterator[tuple[bool, _Shown]]:
+    entry = features_describe.parse_line(content.line)
+    if entry is None:
+        return
+    level = 0 if entry.level_text == "-" else catalogue.level_of(entry.level_text)
+    minimum = level if entry.min_level_text is None else None
+    if entry.min_level_text not in (None, "-"):
+        minimum = catalogue.level_of(str(entry.min_level_text))
+    if level is not None:
         features = ((entry.feature, minimum if minimum is not None else level, level),)
-        return Witness.TOOL.name.lower(), None, entry.epoch, features
+        yield True, (Witness.TOOL.name.lower(), None, entry.epoch, features)
 
-
-# ----------------------------------------
-# What became of a cluster's finalized levels: rows of silver.finalized_features, told by epoch.
-#
-# A broker's epoch is how far it has read: the log's offset in KRaft mode, the version of the
-# features
-# node in ZooKeeper mode. So a broker and the log, or the node, tell one story; a controller's
-# epoch
-# is of another kind, and a tool names none: they are heard where nobody else spoke.
 
 LOG = Witness.METADATA_LOG.name.lower()
 TOGETHER = frozenset({LOG, Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()})

@@ -1,4 +1,9 @@
-"""Replays dumps of the metadata log: which nodes are registered, and which levels hold.
+"""Reads dumps of the metadata log: which nodes are registered, and which levels hold.
+
+What a record means depends on the file it stands in, and a dump shows several: segments of the
+log, checkpoints, the bootstrap checkpoint. A file is believed as far as it was dumped without a
+hole; a checkpoint only from its header to its footer. So a dump is cut into pieces whose offsets
+are consecutive.
 
 An offset is an offset wherever and whenever it was dumped, so pieces of the log may come in any
 order: pieces that join what is known are applied, the others wait. A piece that starts above 0
@@ -15,13 +20,6 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.state import Event, Log, Map, Node, Segment, State
-
-# ----------------------------------------
-# Cuts a dump of the metadata log into pieces whose offsets are consecutive.
-#
-# What a record means depends on the file it stands in, and a dump shows several: segments of the
-# log, checkpoints, the bootstrap checkpoint. A file is believed as far as it was dumped without a
-# hole; a checkpoint only from its header to its footer.
 
 FENCE, NO_CHANGE = 1, 0  # BROKER_REGISTRATION_CHANGE_RECORD, `fenced`; -1 unfences
 
@@ -183,8 +181,6 @@ def _event(body: log.Body, position: Callable[[Map], int]) -> Event | None:
         case _:
             return None
 
-
-# ----------------------------------------
 
 # A log that begins at 0 and never set metadata.version is read as 3.0-IV1 (QuorumController).
 UNSET_METADATA_VERSION = 1

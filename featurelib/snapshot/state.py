@@ -3,6 +3,11 @@
 Every field is the greatest of what was seen, by an order that is written beside it, so folding the
 same lines in any order, any number of times, ends in the same state. Maps are kept once and named
 by position. The state is stored as MessagePack; the core never reads it.
+
+What one listener of a controller shows is read as the range that its release has under the
+configuration the node was started with: its listener shows unstable levels where
+`unstable.api.versions.enable` is on, and it uses them where `unstable.feature.versions.enable` is
+(SimpleApiVersionManager and QuorumFeatures; tried on 3.7 to 4.4). A broker's listener is right.
 """
 
 from __future__ import annotations
@@ -249,14 +254,6 @@ def settle(state: State) -> None:
         setattr(holder, name, moved.get(old, old))
     state.maps = [state.maps[i] for i in order]
 
-
-# ----------------------------------------
-# What a controller supports, where its own listener shows something else.
-#
-# A controller's listener shows unstable levels where `unstable.api.versions.enable` is on, and the
-# controller uses them where `unstable.feature.versions.enable` is (SimpleApiVersionManager and
-# QuorumFeatures; tried on 3.7 to 4.4). So what one listener shows is read as the range that its
-# release has under the configuration the node was started with. A broker's listener is right.
 
 UNSTABLE_FEATURES = "unstable.feature.versions.enable"
 

@@ -34,7 +34,6 @@ from featurelib.feature import Severity, Verdict
 from featurelib.planning import night
 from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
-from featurelib.snapshot.layout import unpack
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -54,13 +53,7 @@ HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "
 MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
 MOST_BYTES = 64 << 20  # of one cell: it has to fit the JVM's memory
-# The lists come packed; of these there are few.
-_UNPACKED = ("oddities", "configs", "software")
-CORE_COLUMNS = [
-    field.name
-    for field in SNAPSHOT
-    if field.name != "state" and (field.name in _UNPACKED or not pa.types.is_list(field.type))
-]
+CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "findings": (FINDINGS, FINDING),
     "incompatible": (INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
@@ -231,24 +224,7 @@ def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
     names = pa.table({"cluster": [entry.id for entry in fleet.cluster]})
     listed = snapshots.sparkSession.createDataFrame(names)
     missing = listed.join(snapshots.select("cluster"), on="cluster", how="left_anti")
-    empty = {
-        "oddities": F.array(),
-        "zookeeper": F.lit(False),
-        "migration": F.lit(-1),
-        "features_node_version": F.lit(-1),
-        "controller": F.lit(-1),
-    }
-    types = {field.name: field.dataType for field in snapshots.schema.fields}
-    columns = []
-    for name in snapshots.columns[1:]:
-        if name in ("observed_at", "features_node", "packed"):
-            value = F.lit(None)
-        elif types[name].typeName() == "array":
-            value = F.array()
-        else:
-            value = empty.get(name, F.lit(0))
-        columns.append(value.cast(types[name]).alias(name))
-    return snapshots.unionByName(missing.select("cluster", *columns))
+    return snapshots.unionByName(missing, allowMissingColumns=True)
 
 
 def judge_snapshots(
@@ -266,7 +242,7 @@ def judge_snapshots(
         for batch in batches:
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
-                said = judge(unpack(rows), conditions, known, dialect, severities)
+                said = judge(rows, conditions, known, dialect, severities)
                 plans = night.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
                 cells.add(replace(said, plans=plans), rows["observed_at"])
                 if cells.size > MOST_BYTES:
@@ -347,7 +323,7 @@ def read_evidence(
     table = rows.filter(F.col("cluster").isin(list(clusters))).toArrow()
     absent = load_dialect(STRICT).can.absent_metadata_version
     for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_CLUSTERS):
-        yield evidence.read(unpack(batch), conditions, absent)
+        yield evidence.read(batch, conditions, absent)
 
 
 def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:

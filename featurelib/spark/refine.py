@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,14 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.audit.columns import end_of_second, latest
-from featurelib.audit.oddities import FUTURE
 from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
-from featurelib.feature import Witness
 from featurelib.landing import Landing, Quarantined, read
-from featurelib.schema import CHANGE, SNAPSHOT
-from featurelib.snapshot import Change, Rows, begin
-from featurelib.snapshot.history import History
+from featurelib.schema import SNAPSHOT
+from featurelib.snapshot import State, begin, snapshot_rows
+from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.spark.store import Store
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
@@ -35,64 +33,27 @@ from featurelib.tables import (
     Table,
 )
 
-# ----------------------------------------
-# Rows of the two histories, from single lines and from what a whole metadata log taught.
 
-HISTORY_KINDS = ("api_versions", "znode", "features_describe")
-
-
-def read_valid(raw: bytes) -> Landing:
-    """A line that bronze holds as valid; a parser that changed its mind is a fault of ours."""
-    line = read(raw)
-    if isinstance(line, Quarantined):
-        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
-    return line
-
-
-def history_of_lines(lines: DataFrame, finalized: bool) -> DataFrame:
-    """Rows of a history from single lines: answers, znodes, the tool's output."""
-    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
+def history_of(snapshots: DataFrame, table: Table, since: int) -> DataFrame:
+    """What `snapshots` have for a history, by runs after `since`."""
 
     def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        history = History(finalized, load())
-        for batch in batches:
-            names = ("run", "line_id", "raw")
-            for run, line_id, raw in zip(
-                *(batch.column(n).to_pylist() for n in names), strict=True
-            ):
-                history.add(run, read_valid(raw), line_id)
-            if len(history):
-                yield history.take()
+        pairs = (
+            pair
+            for batch in batches
+            for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        return history_rows(table, since, pairs)
 
-    kinds = lines.filter(F.col("kind").isin(*HISTORY_KINDS))
-    said = kinds.select("run", "line_id", "raw").mapInArrow(unfold, from_arrow_schema(table.schema))
-    return said.select(*table.schema.names)
+    learned = snapshots.filter(F.col("learned").isNotNull()).select("cluster", "learned")
+    rows = learned.mapInArrow(unfold, from_arrow_schema(table.schema))
+    return rows.select(*table.schema.names)
 
-
-def history_of_changes(changes: DataFrame, since: int, finalized: bool) -> DataFrame:
-    """Rows of a history from what the metadata log newly taught, by offset."""
-    table = FINALIZED_FEATURES if finalized else NODE_ADVERTISEMENT
-    low, high = table.schema.names[-2:]
-    wanted = (F.col("is_level") == F.lit(finalized)) & (F.col("run") > F.lit(since))
-    return changes.filter(wanted).select(
-        "run",
-        "cluster",
-        F.col("at").alias("observed_at"),
-        F.col("line").alias("line_id"),
-        F.lit(Witness.METADATA_LOG.name.lower()).alias("witness"),
-        "node_id",
-        F.col("offset").alias("epoch"),
-        "feature",
-        F.col("low").alias(low),
-        F.col("high").alias(high),
-    )
-
-
-# ----------------------------------------
 
 BATCH_CLUSTERS = 500
+HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
-FOLDED = SNAPSHOT.append(pa.field("changes", pa.list_(CHANGE)))
+FOLDED = SNAPSHOT.append(pa.field("learned", pa.binary()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +76,8 @@ def refine(
     Lines dated later than `as_of` (microseconds; None = none is) allows are not folded: they wait
     in bronze until a later night reaches them. A cluster that was folded further than that is
     folded anew from bronze. `run` numbers a night that brought no lines and folds some all the
-    same. Raises NoEvidenceError when nothing was ever ingested, TableError (see Store).
+    same. Snapshots of an earlier release are made anew from bronze. Raises NoEvidenceError when
+    nothing was ever ingested, TableError (see Store).
     """
     newest = store.newest_run(LANDING_LINE)
     if newest is None:
@@ -123,13 +85,14 @@ def refine(
             f"tables {store.root}: nothing was ingested yet, so there is nothing to refine. "
             "Run ./spark-submit.sh ingest first."
         )
-    store.create(NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
+    store.create(*HISTORIES, CLUSTER_SNAPSHOT)
     done = store.newest_run(CLUSTER_SNAPSHOT)
-    bronze = valid_lines(store.read(LANDING_LINE))
-    _follow_up(store, bronze, done, anew=True)  # what the crash left is not known: look
-    until = None if as_of is None else latest(as_of)
-    known = None if done is None else _known(store.read(CLUSTER_SNAPSHOT), done, until)
-    waited = None if known is None else _waited(bronze, known, until)
+    bronze, until = valid_lines(store.read(LANDING_LINE)), None if as_of is None else latest(as_of)
+    known = waited = None
+    if done is not None:
+        _follow_up(store, done, anew=True)  # what the crash left is not known: look
+        known = _known(store.read(CLUSTER_SNAPSHOT), done, until)
+        waited = _waited(bronze, known, until)
     if known is not None and known.done >= newest and not known.ahead and waited is None:
         say("refine: nothing new came in")
         upto = newest
@@ -138,7 +101,7 @@ def refine(
         folded = _folded(store, bronze, known, waited, until, upto)
         store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(upto)), upto)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, bronze, upto, anew=waited is not None)
+        _follow_up(store, upto, anew=known is None or waited is not None)
         say("refine: histories written")
     return RefineCounts(run=upto, clusters=store.read(CLUSTER_SNAPSHOT).count())
 
@@ -160,7 +123,7 @@ class _Known:
 def _known(snapshots: DataFrame, done: int, until: int | None) -> _Known:
     at = F.unix_micros("observed_at")
     is_ahead = F.lit(False) if until is None else at > F.lit(until)
-    waits = F.exists("oddities", lambda oddity: oddity.startswith(FUTURE))
+    waits = F.col("waiting") > F.lit(0)
     found = snapshots.agg(
         F.max(at).alias("newest"),
         F.collect_list(F.when(is_ahead, F.col("cluster"))).alias("ahead"),
@@ -195,9 +158,10 @@ def _folded(
     upto: int,
 ) -> DataFrame:
     """Every cluster folded up to `until`. What waited is folded as if it came in this run."""
+    since = min(store.newest_run(table) or 0 for table in HISTORIES)
     late = None if until is None else _dated(bronze, until)
     if known is None:
-        return fold_clusters(_dated(bronze, until=until), None, 0, late)
+        return fold_clusters(_dated(bronze, until=until), None, 0, since, late)
     is_old = F.col("run") <= F.lit(known.done)
     old, new = _dated(bronze.filter(is_old), until=known.newest), bronze.filter(~is_old)
     fresh = _dated(new, until=until)
@@ -212,7 +176,7 @@ def _folded(
         anew = _dated(bronze.filter(is_ahead), until=until)
         lines = lines.filter(~is_ahead).unionByName(anew)
         before = before.filter(~is_ahead)
-    return fold_clusters(lines, before, known.done, late)
+    return fold_clusters(lines, before, known.done, since, late)
 
 
 def valid_lines(bronze: DataFrame) -> DataFrame:
@@ -252,13 +216,17 @@ def with_whole_dumps(
 
 
 def fold_clusters(
-    lines: DataFrame, before: DataFrame | None, done: int, late: DataFrame | None = None
+    lines: DataFrame,
+    before: DataFrame | None,
+    done: int,
+    since: int,
+    late: DataFrame | None = None,
 ) -> DataFrame:
     """One row a cluster: what was known (`before`) and `lines` (of valid_lines).
 
     Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
     that has lines of such runs and is not in `before`: it is folded anew. Of `late` it is only told
-    that they are there.
+    that they are there. The histories have what runs up to `since` showed.
     """
     parts = lines.select("run", "cluster", "line_id", "raw")
     if late is not None:
@@ -277,42 +245,23 @@ def fold_clusters(
     ordered = parts.repartition("cluster").sortWithinPartitions("cluster", "run", "line_id")
 
     def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return fold_batches(batches, done)
+        return fold_batches(batches, done, since)
 
     return ordered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
 
 
-def fold_batches(batches: Iterable[pa.RecordBatch], done: int) -> Iterator[pa.RecordBatch]:
+def fold_batches(
+    batches: Iterable[pa.RecordBatch], done: int, since: int
+) -> Iterator[pa.RecordBatch]:
     """Rows sorted by cluster and run in; FOLDED out, a row a cluster."""
-    catalogue = load()
-    rows, changes = Rows(), list[list[dict[str, object]]]()
+    rows: list[_Folded] = []
     for cluster, entries in groupby(_entries(batches), key=lambda entry: entry[1]):
-        fold, learned = None, list[dict[str, object]]()
-        is_anew = True
-        for run, of_run in groupby(entries, key=lambda entry: entry[0]):
-            for _, _, line_id, raw, state in of_run:
-                if fold is None:
-                    fold, is_anew = begin(state, catalogue), state is None
-                if raw is not None:
-                    take_up = fold.wait if run == LATE else fold.add
-                    take_up(read_valid(raw), line_id)
-            assert fold is not None
-            if run == LATE:
-                continue
-            if run <= done and is_anew:  # the histories have what these lines taught
-                fold.close_run()
-            elif run <= done:
-                fold.forget_run()
-            else:
-                learned += [entry for change in fold.close_run() for entry in _say(run, change)]
-        assert fold is not None
-        rows.add(cluster, fold.finish())
-        changes.append(learned)
+        rows.append(_fold(cluster, entries, done, since))
         if len(rows) >= BATCH_CLUSTERS:
-            yield _batch(rows, changes)
-            changes = []
-    if len(rows):
-        yield _batch(rows, changes)
+            yield _batch(rows)
+            rows = []
+    if rows:
+        yield _batch(rows)
 
 
 _Entry = tuple[int, str, int, bytes | None, bytes | None]
@@ -326,49 +275,69 @@ def _entries(batches: Iterable[pa.RecordBatch]) -> Iterator[_Entry]:
         yield from zip(*columns, strict=True)
 
 
-def _batch(rows: Rows, changes: list[list[dict[str, object]]]) -> pa.RecordBatch:
-    learned = pa.array(changes, pa.list_(CHANGE))
-    return pa.RecordBatch.from_arrays([*rows.take().columns, learned], schema=FOLDED)
+_Folded = tuple[str, State, bytes | None]
 
 
-def _say(run: int, change: Change) -> list[dict[str, object]]:
-    """A change as rows: one for a level, one a feature for a registration."""
-    common = {"run": run, "offset": change.offset, "at": change.at, "line": change.line}
-    if change.level is not None:
-        name, level = change.level
-        return [{**common, "is_level": True, "feature": name, "low": level, "high": level}]
-    assert change.node is not None
-    _, node_id = change.node
-    ranges = change.ranges or ((None, None, None),)
-    return [
-        {**common, "is_level": False, "node_id": node_id, "feature": name, "low": low, "high": high}
-        for name, low, high in ranges
-    ]
+def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded:
+    """One cluster: its state, and what it newly learned, packed."""
+    catalogue, learned = load(), Learned()
+    first = next(entries)
+    fold, is_anew = begin(first[4], catalogue), first[4] is None
+    for run, of_run in groupby(chain([first], entries), key=lambda entry: entry[0]):
+        is_new = max(done, since) < run < LATE
+        for _, _, line_id, raw, _ in of_run:
+            if raw is None:
+                continue
+            landing = read_valid(raw)
+            if run == LATE:
+                fold.wait(landing, line_id)
+                continue
+            fold.add(landing, line_id)
+            if is_new:
+                learned.add(run, landing, line_id, catalogue)
+        if run == LATE:
+            continue
+        if run <= done and not is_anew:
+            fold.forget_run()
+            continue
+        for change in fold.close_run():
+            if is_new:  # else the histories have it
+                learned.add_change(run, change)
+    return cluster, fold.finish(), pack(learned)
 
 
-def _follow_up(store: Store, bronze: DataFrame, upto: int | None, anew: bool) -> None:
-    """Append to each history what the snapshot holds and it does not.
+def read_valid(raw: bytes) -> Landing:
+    """A line that bronze holds as valid; a parser that changed its mind is a fault of ours."""
+    line = read(raw)
+    if isinstance(line, Quarantined):
+        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
+    return line
+
+
+def _batch(rows: list[_Folded]) -> pa.RecordBatch:
+    snapshots = snapshot_rows((cluster, state) for cluster, state, _ in rows)
+    learned = pa.array([packed for _, _, packed in rows], pa.binary())
+    return pa.RecordBatch.from_arrays([*snapshots.columns, learned], schema=FOLDED)
+
+
+def _follow_up(store: Store, upto: int, anew: bool) -> None:
+    """Append to each history what the snapshot has for it, and it does not have.
 
     `anew`: lines may have been folded that were folded before, and cut off since (a clock that was
-    ahead, an earlier --as-of). Their dumps teach again what a history has, which stays there once.
+    ahead, an earlier --as-of, another release). They teach again what a history has, which stays
+    there once.
     """
-    if upto is None:
-        return
 
-    def append(table: Table, finalized: bool) -> None:
+    def append(table: Table) -> None:
         since = store.newest_run(table) or 0
         if since >= upto:
             return
-        lines = bronze.filter((F.col("run") > F.lit(since)) & (F.col("run") <= F.lit(upto)))
-        changes = store.read(CLUSTER_SNAPSHOT).select("cluster", F.inline("changes"))
-        said = history_of_lines(lines, finalized)
-        learned = history_of_changes(changes, since, finalized)
-        if anew:
+        learned = history_of(store.read(CLUSTER_SNAPSHOT), table, since)
+        if anew and since:
             there = store.read(table)
             same = [learned[name].eqNullSafe(there[name]) for name in table.grain]
             learned = learned.join(there, on=same, how="left_anti")
-        store.append(table, said.unionByName(learned), upto)
+        store.append(table, learned, upto)
 
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        histories = ((NODE_ADVERTISEMENT, False), (FINALIZED_FEATURES, True))
-        list(pool.map(lambda history: append(*history), histories))
+    with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:
+        list(pool.map(append, HISTORIES))

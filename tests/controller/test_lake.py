@@ -99,8 +99,8 @@ def write_snapshots(root: Path, run: int, count: int, leave_out: Sequence[str] =
     rows = pa.Table.from_batches([read_samples().batch])
     rows = rows.filter(pc.invert(pc.is_in(rows["cluster"], pa.array(leave_out, pa.string()))))
     rows = with_run(copies(rows, count), run)
-    changes = CLUSTER_SNAPSHOT.schema.field("changes")
-    rows = rows.append_column(changes, pa.nulls(rows.num_rows, changes.type))
+    learned = CLUSTER_SNAPSHOT.schema.field("learned")
+    rows = rows.append_column(learned, pa.nulls(rows.num_rows, learned.type))
     append(root, CLUSTER_SNAPSHOT, rows, mode="overwrite")
 
 
@@ -138,13 +138,13 @@ def test_snapshots_of_an_earlier_release_have_null_in_a_column_that_was_added(
     shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(where)
     write_snapshots(tmp_path, run, 1)
-    rows = DeltaTable(str(where)).to_pyarrow_table().drop_columns("configs")
+    rows = DeltaTable(str(where)).to_pyarrow_table().drop_columns("waiting")
     shutil.rmtree(where)
     narrow = replace(CLUSTER_SNAPSHOT, schema=rows.schema)
     append(tmp_path, narrow, rows)
     found = Lake(str(tmp_path)).snapshot(GHOST, run)
     assert found.schema == SNAPSHOT
-    assert found.column("configs").null_count == 1
+    assert found.column("waiting").null_count == 1
 
 
 def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from featurelib.catalogue import Catalogue, with_overlay
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
-from featurelib.snapshot import Rows, fold_lines
+from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core.oracle import CONTROLLER, Cluster, Node, visible
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -321,10 +321,10 @@ def landings(lines: Iterable[bytes]) -> list[tuple[Landing, int]]:
 
 def snapshot(clusters: dict[str, list[bytes]]) -> pa.RecordBatch:
     """Snapshot rows of some clusters' lines."""
-    rows = Rows()
-    for name, lines in clusters.items():
-        rows.add(name, fold_lines(landings(lines), load_catalogue()))
-    return rows.take()
+    catalogue = load_catalogue()
+    return snapshot_rows(
+        (name, fold_lines(landings(lines), catalogue)) for name, lines in clusters.items()
+    )
 
 
 def conditions(clusters: Iterable[Cluster]) -> Conditions:
@@ -359,6 +359,21 @@ def judge_rows(
 ) -> Judged:
     known = catalogue or load_catalogue()
     return judge(batch, conditions(clusters), known, load_dialect("strict"))
+
+
+ANOMALIES = (
+    "epoch_went_back",
+    "features_node_recreated",
+    "metadata_log_ambiguous",
+    "metadata_log_gap",
+    "registration_gone",
+)
+
+
+def anomalies(batch: pa.RecordBatch) -> list[str]:
+    """What the audit says against what was collected, as `code:detail`."""
+    rows = judge_rows(batch).findings.to_pylist()
+    return [f"{row['code']}:{row['detail']}" for row in rows if row["code"] in ANOMALIES]
 
 
 def judge_clusters(*clusters: Cluster, catalogue: Catalogue | None = None) -> Judged:

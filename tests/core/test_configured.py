@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pytest
 
-from featurelib.audit.audit import judge
 from featurelib.audit.configured import (
     ALL_BROKERS,
     KAFKAS_DEFAULT,
@@ -19,18 +16,14 @@ from featurelib.audit.configured import (
     Configurations,
     ConfiguredValue,
 )
-from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Role
 from featurelib.landing.describe import KEYS
-from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines
-from featurelib.snapshot.layout import UNPACKED, unpack
+from featurelib.snapshot.records import Snapshots
 from featurelib.snapshot.state import State, freeze, thaw
-from tests.core.lines import MAX_AGE, configs_line, judge_rows, landings, lines_of, snapshot
+from tests.core.lines import configs_line, judge_rows, landings, lines_of, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
-from tests.core.test_malformed_rows import samples
 
 VOTERS, MIN_ISR = "controller.quorum.voters", "min.insync.replicas"
 RANGES = {METADATA: (7, 27)}
@@ -43,7 +36,7 @@ READY_LINES = lines_of(READY)
 
 def configured(*lines: bytes) -> Configurations:
     rows = snapshot({"other": [], "c": list(lines)})
-    return Configurations(unpack(rows).column("configs"))
+    return Configurations(Snapshots(rows)["configs"])
 
 
 def values(said: ConfiguredValue | None) -> tuple[str | None, int] | None:
@@ -110,7 +103,7 @@ def test_an_error_about_a_resource_says_nothing_of_it_and_keeps_the_others() -> 
     assert values(said.of(1, Role.BROKER, 1, MIN_ISR)) == ("3", 4)
     assert said.default(1, MIN_ISR) is None
     raw["answer"]["results"][0]["error_code"] = 42
-    assert len(configured(msgspec.json.encode(raw)).flat) == 0
+    assert configured(msgspec.json.encode(raw)).of(1, Role.BROKER, 1, MIN_ISR) is None
 
 
 @pytest.mark.parametrize("by_resource", [True, False])
@@ -144,49 +137,6 @@ def test_what_an_earlier_release_kept_is_read_as_knowing_of_no_configuration() -
     before = thaw(msgspec.msgpack.encode(fields[: State.__struct_fields__.index("configs")]))
     assert before.configs == []
     assert before.listeners == state.listeners
-
-
-def test_rows_of_an_earlier_release_are_judged_as_they_were() -> None:
-    batch = samples()
-    where = UNPACKED.get_field_index("configs")
-    old = unpack(batch).set_column(
-        where, UNPACKED.field(where), pa.nulls(batch.num_rows, SNAPSHOT.field("configs").type)
-    )
-    newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
-    conditions = Conditions(as_of=newest, max_age=MAX_AGE)
-    new, then = (
-        judge(rows, conditions, load_catalogue(), load_dialect("strict"))
-        for rows in (unpack(batch), old)
-    )
-    for part in ("findings", "incompatible", "readiness"):
-        assert getattr(new, part) == getattr(then, part)
-
-
-def spoiled(**changes: Any) -> list[dict[str, Any]]:
-    [rows] = unpack(snapshot({"c": [configs_line(1, "broker", {"1": {}})]})).column("configs")
-    entries: list[dict[str, Any]] = rows.as_py()
-    return [entries[0] | changes, *entries[1:]]
-
-
-@pytest.mark.parametrize(
-    ("entries", "text"),
-    [
-        ([None], "configs: expected an entry, found null"),
-        (spoiled(node_id=-1), "configs.node_id: expected 0 to 2147483647"),
-        (spoiled(role=7), "configs.role: expected 0 to 1"),
-        (spoiled(at=None), "configs.at: expected a value, found null"),
-        (spoiled(key=None), "configs.key: expected a value, found null"),
-        (spoiled(resource=None), "configs.resource: expected a value, found null"),
-    ],
-)
-def test_a_spoiled_entry_makes_its_row_malformed(entries: list[Any], text: str) -> None:
-    rows = unpack(snapshot({"c": READY_LINES}))
-    where = UNPACKED.get_field_index("configs")
-    column = pa.array([entries], UNPACKED.field(where).type)
-    said = judge_rows(rows.set_column(where, UNPACKED.field(where), column), [READY])
-    [row] = said.findings.to_pylist()
-    assert row["code"] == "snapshot_malformed"
-    assert row["detail"].startswith(text)
 
 
 def test_every_key_is_no_secret_and_stands_once_in_order() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa
 import pytest
 
 from featurelib.audit.audit import Judged, judge
@@ -12,9 +11,8 @@ from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.features_znode import Generation
-from featurelib.snapshot.history import History
-from tests.core.lines import AS_OF, MAX_AGE, landings, line_of, lines_of, microseconds, snapshot
-from tests.core.oracle import METADATA, Cluster, Node
+from tests.core.lines import AS_OF, MAX_AGE, line_of, lines_of, microseconds, snapshot
+from tests.core.oracle import Cluster, Node
 
 ZOOKEEPER = Cluster(
     name="z", zookeeper=True, nodes=(Node(node_id=1, ranges={"f": (1, 3)}, epoch=5),)
@@ -128,27 +126,7 @@ def test_what_a_node_that_is_off_holds_is_not_looked_at(schema: int) -> None:
 
 def test_an_expected_cluster_of_which_nothing_landed_is_unknown() -> None:
     batch = snapshot({"z": []})
-    field = batch.schema.field("observed_at")
-    batch = batch.set_column(batch.schema.names.index(field.name), field, pa.nulls(1, field.type))
     conditions = Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE)
     judged = judge(batch, conditions, load_catalogue(), load_dialect("strict"))
     assert judged.findings["code"].to_pylist() == ["cluster_not_landed"]
     assert judged.plans["verdict"].to_pylist() == ["UNKNOWN"]
-
-
-@pytest.mark.parametrize("finalized", [True, False])
-def test_a_history_keeps_what_a_line_said(finalized: bool) -> None:
-    node = Node(node_id=1, ranges={"f": (1, 3), "g": (0, 2)}, levels={"f": 2}, epoch=40)
-    silent = Node(node_id=2, ranges={}, answered=None, failed=0)
-    kraft = Cluster(name="k", nodes=(node, silent), stored={METADATA: 7}, tool=True)
-    collected = History(finalized, load_catalogue())
-    for landing, line_id in landings([*lines_of(kraft), *lines_of(ZOOKEEPER)]):
-        collected.add(7, landing, line_id)
-    assert len(collected) > 0
-    said = collected.take().to_pylist()
-    of_k = [row for row in said if row["cluster"] == "k" and row["node_id"] == 1]
-    names = {row["feature"] for row in of_k}
-    assert names == ({"f"} if finalized else {"f", "g"})
-    assert {row["run"] for row in said} == {7}
-    assert len(collected) == 0
-    assert collected.take().num_rows == 0

@@ -8,10 +8,10 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.landing import Landing
 from featurelib.landing.znode import controller
 from featurelib.snapshot import State, begin, fold_lines
-from featurelib.snapshot.history import History
+from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze
-from featurelib.tables import CLUSTER_SNAPSHOT
-from tests.core.lines import landings, line_of, snapshot
+from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES
+from tests.core.lines import anomalies, landings, line_of, snapshot
 from tests.core.test_replay import dump, fold_nights, levels, log
 
 
@@ -23,9 +23,8 @@ def fold(lines: list[bytes]) -> State:
     return fold_lines(landings(lines), load_catalogue())
 
 
-def oddities(lines: list[bytes]) -> list[str]:
-    found: list[str] = snapshot({"c": lines}).column("oddities")[0].as_py()
-    return found
+def met(lines: list[bytes]) -> list[str]:
+    return anomalies(snapshot({"c": lines}))
 
 
 NODE = '{"version":1,"status":1,"features":{}}'
@@ -58,11 +57,11 @@ def test_that_the_kips_path_is_empty_says_nothing() -> None:
 
 def test_a_features_node_made_anew_is_told_by_its_creation_alone() -> None:
     first, second = (znode("/feature", age, NODE, czxid=czxid) for age, czxid in ((2, 5), (1, 6)))
-    assert oddities([first, second]) == ["features_node_recreated:"]
-    assert oddities([first, znode("/feature", 1, NODE, version=2, czxid=5)]) == []
+    assert met([first, second]) == ["features_node_recreated:"]
+    assert met([first, znode("/feature", 1, NODE, version=2, czxid=5)]) == []
     # A collector that does not say when it was made proves nothing of the kind.
     unsaid = znode("/feature", 1, NODE, version=2)
-    assert oddities([first, unsaid]) == []
+    assert met([first, unsaid]) == []
     assert fold([unsaid]).node.incarnations == {}
     assert fold([unsaid]).node.data == NODE
 
@@ -78,9 +77,9 @@ def test_who_is_the_controller_by_its_znode(data: str | None, node_id: int) -> N
 
 def test_a_hole_in_the_log_is_told_with_its_offsets() -> None:
     whole, beyond = dump(2, log(0, "MV25", "B1")), dump(1, log(5, "B2"))
-    [said] = oddities([*whole, *beyond])
+    [said] = met([*whole, *beyond])
     assert said == "metadata_log_gap:offsets 2 to 4 were not dumped"
-    assert oddities([*whole, *beyond, *dump(0, log(2, "IDLE", "IDLE", "IDLE"))]) == []
+    assert met([*whole, *beyond, *dump(0, log(2, "IDLE", "IDLE", "IDLE"))]) == []
 
 
 def test_a_piece_that_waits_is_dated_by_its_newest_dump() -> None:
@@ -132,12 +131,15 @@ def test_content_and_records_of_a_kind_nobody_knows_yet_change_nothing() -> None
 
 def told(finalized: str) -> list[tuple[int, int]]:
     line = f"Feature: f\tSupportedMinVersion: 1\tSupportedMaxVersion: 9\t{finalized}\tEpoch: 8"
-    history = History(True, load_catalogue())
+    learned = Learned()
     for landing, line_id in landings(
         [line_of("features_describe", "c", 1, line_number=2, line=line)]
     ):
-        history.add(1, landing, line_id)
-    return [(row["min_level"], row["level"]) for row in history.take().to_pylist()]
+        learned.add(1, landing, line_id, load_catalogue())
+    packed = [("c", one) for one in [pack(learned)] if one is not None]
+    [batch] = list(history_rows(FINALIZED_FEATURES, 0, packed)) or [None]
+    rows = [] if batch is None else batch.to_pylist()
+    return [(row["min_level"], row["level"]) for row in rows]
 
 
 @pytest.mark.parametrize(

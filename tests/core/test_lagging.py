@@ -7,8 +7,8 @@ import pytest
 from featurelib.catalogue import load
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing
-from featurelib.snapshot import fold_lines
-from featurelib.snapshot.layout import Rows
+from featurelib.snapshot import fold_lines, snapshot_rows
+from tests.core.lines import anomalies
 
 MINUTE = 60_000_000
 START = 1_795_000_000_000_000
@@ -22,22 +22,19 @@ def answer(node_id: int, minute: int, epoch: int) -> tuple[Landing, int]:
     return landing, node_id * 1000 + minute
 
 
-def oddities(*answers: tuple[Landing, int]) -> list[str]:
-    rows = Rows()
-    rows.add("c", fold_lines(answers, load()))
-    said: list[str] = rows.take().column("oddities")[0].as_py()
-    return said
+def met(*answers: tuple[Landing, int]) -> list[str]:
+    return anomalies(snapshot_rows([("c", fold_lines(answers, load()))]))
 
 
 @pytest.mark.parametrize("lag", [1, 5, 1000])
 def test_a_broker_that_lags_behind_another_is_nothing_odd(lag: int) -> None:
-    assert oddities(answer(1, 0, 23_296), answer(2, 1, 23_296 - lag)) == []
+    assert met(answer(1, 0, 23_296), answer(2, 1, 23_296 - lag)) == []
 
 
 def test_a_broker_whose_own_epoch_falls_is_said() -> None:
-    said = oddities(answer(1, 0, 23_296), answer(1, 1, 23_000))
+    said = met(answer(1, 0, 23_296), answer(1, 1, 23_000))
     assert said == ["epoch_went_back:broker 1 from 23296 to 23000"]
 
 
 def test_a_fallen_epoch_is_forgotten_when_another_broker_goes_on() -> None:
-    assert oddities(answer(1, 0, 500), answer(1, 1, 400), answer(2, 2, 501)) == []
+    assert met(answer(1, 0, 500), answer(1, 1, 400), answer(2, 2, 501)) == []

@@ -15,7 +15,7 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.findings import wordings
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from featurelib.snapshot import Rows, begin
+from featurelib.snapshot import State, begin, snapshot_rows
 from featurelib.snapshot.state import freeze
 from tests.core import scale
 from tests.core.lines import (
@@ -127,9 +127,9 @@ def folded(*nights: list[bytes]) -> pa.RecordBatch:
             fold.add(landing, line_id)
         fold.close_run()
         stored = freeze(fold.finish())
-    collected = Rows()
-    collected.add("c", begin(stored, load_catalogue()).finish())
-    return collected.take()
+    collected: list[tuple[str, State]] = []
+    collected.append(("c", begin(stored, load_catalogue()).finish()))
+    return snapshot_rows(collected)
 
 
 def known(batch: pa.RecordBatch) -> list[dict[str, object]]:

@@ -11,9 +11,6 @@ import msgspec
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.oddities import Oddity
-from featurelib.audit.oddities import read_oddity as read_oddity
-from featurelib.audit.oddities import write_oddity as write_oddity
 from featurelib.catalogue import load as load_catalogue
 from featurelib.snapshot import begin, fold_lines
 from featurelib.snapshot.state import State, freeze, thaw
@@ -148,13 +145,6 @@ def test_refusals_fold_the_same_in_any_order_and_over_nights() -> None:
 def test_a_state_of_an_older_release_has_no_rights_and_is_read() -> None:
     fields: list[object] = msgspec.msgpack.decode(freeze(State()))
     assert thaw(msgspec.msgpack.encode(fields[:-1])).rights == []
-
-
-def test_an_oddity_reads_back_as_it_was_written() -> None:
-    for detail in ("", "a: b@c,d", "x"):
-        for at, line in ((0, 0), (5, -7)):
-            one = Oddity(code="some_code", detail=detail, at=at, line=line)
-            assert read_oddity(write_oddity(one)) == one
 
 
 def test_rights_of_one_cluster_say_nothing_of_another() -> None:

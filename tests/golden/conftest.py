@@ -11,7 +11,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.landing import Landing, read
-from featurelib.snapshot import Rows, fold_lines
+from featurelib.snapshot import State, fold_lines, snapshot_rows
 from tests.questions.conftest import tables as tables
 from tests.questions.nights import (
     NAMES,
@@ -40,15 +40,16 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of two nights: in the first one each cluster's last lines are missing."""
-    root, rows, catalogue = tmp_path_factory.mktemp("nights"), Rows(), load()
+    root, catalogue = tmp_path_factory.mktemp("nights"), load()
+    rows: list[tuple[str, State]] = []
     for name in NAMES:
         landed = [(read(raw), read_samples_id(raw)) for raw in lines_of(name)]
         known = [(line, number) for line, number in landed if isinstance(line, Landing)]
         known = sorted(known, key=lambda one: one[0].observed_at or 0)
         if name not in NOT_YET:
             first = known[: max(1, int(len(known) * FIRST_PART))]
-            rows.add(known[0][0].cluster, fold_lines(first, catalogue))
-    write_night(root, NIGHT_BEFORE, rows.take())
+            rows.append((known[0][0].cluster, fold_lines(first, catalogue)))
+    write_night(root, NIGHT_BEFORE, snapshot_rows(rows))
     write_night(root, RUN, read_samples().batch)
     write_histories(root, RUN)
     return root

@@ -21,7 +21,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
 from featurelib.questions.draft import Terms
 from featurelib.snapshot import begin
-from featurelib.snapshot.history import History
+from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
@@ -86,8 +86,8 @@ def write_night(
     for part, table in PARTS.items():
         append(root, table, with_run(getattr(judged, part), run))
     rows = with_run(pa.Table.from_batches([batch]), run)
-    changes = CLUSTER_SNAPSHOT.schema.field("changes")
-    rows = rows.append_column(changes, pa.nulls(rows.num_rows, changes.type))
+    learned = CLUSTER_SNAPSHOT.schema.field("learned")
+    rows = rows.append_column(learned, pa.nulls(rows.num_rows, learned.type))
     append(root, CLUSTER_SNAPSHOT, rows, mode="overwrite")
     log = root / CLUSTER_SNAPSHOT.path / "_delta_log"
     night = {
@@ -104,36 +104,23 @@ def write_night(
 
 def write_histories(root: Path, run: int, names: Iterable[str] = NAMES) -> None:
     """Bronze's lines and both histories of silver, as ingest and refine make them."""
-    histories = {finalized: History(finalized, CATALOGUE) for finalized in (False, True)}
-    learned: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
-    bronze = []
+    packed, bronze = [], []
     for name in names:
-        fold, cluster = begin(None, CATALOGUE), ""
+        fold, cluster, learned = begin(None, CATALOGUE), "", Learned()
         for number, raw in enumerate(lines_of(name), start=1):
             landing, line_id = read(raw), read_samples_id(raw)
             assert isinstance(landing, Landing)
             cluster = landing.cluster
             fold.add(landing, line_id)
-            for history in histories.values():
-                history.add(run, landing, line_id)
+            learned.add(run, landing, line_id, CATALOGUE)
             at = landing.observed_at
             bronze.append((line_id, f"samples/{name}/landing.jsonl", number, cluster, at, raw))
         for change in fold.close_run():
-            common = {"run": run, "cluster": cluster, "observed_at": change.at}
-            common |= {"line_id": change.line, "witness": "metadata_log", "epoch": change.offset}
-            if change.level is not None:
-                feature, level = change.level
-                said = {"node_id": None, "feature": feature, "min_level": level, "level": level}
-                learned[True].append(common | said)
-            else:
-                assert change.node is not None
-                for feature, low, high in change.ranges or ((None, None, None),):
-                    said = {"feature": feature, "min_version": low, "max_version": high}
-                    learned[False].append(common | {"node_id": change.node[1]} | said)
-    for finalized, table in ((False, NODE_ADVERTISEMENT), (True, FINALIZED_FEATURES)):
-        of_log = pa.Table.from_pylist(learned[finalized], schema=table.schema)
-        rows = pa.concat_tables([pa.Table.from_batches([histories[finalized].take()]), of_log])
-        append(root, table, rows)
+            learned.add_change(run, change)
+        if (statements := pack(learned)) is not None:
+            packed.append((cluster, statements))
+    for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES):
+        append(root, table, pa.Table.from_batches(history_rows(table, 0, packed)))
     columns = list(zip(*bronze, strict=True))
     names_ = ("line_id", "source_file", "line_number", "cluster", "observed_at", "raw")
     arrays = {

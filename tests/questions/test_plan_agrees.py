@@ -23,7 +23,7 @@ from featurelib.planning.reasons import EVIDENCE, Reason
 from featurelib.planning.steps import GOAL
 from featurelib.planning.unlock import ladder
 from featurelib.questions.why_not import why_not
-from featurelib.snapshot import Rows, fold_lines
+from featurelib.snapshot import State, fold_lines, snapshot_rows
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
@@ -118,10 +118,10 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
     @given(cluster=CLUSTERS)
     def check(cluster: Cluster) -> None:
         assume(lines_of(cluster))
-        rows = Rows()
-        rows.add(cluster.name, fold_lines(landings(lines_of(cluster)), CATALOGUE))
+        rows: list[tuple[str, State]] = []
+        rows.append((cluster.name, fold_lines(landings(lines_of(cluster)), CATALOGUE)))
         stored = see_row(
-            rows.take(), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE
+            snapshot_rows(rows), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE
         )
         live = see_lines(cluster)
         for row in live.judged.readiness.to_pylist():

@@ -17,7 +17,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
 from featurelib.planning.night import with_texts
-from featurelib.snapshot import Rows, fold_lines
+from featurelib.snapshot import State, fold_lines, snapshot_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import RunInfo, summarize
 
@@ -39,7 +39,8 @@ class Samples:
 
 @cache
 def read_samples() -> Samples:
-    rows, names, places, newest = Rows(), {}, {}, 0
+    names, places, newest = {}, {}, 0
+    rows: list[tuple[str, State]] = []
     for file in sorted(SAMPLES.glob("*/landing.jsonl")):
         lines = []
         for number, raw in enumerate(file.read_bytes().splitlines(), 1):
@@ -52,8 +53,8 @@ def read_samples() -> Samples:
         state = fold_lines(lines, CATALOGUE)
         newest = max(newest, state.observed_at)
         names[lines[0][0].cluster] = file.parent.name
-        rows.add(lines[0][0].cluster, state)
-    return Samples(batch=rows.take(), names=names, places=places, newest=newest)
+        rows.append((lines[0][0].cluster, state))
+    return Samples(batch=snapshot_rows(rows), names=names, places=places, newest=newest)
 
 
 @cache

@@ -24,7 +24,6 @@ from featurelib.feature import Severity
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.night import with_texts
-from featurelib.snapshot.layout import unpack
 from featurelib.spark.audit import (
     CORE_COLUMNS,
     PARTS,
@@ -179,9 +178,7 @@ def test_an_expected_node_that_is_missing_makes_its_cluster_unknown(
 
 def put_snapshots(store: Store, rows: pa.Table, run: int) -> None:
     store.create(LANDING_LINE)
-    changes = CLUSTER_SNAPSHOT.schema.field("changes").type
-    empty = pa.array([None] * rows.num_rows, changes)
-    table = rows.append_column("changes", empty)
+    table = rows.append_column("learned", pa.nulls(rows.num_rows, pa.binary()))
     table = table.add_column(0, "run", pa.array([run] * rows.num_rows, pa.int64()))
     store.overwrite(CLUSTER_SNAPSHOT, store.session.createDataFrame(table), run)
 
@@ -211,9 +208,9 @@ def run_audit(
 
 
 def core_columns(df: DataFrame) -> pa.Table:
-    """What the core is handed of these rows, unpacked."""
+    """What the core is handed of these rows."""
     (batch,) = df.select(*CORE_COLUMNS).toArrow().sort_by("cluster").to_batches()
-    return pa.Table.from_batches([unpack(batch)])
+    return pa.Table.from_batches([batch])
 
 
 def test_two_audits_keep_both_nights_and_each_can_be_judged_again(

@@ -20,8 +20,8 @@ from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine
 from featurelib.spark.store import Store
-from featurelib.tables import ALL, CLUSTER_SNAPSHOT, GOLD
-from tests.spark.nights import fold_samples, in_order, open_table, sample_lines
+from featurelib.tables import ALL, CLUSTER_SNAPSHOT, GOLD, SILVER
+from tests.spark.nights import fold_samples, in_order, open_table, rows_of, sample_lines
 
 pytestmark = pytest.mark.spark
 
@@ -67,3 +67,27 @@ def test_an_earlier_release_s_tables_go_on_and_its_nights_stay_readable(
     then = open_tables(str(tables), run=FIRST)
     assert len(then.report.clusters) == 3
     assert diff(open_tables(str(tables)), FIRST, SECOND).value.after == SECOND
+
+
+def test_a_night_that_brings_nothing_and_dies_once_makes_the_snapshots_anew(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with tarfile.open(NOV_21) as packed:
+        packed.extractall(tmp_path, filter="data")
+    histories = [t for t in SILVER if not t.is_rebuilt]
+    before = [rows_of(tmp_path, table, without=()) for table in histories]
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "overwrite", die)
+        with pytest.raises(KeyboardInterrupt):
+            refine(Store(session, str(tmp_path)), lambda _: None)
+    for report in (["refine: snapshot of every cluster written", "refine: histories written"],
+                   ["refine: nothing new came in"]):  # fmt: skip
+        texts: list[str] = []
+        refine(Store(session, str(tmp_path)), texts.append)
+        assert texts == report
+    snapshots = rows_of(tmp_path, CLUSTER_SNAPSHOT, without=("run", "learned"))
+    assert snapshots == in_order(fold_samples(sample_lines(*SAMPLES)))
+    assert [rows_of(tmp_path, table, without=()) for table in histories] == before

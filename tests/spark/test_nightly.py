@@ -337,7 +337,7 @@ def free_within(tables: Path, seconds: float) -> bool:
 def all_tables(tables: Path) -> dict[str, list[Row]]:
     """Bronze and silver but for their runs, and the newest night's gold."""
     rows = {
-        table.full_name: rows_of(tables, table, without=("run", "changes"))
+        table.full_name: rows_of(tables, table, without=("run", "learned"))
         for table in (LANDING_LINE, *SILVER)
     }
     told = open_table(tables, AUDIT_RUN).to_pyarrow_table().to_pylist()

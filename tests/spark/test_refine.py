@@ -20,15 +20,15 @@ from pyspark.sql import functions as F
 from featurelib.audit.columns import latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
-from featurelib.schema import CHANGE, SNAPSHOT
+from featurelib.schema import SNAPSHOT
+from featurelib.snapshot.history import history_rows
 from featurelib.spark import refine as module
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import (
     dump_times,
     fold_batches,
     fold_clusters,
-    history_of_changes,
-    history_of_lines,
+    history_of,
     refine,
     valid_lines,
     with_whole_dumps,
@@ -84,7 +84,7 @@ def run_refine(store: Store, as_of: int | None = None, run: int | None = None) -
 
 
 def silver(store: Store) -> dict[str, list[Row]]:
-    return {table.name: rows_of(store.root, table, without=("run", "changes")) for table in SILVER}
+    return {table.name: rows_of(store.root, table, without=("run", "learned")) for table in SILVER}
 
 
 def versions(store: Store) -> list[int]:
@@ -152,7 +152,7 @@ def as_lines(session: SparkSession, run: int, lines: Sequence[bytes]) -> DataFra
 
 def test_a_cluster_becomes_the_row_its_lines_fold_to(session: SparkSession) -> None:
     lines = sample_lines("k40-fresh", "zk-roll-282-332")
-    found = fold_clusters(as_lines(session, RUN, lines), None, 0).drop("changes")
+    found = fold_clusters(as_lines(session, RUN, lines), None, 0, 0).drop("learned")
     expected = session.createDataFrame(fold_samples(lines))
     assert_df_equality(found.orderBy("cluster"), expected.orderBy("cluster"), ignore_nullable=True)
 
@@ -162,7 +162,7 @@ def test_what_was_known_and_what_came_make_the_row_of_both(session: SparkSession
     new = sample_lines("zk-282-stock")
     known = session.createDataFrame(fold_samples([*stays, *grows[::2]]))
     lines = as_lines(session, 2, [*grows[1::2], *new])
-    found = fold_clusters(lines, known, 1).drop("changes")
+    found = fold_clusters(lines, known, 1, 1).drop("learned")
     expected = session.createDataFrame(fold_samples([*stays, *grows, *new]))
     assert_df_equality(found.orderBy("cluster"), expected.orderBy("cluster"), ignore_nullable=True)
 
@@ -190,9 +190,11 @@ def test_a_line_becomes_a_history_row_a_feature(session: SparkSession) -> None:
     parsed = parse([ANSWER, REGISTERED, TOLD]).to_pylist()
     assert [row["reason"] for row in parsed] == [None] * 3
     ids = [row["line_id"] for row in parsed]
-    bronze = as_lines(session, 5, [ANSWER, REGISTERED, TOLD])
-    said = history_of_lines(bronze, False).drop("run", "cluster", "observed_at")
-    assert in_order(said.toArrow()) == in_order(
+    folded = fold_clusters(as_lines(session, 5, [ANSWER, REGISTERED, TOLD]), None, 0, 0)
+    advertised, finalized = (
+        history_of(folded, table, 0) for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
+    )
+    assert in_order(advertised.drop("run", "cluster", "observed_at").toArrow()) == in_order(
         rows(
             NODE_ADVERTISEMENT,
             (ids[0], "broker", 3, 40, "group.version", 0, 1),
@@ -200,16 +202,15 @@ def test_a_line_becomes_a_history_row_a_feature(session: SparkSession) -> None:
             (ids[1], "registration", 7, None, None, None, None),
         )
     )
-    told = history_of_lines(bronze, True).drop("run", "cluster", "observed_at")
-    assert in_order(told.toArrow()) == in_order(
+    assert in_order(finalized.drop("run", "cluster", "observed_at").toArrow()) == in_order(
         rows(
             FINALIZED_FEATURES,
             (ids[0], "broker", 3, 40, "metadata.version", 25, 25),
             (ids[2], "tool", None, 40, "metadata.version", 25, 25),
         )
     )
-    whose = history_of_lines(bronze, True).select("run", "cluster").distinct().collect()
-    assert whose == [(5, "c")]
+    assert finalized.select("run", "cluster").distinct().collect() == [(5, "c")]
+    assert history_of(folded, FINALIZED_FEATURES, 5).isEmpty()
 
 
 def rows(table: Table, *values: tuple[object, ...]) -> pa.Table:
@@ -217,34 +218,6 @@ def rows(table: Table, *values: tuple[object, ...]) -> pa.Table:
     schema = pa.schema([table.schema.field(name) for name in names])
     return pa.Table.from_pylist(
         [dict(zip(names, value, strict=True)) for value in values], schema=schema
-    )
-
-
-def test_only_changes_of_later_runs_become_history_rows(session: SparkSession) -> None:
-    change = pa.schema([("cluster", pa.string()), *CHANGE])
-    at = 1_795_000_000_000_000
-    data = [
-        ("a", 1, 4, at, 11, True, None, "metadata.version", 7, 7),
-        ("a", 2, 9, at, 12, True, None, "metadata.version", 8, 8),
-        ("a", 2, 10, at, 13, False, 3, "metadata.version", 1, 9),
-        ("a", 2, 11, at, 14, False, 4, None, None, None),
-    ]
-    columns = [
-        pa.array(column, field.type)
-        for column, field in zip(zip(*data, strict=True), change, strict=True)
-    ]
-    changes = session.createDataFrame(pa.Table.from_arrays(columns, schema=change))
-    levels = history_of_changes(changes, 1, True).drop("run", "cluster", "observed_at")
-    assert in_order(levels.toArrow()) == in_order(
-        rows(FINALIZED_FEATURES, (12, "metadata_log", None, 9, "metadata.version", 8, 8))
-    )
-    nodes = history_of_changes(changes, 1, False).drop("run", "cluster", "observed_at")
-    assert in_order(nodes.toArrow()) == in_order(
-        rows(
-            NODE_ADVERTISEMENT,
-            (13, "metadata_log", 3, 10, "metadata.version", 1, 9),
-            (14, "metadata_log", 4, 11, None, None, None),
-        )
     )
 
 
@@ -264,6 +237,16 @@ def as_entries(lines: Sequence[bytes]) -> list[Line]:
 
 def dump_of(line: Line) -> int | None:
     return line[2].observed_at if isinstance(line[2].content, LogLine) else None
+
+
+def learned_of(packed: Any) -> Iterator[tuple[object, ...]]:
+    """What metadata logs taught, without the run."""
+    clusters = [] if packed is None else [("c", packed)]
+    for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES):
+        for batch in history_rows(table, 0, clusters):
+            for row in batch.to_pylist():
+                if row.pop("witness") == "metadata_log":
+                    yield tuple(value for key, value in row.items() if key != "run")
 
 
 def fold_nights(nights: Sequence[Sequence[Line]]) -> tuple[Row, list[tuple[object, ...]]]:
@@ -291,9 +274,8 @@ def fold_nights(nights: Sequence[Sequence[Line]]) -> tuple[Row, list[tuple[objec
             for column, field in zip(zip(*data, strict=True), ENTRY, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=ENTRY)
-        (row,) = pa.Table.from_batches(fold_batches([batch], run - 1)).to_pylist()
-        learned: Any = row.pop("changes")
-        changes += [tuple(value for key, value in c.items() if key != "run") for c in learned]
+        (row,) = pa.Table.from_batches(fold_batches([batch], run - 1, run - 1)).to_pylist()
+        changes += learned_of(row.pop("learned"))
     return row, sorted(changes, key=repr)
 
 
@@ -336,7 +318,7 @@ def test_a_late_old_file_does_not_win() -> None:
     new, old = as_entries([ANSWER, older])
     row, _ = fold_nights([[new], [old]])
     assert row == fold_nights([[old], [new]])[0]
-    assert row["profiles"] == fold_nights([[new]])[0]["profiles"]
+    assert row["ranges"] == fold_nights([[new]])[0]["ranges"]
 
 
 # Whole refines, on real tables.
@@ -460,7 +442,7 @@ def test_without_an_ingest_there_is_nothing_to_refine(store: Store) -> None:
 
 
 def test_the_columns_of_a_fold_are_those_of_the_snapshot() -> None:
-    assert module.FOLDED.names == [*SNAPSHOT.names, "changes"]
+    assert module.FOLDED.names == [*SNAPSHOT.names, "learned"]
 
 
 # Lines dated later than what is judged.
@@ -469,7 +451,7 @@ DAY = 24 * 3_600_000_000
 
 
 def snapshots(store: Store) -> list[Row]:
-    return rows_of(store.root, CLUSTER_SNAPSHOT, without=("run", "changes"))
+    return rows_of(store.root, CLUSTER_SNAPSHOT, without=("run", "learned"))
 
 
 def folded(lines: Sequence[bytes], until: int) -> list[Row]:

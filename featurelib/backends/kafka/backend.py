@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
-from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
@@ -23,6 +22,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.security import ZOOKEEPER
 from featurelib.core.reply import Reply
+from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.errors import (
     FeatureLibError,
     OutcomeUnknownError,

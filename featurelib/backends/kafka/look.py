@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_NODES
 from featurelib.backends.kafka.discover import Map, Reach, Search
@@ -24,6 +23,7 @@ from featurelib.backends.kafka.protocol import (
 )
 from featurelib.backends.kafka.responses import Api, ListenerAnswer, configurations
 from featurelib.config.fleet import split_id
+from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.errors import UnreachableError
 from featurelib.landing.fields import write_line
 from featurelib.words import some

@@ -21,14 +21,13 @@ from threading import Lock
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from featurelib.audit.configured import BROKER_DEFAULT
-from featurelib.audit.oddities import NOT_AUTHORIZED
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import Allowance, Connection, LostError
 from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, quorum
+from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
-from featurelib.landing.describe import KEYS
+from featurelib.landing.describe import BROKER_DEFAULT, KEYS
 from featurelib.landing.responses import (
     BROKER,
     BROKERS,

@@ -1,0 +1,151 @@
+"""Snapshot rows are stored and read back as they were; a damaged row spoils nothing but itself."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from featurelib.audit.audit import judge
+from featurelib.audit.evidence import Conditions, Expected
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.dialect import load as load_dialect
+from featurelib.planning import night
+from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
+from featurelib.snapshot.records import MALFORMED, Snapshots, open_row, write_rows
+from tests.core.test_samples import HOUR, read_samples
+
+PARTS = ("findings", "incompatible", "readiness", "plans")
+STORED = [name for name in SNAPSHOT.names if name != "state"]
+Row = dict[str, Any]
+
+
+@cache
+def samples() -> pa.RecordBatch:
+    return read_samples().select(STORED)
+
+
+def judged(batch: pa.RecordBatch) -> dict[str, dict[str, list[Row]]]:
+    """What is judged of each cluster: part → rows."""
+    newest = max(samples().column("observed_at").cast(pa.int64()).to_pylist())
+    names = samples().column("cluster").to_pylist()
+    inventory = {name: Expected(brokers=(1, 77), vouched=True) for name in names[::3]}
+    conditions = Conditions(as_of=newest, max_age=72 * HOUR, inventory=inventory)
+    catalogue = load_catalogue()
+    found = judge(batch, conditions, catalogue, load_dialect("strict"))
+    night.with_texts(found, dialect="strict", catalogue=catalogue)
+    by_cluster: dict[str, dict[str, list[Row]]] = {}
+    for part in PARTS:
+        for row in getattr(found, part).to_pylist():
+            by_cluster.setdefault(row["cluster"], {}).setdefault(part, []).append(row)
+    return by_cluster
+
+
+@cache
+def untouched() -> dict[str, dict[str, list[Row]]]:
+    return judged(samples())
+
+
+def damaged(value: Any, of: pa.DataType, draw: random.Random) -> Any:
+    """Another value of the same type: a byte more, less, or changed; another number; null."""
+    if value is None:
+        return "x" if pa.types.is_string(of) else b"x" if pa.types.is_binary(of) else 1
+    if pa.types.is_integer(of):
+        return value ^ (1 << draw.randrange(31))
+    if pa.types.is_timestamp(of):
+        return value.replace(microsecond=value.microsecond ^ 1)
+    if pa.types.is_string(of):
+        return value + "x"
+    changes = [value + b"\0", b"\0" + value]
+    if value:
+        at = draw.randrange(len(value))
+        changes += [
+            value[:at],
+            value[:at] + bytes([value[at] ^ draw.randrange(1, 256)]) + value[at + 1 :],
+        ]
+    return draw.choice(changes)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_damage_of_some_rows_is_theirs_alone_and_unknown(seed: int) -> None:
+    draw, rows = random.Random(seed), samples().to_pylist()
+    touched = draw.sample(range(len(rows)), 8)
+    for at in touched:
+        field = draw.choice([f for f in samples().schema if f.name != "cluster"])
+        rows[at] = rows[at] | {field.name: damaged(rows[at][field.name], field.type, draw)}
+    found = judged(pa.RecordBatch.from_pylist(rows, schema=samples().schema))
+    names = {rows[at]["cluster"] for at in touched}
+    for name, before in untouched().items():
+        if name not in names:
+            assert found[name] == before, name
+            continue
+        assert set(found[name]) == {"findings", "plans"}
+        assert [row["code"] for row in found[name]["findings"]] == [MALFORMED]
+        (plan,) = found[name]["plans"]
+        assert (plan["verdict"], plan["steps"]) == ("UNKNOWN", [])
+
+
+@pytest.mark.parametrize("row", range(26))
+def test_every_byte_of_a_row_is_guarded(row: int) -> None:
+    """Each byte of a row is damaged in a copy of its own."""
+    one = samples().slice(row, 1).to_pylist()[0]
+    copies = [
+        one | {name: value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]}
+        for name, value in one.items()
+        if isinstance(value, bytes)
+        for at in range(len(value))
+    ]
+    batch = pa.RecordBatch.from_pylist([one, *copies], schema=samples().schema)
+    assert sorted(Snapshots(batch).malformed) == list(range(1, len(batch)))
+
+
+def test_a_row_under_another_id_or_none_is_malformed() -> None:
+    rows = samples().to_pylist()
+    rows[3] |= {"cluster": None}
+    rows[5] |= {"cluster": "another"}
+    snapshots = Snapshots(pa.RecordBatch.from_pylist(rows, schema=samples().schema))
+    assert sorted(snapshots.malformed) == [3, 5]
+    assert (snapshots.clusters[3], snapshots.clusters[5]) == ("", "another")
+    assert not snapshots.landed[[3, 5]].any()
+
+
+def test_of_an_id_alone_nothing_landed() -> None:
+    empty = dict.fromkeys(STORED) | {"cluster": "c"}
+    snapshots = Snapshots(pa.RecordBatch.from_pylist([empty], schema=samples().schema))
+    assert (snapshots.malformed, snapshots.landed.tolist()) == ({}, [False])
+    assert snapshots.scalar("controller").tolist() == [-1]
+    assert all(len(snapshots[part]) == (part == "scalars") for part in LAYOUT)
+
+
+def test_a_row_that_is_opened_and_written_is_the_same() -> None:
+    for i in range(samples().num_rows):
+        row = samples().slice(i, 1)
+        assert write_rows([open_row(row)]).select(STORED).equals(row)
+
+
+@pytest.mark.parametrize("start", [0, 7])
+def test_a_batch_has_the_records_and_texts_of_its_rows(start: int) -> None:
+    batch = samples().slice(start, 12)
+    snapshots = Snapshots(batch)
+    for part, of in LAYOUT.items():
+        stored = [open_row(batch.slice(i, 1)) for i in range(len(batch))]
+        records = snapshots[part]
+        assert records.row.tolist() == [i for i, row in enumerate(stored) for _ in row.parts[part]]
+        for name in of.names or ():
+            values = np.concatenate([row.parts[part][name] for row in stored]).tolist()
+            if name not in TEXT_FIELDS:
+                assert records.field(name).tolist() == values
+                continue
+            lists = [getattr(stored[i], TEXT_FIELDS[name]) for i in records.row]
+            texts = [None if at < 0 else some[at] for some, at in zip(lists, values, strict=True)]
+            assert [records.text(name, i) for i in range(len(records))] == texts
+
+
+def test_records_are_little_endian_without_padding() -> None:
+    for of in LAYOUT.values():
+        assert of.itemsize == sum(of[name].itemsize for name in of.names or ())
+        assert of.newbyteorder("<") == of
