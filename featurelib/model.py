@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from featurelib.feature import UpgradeType
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
@@ -21,6 +23,11 @@ class Move:
     from_level: int
     to_level: int
     upgrade_type: str
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether it goes up."""
+        return self.upgrade_type == UpgradeType.UPGRADE.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

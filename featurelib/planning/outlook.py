@@ -15,19 +15,10 @@ from featurelib.core.compatibility import may_join
 from featurelib.core.downgrade import levels_after, loss_of, lowest_metadata
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Plan, SideEffect
-from featurelib.planning.goal import losses
+from featurelib.planning.goal import Note, losses
 
 NONE = -1  # no such level
 Levels = Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """A metadata.version and what it brought."""
-
-    level: int
-    name: str
-    purpose: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +73,15 @@ def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
 
 def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> Change:
     name, low, high = update.feature, update.from_level, update.to_level
-    is_metadata = name == METADATA_VERSION
     no_return = loss_of(update, meaning, catalogue).no_return
     return Change(
         update=update,
         brings=tuple(
             Note(level=row.level, name=row.name, purpose=row.purpose)
             for row in catalogue.rows.metadata_version
-            if is_metadata and low < row.level <= high
+            if name == METADATA_VERSION and low < row.level <= high
         ),
-        loses=tuple(
-            Note(level=loss.level, name=loss.name, purpose=loss.purpose)
-            for loss in (losses(catalogue, "", low, high) if is_metadata else ())
-        ),
+        loses=losses(catalogue, "", update),
         unlocks=tuple(
             (need.feature, need.level)
             for need in catalogue.dependencies

@@ -2,6 +2,10 @@
 
 The policy and every controller that may answer have to pass each step; the worst counts. Nothing is
 planned over missing evidence, upwards or downwards. An upgrade-all plan is the nightly's.
+
+A plain cluster holds nodes whose range nobody knows as if they supported nothing. So that only what
+is known proves anything, it is judged with the benefit of the doubt (`known_cluster`): there they
+support what is asked; that nobody knows it is a reason of its own.
 """
 
 from __future__ import annotations
@@ -11,36 +15,203 @@ from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
-from featurelib import model
 from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.side_effects import side_effects
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import Catalogue
-from featurelib.core.cluster import Cluster, Features, Node, Request
-from featurelib.core.cluster import Update as Wanted
-from featurelib.core.dialect import STRICT, load
+from featurelib.core.cluster import Cluster, Features, Node
+from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.dry_run import dialect_of, judge_again, refusals_by, request_of, who_may_lead
 from featurelib.feature import METADATA_VERSION, Role, UpgradeType, Verdict
-from featurelib.model import Guards, Plan, Reason, Step
-from featurelib.planning.goal import Command, Goal, Intent, Move, goal_of
+from featurelib.model import Guards, Move, Plan, Reason, Step
+from featurelib.planning.goal import (
+    Command,
+    Goal,
+    Intent,
+    goal_of,
+    level_of,
+    losses,
+    stay_at_ceiling,
+)
 from featurelib.planning.reasons import Reasons
 from featurelib.planning.requirements import features_of, require
-from featurelib.planning.steps import Task, plan, plans
+from featurelib.planning.steps import Router
 from featurelib.planning.unlock import ladder, refusing
-from featurelib.words import metadata_first
 
-# ----------------------------------------
-# What a person has to know of a plan that is good: losses, ambiguities, clients to check first.
+Half = tuple[Role, int]
+Levels = Mapping[str, int]
+_REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
 
 
-def warnings_of(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What came of it. Without a plan and without refusals there is nothing to do.
+
+    With a plan the refusals are what upgrade-all had to leave out. `probed`: the moves that the
+    controller agreed to, asked to validate only, where the plan rests on its word.
+    """
+
+    intent: Intent
+    goal: Goal
+    plan: Plan | None = None
+    refusals: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+    probed: str = ""
+
+
+def make_plan(
+    sight: Sight,
+    intent: Intent,
+    catalogue: Catalogue,
+    *,
+    guards: Guards | None = None,
+    timeout_ms: int = TIMEOUT_MS,
+) -> Planned:
+    """The plan that does what `intent` says (KIP-584, Tooling; KIP-778; KIP-1022).
+
+    All or nothing, but for upgrade-all, which does what is READY. `guards` stand in it as they are.
+    Pure: nothing is sent or written.
+    """
+    reasons = Reasons(sight, catalogue)
+    left_out: tuple[Reason, ...] = ()
+    if intent.command is Command.UPGRADE_ALL:
+        goal, left_out = _ready(sight, reasons, catalogue)
+    else:
+        goal = goal_of(intent, sight.cluster, catalogue)
+    warnings = tuple(_warnings(sight, intent, goal, catalogue))
+    made = Planned(intent=intent, goal=goal, refusals=left_out, warnings=warnings)
+    if goal.faults:
+        return replace(made, refusals=goal.faults)
+    probed = tuple(reasons.of_probe(goal.levels))
+    unsure = reasons.levels_unknown()
+    stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
+    if missing := tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ()):
+        known = _against(sight, goal, unsure, catalogue)
+        return replace(made, refusals=(*known, *probed, *missing))
+    if probed:
+        return replace(made, refusals=probed)
+    if not goal.moves:
+        return made
+    steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
+    if refused:
+        # Without a release no controller was asked; who refuses by the policy is told all the same.
+        known = () if sight.releases else _against(sight, goal, unsure, catalogue)
+        return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    plan = Plan(
+        cluster=sight.cluster_id,
+        intent=intent.text,
+        dialect=STRICT,
+        own_dialects=sight.dialects,
+        catalogue=catalogue.label,
+        steps=steps,
+        requirements=require(evidence, 0, features_of(steps), catalogue),
+        guards=guards,
+        side_effects=side_effects(catalogue, steps, evidence),
+    )
+    more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
+    return replace(made, plan=plan, warnings=(*warnings, *more))
+
+
+def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, tuple[Reason, ...]]:
+    """What the audit calls READY as a goal, and what holds the rest."""
+    moves, left_out, stays = list[Move](), list[Reason](), []
+    for row in sight.judged.readiness.to_pylist():
+        name, verdict = row["feature"], row["verdict"]
+        if verdict == Verdict.READY:
+            moves.append(
+                Move(
+                    feature=name,
+                    from_level=level_of(sight.cluster, name),
+                    to_level=row["target"],
+                    upgrade_type=UpgradeType.UPGRADE.name,
+                )
+            )
+        if verdict == Verdict.UP_TO_DATE:
+            stays.append(stay_at_ceiling(sight.cluster, catalogue, name, row["ceiling"]))
+        elif row["target"] != row["ceiling"]:
+            left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
+    if not sight.judged.readiness.num_rows:  # nobody lists or finalized anything
+        left_out += reasons.of_missing_evidence([])
+    stays.sort(key=lambda stay: stay.feature)
+    return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
+
+
+def _against(
+    sight: Sight, goal: Goal, unsure: Collection[str], catalogue: Catalogue
+) -> tuple[Reason, ...]:
+    """Who refuses these levels, whatever is missing: a known node that says no decides.
+
+    `unsure` are features at a level nobody can vouch for: what rests on that level says nothing.
+    """
+    if not goal.moves:
+        return ()
+    sure = replace(sight, cluster=known_cluster(sight, goal.levels))
+    if sight.releases:
+        _, said = _route(sure, goal, catalogue, stepwise=False, timeout_ms=TIMEOUT_MS)
+    else:  # nobody knows what the controllers would say; the policy does not wait for them
+        request = request_of(Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
+        [found] = refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)
+        said = tuple(found)
+    said = tuple(
+        refusal
+        for refusal in said
+        if refusal.feature not in unsure and not (unsure and refusal.code in _REST_ON_LEVELS)
+    )
+    return tuple(Reasons(sure, catalogue).of_refusals(said))
+
+
+def mode_of(sight: Sight) -> str:
+    """kraft or zk, as its controllers speak."""
+    return sight.dialects[0].partition("-")[0] if sight.dialects else ""
+
+
+def _route(
+    sight: Sight, goal: Goal, catalogue: Catalogue, *, stepwise: bool, timeout_ms: int
+) -> tuple[tuple[Step, ...], tuple[Reason, ...]]:
+    """Steps that all pass, or what refuses them.
+
+    Where one of the controllers that may answer is not all or nothing, its way is taken: one
+    feature a request, which the others take too.
+    """
+    if not sight.releases:
+        text = (
+            "Nothing tells which release the controllers run, so nobody knows what they would "
+            "answer. Name it in conf/fleet.toml."
+        )
+        return (), (Reason(judge=STRICT, code="release_unknown", level=0, message=text),)
+    mode = mode_of(sight)
+    cluster = who_may_lead(sight.cluster, mode)[0]
+    own = [dialect_of(release, mode, catalogue) for release in sight.releases]
+    router = Router(
+        cluster=replace(cluster, release=sight.releases[0]),
+        dialect=next((dialect for dialect in own if not dialect.can.atomic), own[0]),
+        catalogue=catalogue,
+        timeout_ms=timeout_ms,
+        stepwise=stepwise,
+        vendors=True,  # as in the audit
+    )
+    found = router.route(goal.moves)
+    if not found.refusals:
+        steps = found.steps
+        return steps, judge_again(sight.cluster, sight.releases, mode, steps, catalogue)
+    refused = dict.fromkeys(found.refusals)
+    for release, dialect in zip(sight.releases, own, strict=True):
+        led = replace(cluster, release=release)
+        other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
+        refused |= dict.fromkeys(r for r in other.refusals if r.judge != STRICT)  # it has spoken
+    return (), tuple(refused)
+
+
+def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
     """What is lost for good, what was meant by a level, and nodes that do not fit already."""
     for move in goal.moves:
-        there = catalogue.level_name(move.feature, move.level)
-        if move.irreversible:
+        there = catalogue.level_name(move.feature, move.to_level)
+        if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
             yield f"{move.feature} {there} is irreversible: nothing takes it back."
-        for loss in move.losses:
+        for loss in losses(catalogue, sight.cluster.release, move):
             yield (
                 f"{move.feature} {there} may lose what {loss.name} brought: "
                 f"{loss.purpose.removesuffix('.')}."
@@ -62,7 +233,7 @@ def warnings_of(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) 
         yield "Some node does not fit what is finalized already: `featurelib describe` names it."
 
 
-def warnings_of_steps(
+def _warnings_of_steps(
     sight: Sight, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
     """What a person must have checked, because a controller of 2.7 to 3.2 would store its own
@@ -76,17 +247,6 @@ def warnings_of_steps(
                 there = f"{needed.feature}: its finalized minimum would become"
                 said[f"{there} {needed.last_lost + 1}. {needed.text}"] = None
     return tuple(said)
-
-
-# ----------------------------------------
-# One cluster with the benefit of the doubt, so that only what is known proves anything.
-#
-# A plain cluster holds nodes whose range nobody knows as if they supported nothing. Here they
-# support
-# what is asked; that nobody knows it is said on its own.
-
-Half = tuple[Role, int]
-Levels = Mapping[str, int]
 
 
 def widened(node: Node, levels: Levels) -> Node:
@@ -172,191 +332,3 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
         for node in cluster.nodes
     )
     return replace(cluster, nodes=tuple(nodes))
-
-
-# ----------------------------------------
-
-_REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """What came of it. Without a plan and without refusals there is nothing to do.
-
-    With a plan the refusals are what upgrade-all had to leave out. `probed`: the moves that the
-    controller agreed to, asked to validate only, where the plan rests on its word.
-    """
-
-    intent: Intent
-    goal: Goal
-    plan: Plan | None = None
-    refusals: tuple[Reason, ...] = ()
-    warnings: tuple[str, ...] = ()
-    probed: str = ""
-
-
-def make_plan(
-    sight: Sight,
-    intent: Intent,
-    catalogue: Catalogue,
-    *,
-    guards: Guards | None = None,
-    timeout_ms: int = TIMEOUT_MS,
-) -> Planned:
-    """The plan that does what `intent` says (KIP-584, Tooling; KIP-778; KIP-1022).
-
-    All or nothing, but for upgrade-all, which does what is READY. `guards` stand in it as they are.
-    Pure: nothing is sent or written.
-    """
-    reasons = Reasons(sight, catalogue)
-    goal = goal_of(intent, sight.cluster, catalogue)
-    left_out: tuple[Reason, ...] = ()
-    if intent.command is Command.UPGRADE_ALL:
-        goal, left_out = _ready(sight, goal, reasons)
-    warnings = (*goal.warnings, *warnings_of(sight, intent, goal, catalogue))
-    made = Planned(intent=intent, goal=goal, refusals=left_out, warnings=warnings)
-    if goal.faults:
-        return replace(made, refusals=reasons.of_faults(goal.faults))
-    probed = tuple(reasons.of_probe(goal.levels))
-    unsure = reasons.levels_unknown()
-    stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
-    if missing := tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ()):
-        known = _against(sight, goal, unsure, catalogue)
-        return replace(made, refusals=(*known, *probed, *missing))
-    if probed:
-        return replace(made, refusals=probed)
-    if not goal.moves:
-        return made
-    steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
-    if refused:
-        # Without a release no controller was asked; who refuses by the policy is told all the same.
-        known = () if sight.releases else _against(sight, goal, unsure, catalogue)
-        return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
-    warnings = (*warnings, *warnings_of_steps(sight, mode_of(sight), steps, catalogue))
-    meaning = replace(_meaning(sight, intent, steps, catalogue), guards=guards)
-    return replace(made, plan=meaning, warnings=warnings)
-
-
-def _against(
-    sight: Sight, goal: Goal, unsure: Collection[str], catalogue: Catalogue
-) -> tuple[Reason, ...]:
-    """Who refuses these levels, whatever is missing: a known node that says no decides.
-
-    `unsure` are features at a level nobody can vouch for: what rests on that level says nothing.
-    """
-    if not goal.moves:
-        return ()
-    sure = replace(sight, cluster=known_cluster(sight, goal.levels))
-    if sight.releases:
-        _, said = _route(sure, goal, catalogue, stepwise=False, timeout_ms=TIMEOUT_MS)
-    else:  # nobody knows what the controllers would say; the policy does not wait for them
-        moves = tuple(Wanted(feature=m.feature, level=m.level, kind=m.kind) for m in goal.moves)
-        case = sure.cluster, Request(updates=moves)
-        said = tuple(refusals_by([case], load(STRICT), catalogue.tables)[0])
-    said = tuple(
-        refusal
-        for refusal in said
-        if refusal.feature not in unsure and not (unsure and refusal.code in _REST_ON_LEVELS)
-    )
-    return tuple(Reasons(sure, catalogue).of_refusals(said))
-
-
-def mode_of(sight: Sight) -> str:
-    """kraft or zk, as its controllers speak."""
-    return sight.dialects[0].partition("-")[0] if sight.dialects else ""
-
-
-def _ready(sight: Sight, goal: Goal, reasons: Reasons) -> tuple[Goal, tuple[Reason, ...]]:
-    """The goal with what the audit calls READY as its moves, and what holds the rest."""
-    moves, left_out, settled = list[Move](), list[Reason](), set[str]()
-    for row in sight.judged.readiness.to_pylist():
-        if row["verdict"] == Verdict.READY:
-            move = Move(
-                feature=row["feature"],
-                current=row["finalized_level"],
-                level=row["target"],
-                kind=UpgradeType.UPGRADE,
-            )
-            moves.append(move)
-        if row["verdict"] == Verdict.UP_TO_DATE:
-            settled.add(row["feature"])
-        elif row["target"] != row["ceiling"]:
-            left_out += reasons.of_findings(
-                row["feature"], unknown=row["verdict"] == Verdict.UNKNOWN
-            )
-    if not sight.judged.readiness.num_rows:  # nobody lists or finalized anything
-        left_out += reasons.of_missing_evidence([])
-    stays = tuple(stay for stay in goal.stays if stay.feature in settled)
-    return replace(goal, moves=tuple(moves), stays=stays), tuple(dict.fromkeys(left_out))
-
-
-def _route(
-    sight: Sight, goal: Goal, catalogue: Catalogue, *, stepwise: bool, timeout_ms: int
-) -> tuple[tuple[model.Step, ...], tuple[Reason, ...]]:
-    """Steps that all pass, or what refuses them.
-
-    Where one of the controllers that may answer is not all or nothing, its way is taken: one
-    feature a request, which the others take too.
-    """
-    if not sight.releases:
-        text = (
-            "Nothing tells which release the controllers run, so nobody knows what they would "
-            "answer. Name it in conf/fleet.toml."
-        )
-        return (), (
-            Reason(judge=STRICT, code="release_unknown", feature="", level=0, message=text),
-        )
-    mode, likeliest = mode_of(sight), sight.releases[0]
-    cluster = who_may_lead(sight.cluster, mode)[0]
-    own = [dialect_of(release, mode, catalogue) for release in sight.releases]
-    careful = next((dialect for dialect in own if not dialect.can.atomic), own[0])
-    driver = Task(
-        cluster=replace(cluster, release=likeliest),
-        goal=goal,
-        dialect=careful,
-        stepwise=stepwise,
-        vendors=True,  # as in the audit
-    )
-    found = plan(driver, catalogue)
-    if found.refusals:
-        others = [
-            replace(driver, cluster=replace(cluster, release=release), dialect=dialect)
-            for release, dialect in zip(sight.releases, own, strict=True)
-        ]
-        refused = dict.fromkeys(found.refusals)
-        for one in plans(others, catalogue):  # the policy has spoken
-            refused |= dict.fromkeys(r for r in one.refusals if r.judge != STRICT)
-        return (), tuple(refused)
-    levels = {name: level for name, (_, level) in cluster.finalized.items()}
-    steps = []
-    for step in found.steps:
-        order = sorted(step.request.updates, key=lambda update: metadata_first(update.feature))
-        updates = tuple(
-            model.Move(
-                feature=update.feature,
-                from_level=levels.get(update.feature, 0),
-                to_level=update.level,
-                upgrade_type=UpgradeType(update.kind).name,
-            )
-            for update in order
-        )
-        levels |= {update.feature: update.to_level for update in updates}
-        steps.append(model.Step(updates=updates, timeout_ms=timeout_ms))
-    return tuple(steps), judge_again(sight.cluster, sight.releases, mode, steps, catalogue)
-
-
-def _meaning(
-    sight: Sight, intent: Intent, steps: Sequence[model.Step], catalogue: Catalogue
-) -> Plan:
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    return Plan(
-        cluster=sight.cluster_id,
-        intent=intent.text,
-        dialect=STRICT,
-        own_dialects=sight.dialects,
-        catalogue=catalogue.label,
-        steps=tuple(steps),
-        requirements=require(evidence, 0, features_of(steps), catalogue),
-        side_effects=side_effects(catalogue, steps, evidence),
-    )

@@ -21,8 +21,7 @@ from featurelib.core.cluster import Node, leftovers
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.model import Reason
-from featurelib.planning.goal import Fault, level_of, software_of
-from featurelib.planning.steps import GOAL
+from featurelib.planning.goal import level_of, software_of
 from featurelib.planning.unlock import action_for, first_release, refusing
 from featurelib.words import level_text
 
@@ -48,13 +47,6 @@ class Reasons:
         self._wordings = wordings(load(STRICT))
         self._words = FindingWords(catalogue, load(STRICT))
         self._findings: list[dict[str, Any]] | None = None
-
-    def of_faults(self, faults: Sequence[Fault]) -> tuple[Reason, ...]:
-        """What is wrong with the asking."""
-        return tuple(
-            Reason(judge=GOAL, code=f.code, feature=f.feature, level=f.level, message=f.text)
-            for f in faults
-        )
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
         """What the audit found in a feature's way; with `unknown`, what is missing besides."""

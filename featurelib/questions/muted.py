@@ -12,7 +12,7 @@ from typing import Any
 from featurelib.audit.findings import InForce, SetAside
 from featurelib.core.dialect import GENERATIONS
 from featurelib.model import Reason
-from featurelib.planning.steps import GOAL
+from featurelib.planning.goal import GOAL
 
 REFUSED = "refused_by_own_controller"  # the finding of what a controller would answer
 

@@ -35,7 +35,7 @@ from featurelib.feature import (
     UpgradeType,
 )
 from featurelib.model import Move, Proof, Reason, Step
-from featurelib.planning.goal import Command, Intent, goal_of, level_of
+from featurelib.planning.goal import GOAL, Command, Intent, goal_of, level_of
 from featurelib.planning.planner import (
     Half,
     Levels,
@@ -45,7 +45,6 @@ from featurelib.planning.planner import (
     only_narrow,
 )
 from featurelib.planning.reasons import EVIDENCE, PROBE, Reasons
-from featurelib.planning.steps import GOAL
 from featurelib.planning.unlock import Unlock, unlock
 
 # ----------------------------------------
@@ -402,7 +401,7 @@ def _said(
     if up:
         yield from probe_proofs(sight, reasons, moves)
     goal = goal_of(_intent(moves, up), cluster, catalogue)
-    yield from (proof_of(reason, "") for reason in reasons.of_faults(goal.faults))
+    yield from (proof_of(reason, "") for reason in goal.faults)
 
 
 def _missing(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> Sequence[Reason]:

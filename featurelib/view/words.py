@@ -11,9 +11,9 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.feature import UpgradeType
 from featurelib.model import Move
+from featurelib.planning.goal import GOAL
 from featurelib.planning.outlook import NONE, Change
 from featurelib.planning.reasons import PROBE
-from featurelib.planning.steps import GOAL
 from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
 from featurelib.words import clean, level_text

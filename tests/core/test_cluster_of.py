@@ -20,8 +20,9 @@ from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.dialect import STRICT, generation_of, load
 from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
-from featurelib.planning.goal import upgrade_all
-from featurelib.planning.steps import Task, plan
+from featurelib.model import Move
+from featurelib.planning.goal import level_of
+from featurelib.planning.steps import Router
 from tests.core import lines as landing
 from tests.core import oracle, scale
 from tests.core.random_clusters import clusters, with_changes
@@ -296,22 +297,28 @@ def test_a_cluster_does_not_depend_on_the_others_of_its_batch() -> None:
         assert plain.releases(i) == PlainClusters(alone, [""], CATALOGUE).releases(0)
 
 
-def test_plans_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
+def test_routes_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
     told = [""] * BATCH.num_rows
-    said = judge(BATCH, CONDITIONS, CATALOGUE, load(STRICT)).readiness.to_pylist()
+    rows = judge(BATCH, CONDITIONS, CATALOGUE, load(STRICT)).readiness.to_pylist()
     plain = PlainClusters(samples(), told, CATALOGUE)
     for name, position in POSITION.items():
         cluster = plain.cluster(position)
-        goal = upgrade_all(cluster, CATALOGUE)
-        after = [
-            plan(Task(cluster=cluster, goal=goal, dialect=load(own), partly=True), CATALOGUE).after
-            for own in plain.dialects(position)
+        moves = [
+            Move(
+                feature=row["feature"],
+                from_level=level_of(cluster, row["feature"]),
+                to_level=row["target"],
+                upgrade_type="UPGRADE",
+            )
+            for row in rows
+            if NAMES[row["cluster"]] == name and row["verdict"] == "READY"
         ]
-        for row in (row for row in said if NAMES[row["cluster"]] == name):
-            if row["verdict"] != "UNKNOWN":
-                wanted = row["target"] if row["verdict"] == "READY" else row["finalized_level"]
-                levels = [c.finalized.get(row["feature"], (0, 0))[1] for c in after]
-                assert min(levels) == wanted, (name, row)
+        for own in plain.dialects(position):
+            router = Router(cluster=cluster, dialect=load(own), catalogue=CATALOGUE)
+            after = router.route(moves).after
+            assert {m.feature: level_of(after, m.feature) for m in moves} == {
+                move.feature: move.to_level for move in moves
+            }, (name, own)
 
 
 @settings(max_examples=scale.some(100), deadline=None, suppress_health_check=list(HealthCheck))

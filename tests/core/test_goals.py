@@ -1,224 +1,237 @@
-"""What was asked for becomes wanted levels; whatever is wrong with it is all named."""
+"""What a person asks, as a value; and what it comes to on a cluster: whatever is wrong is named."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from featurelib.catalogue import with_overlay
 from featurelib.core.cluster import Cluster
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
+from featurelib.errors import ConfigError
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.model import Move
 from featurelib.planning.goal import (
-    Direction,
+    Command,
     Goal,
-    downgrade_all,
-    explicit,
+    Intent,
+    goal_of,
     losses,
-    release_version,
-    upgrade_all,
+    read_level,
+    stay_at_ceiling,
 )
-from tests.core.made_up import CATALOGUE, kraft, node, software, zookeeper
+from tests.core.made_up import CATALOGUE, kraft, software, zookeeper
 
 ELR, GROUP, SHARE = "eligible.leader.replicas.version", "group.version", "share.version"
 TRANSACTION, STREAMS = "transaction.version", "streams.version"
-UP, DOWN, EITHER = Direction.UP, Direction.DOWN, Direction.EITHER
 
 
-def faults(goal: Goal) -> list[tuple[str, str]]:
-    return [(fault.code, fault.feature) for fault in goal.faults]
+def intent(command: str, **asked: Any) -> Intent:
+    return Intent(command=Command(command), **asked)
 
 
-def stays(goal: Goal) -> dict[str, str]:
-    return {stay.feature: stay.code for stay in goal.stays}
+def goal(cluster: Cluster, command: str, **asked: Any) -> Goal:
+    return goal_of(intent(command, **asked), cluster, CATALOGUE)
 
 
-def test_upgrade_all_goes_to_the_defaults_of_the_newest_software() -> None:
-    newer = node(20, Role.BROKER, "4.2")
-    goal = upgrade_all(kraft("3.9", {METADATA_VERSION: 21}, newer), CATALOGUE)
-    assert goal.levels == {METADATA_VERSION: 29, TRANSACTION: 2, GROUP: 1, SHARE: 1, STREAMS: 1}
-    assert stays(goal) == {KRAFT_VERSION: "irreversible", ELR: "side_effect"}
-    assert {stay.text for stay in goal.stays} == {
-        "kraft.version could go up to 1, but never back: ask for it by name.",
-        "eligible.leader.replicas.version could go up to 1, but it changes min.insync.replicas "
-        "too, and going back does not restore that: ask for it by name.",
-    }
-    assert {move.kind for move in goal.moves} == {UpgradeType.UPGRADE}
-    assert (goal.faults, goal.warnings) == ((), ())
+def faults(found: Goal) -> list[tuple[str, str]]:
+    return [(fault.code, fault.feature) for fault in found.faults]
+
+
+def stays(found: Goal) -> dict[str, str]:
+    return {stay.feature: stay.code for stay in found.stays}
+
+
+def kinds(found: Goal) -> dict[str, tuple[int, str]]:
+    return {move.feature: (move.to_level, move.upgrade_type) for move in found.moves}
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (intent("upgrade-all", stepwise=True), "upgrade-all --stepwise"),
+        (intent("downgrade-all", release_version="4.0"), "downgrade-all --release-version 4.0"),
+        (intent("upgrade"), "upgrade"),
+        (intent("upgrade", up={"g": "1", "f": "2"}), "upgrade --feature f=2 --feature g=1"),
+        (intent("downgrade", down={"f": "0"}, unsafe=True), "downgrade --feature f=0 --unsafe"),
+        (intent("disable", delete=("g", "f")), "disable --feature f --feature g"),
+        (
+            intent("update", up={"f": "2"}, down={"g": "3"}, delete=("h",), stepwise=True),
+            "update --upgrade f:2 --downgrade g:3 --delete h --stepwise",
+        ),
+    ],
+)
+def test_an_intent_has_one_text(made: Intent, text: str) -> None:
+    assert made.text == text
+
+
+@pytest.mark.parametrize(
+    ("command", "asked", "said"),
+    [
+        ("upgrade", {"release_version": "4.1", "up": {"f": "1"}}, "found both"),
+        ("downgrade-all", {}, "expected --release-version RELEASE"),
+        ("downgrade", {}, "expected --release-version, --metadata or --feature"),
+        ("update", {}, "expected a feature, found none"),
+        ("upgrade", {"up": {"f": "1"}, "unsafe": True}, "--unsafe is for what goes down"),
+        ("disable", {"delete": (" ",)}, "found an empty one"),
+        ("update", {"up": {"f": "2"}, "delete": ("f",)}, "expected f once, found it twice"),
+    ],
+)
+def test_what_no_command_takes_cannot_be_asked(
+    command: str, asked: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        intent(command, **asked)
+
+
+@pytest.mark.parametrize(
+    ("release", "feature", "text", "level"),
+    [
+        ("4.2", METADATA_VERSION, "25", 25),
+        ("4.2", METADATA_VERSION, "4.0-IV3", 25),
+        ("4.2", METADATA_VERSION, "4.0.1", 25),
+        ("3.9", METADATA_VERSION, "4.0-IV3", 25),  # named, and refused as unknown to 3.9
+        ("", METADATA_VERSION, "4.0", None),
+        ("4.2", METADATA_VERSION, "-1", None),
+        ("4.2", METADATA_VERSION, "٢", None),
+        ("4.2", GROUP, "4.0", None),
+    ],
+)
+def test_a_level_is_a_number_or_a_name_the_controller_knows(
+    release: str, feature: str, text: str, level: int | None
+) -> None:
+    cluster = kraft(release, {METADATA_VERSION: 21}, supported={METADATA_VERSION: (1, 30)})
+    assert read_level(feature, text, cluster, CATALOGUE) == level
+
+
+def test_upgrade_all_says_why_it_leaves_a_feature_at_its_ceiling() -> None:
+    cluster = kraft("4.1", {METADATA_VERSION: 27, GROUP: 1, "x": 2})
+
+    def left(name: str, ceiling: int) -> tuple[str, int, str]:
+        stay = stay_at_ceiling(cluster, CATALOGUE, name, ceiling)
+        return stay.code, stay.level, stay.text
+
+    metadata = "metadata.version is at 4.1-IV1; its ceiling is no higher."
+    assert left(METADATA_VERSION, 27) == ("at_ceiling", 27, metadata)
+    assert left("x", 2)[0] == "at_ceiling"
+    assert left(KRAFT_VERSION, 0) == (
+        "irreversible", 1, "kraft.version could go up to 1, but never back: ask for it by name."
+    )  # fmt: skip
+    share = "share.version could go up to 1, but that is no default: ask for it by name."
+    assert left(SHARE, 0) == ("beyond_default", 1, share)
+    assert left(ELR, 0)[2].endswith(
+        "it changes min.insync.replicas too, and going back does not restore that: ask for it by "
+        "name."
+    )
 
 
 def test_a_vendors_level_that_changes_something_without_a_name_moves_only_by_name() -> None:
     overlay = '[[side_effect]]\nfeature = "group.version"\nlevel = 1\nwhat = "x"\nrestored = true'
     catalogue = with_overlay(CATALOGUE, overlay, "acme.toml")
-    goal = upgrade_all(kraft("4.0", {METADATA_VERSION: 25, TRANSACTION: 2, ELR: 1}), catalogue)
-    assert stays(goal)[GROUP] == "side_effect"
-    [text] = [stay.text for stay in goal.stays if stay.feature == GROUP]
-    assert text.endswith("1, but it changes more than its level too: ask for it by name.")
-
-
-def test_upgrade_all_moves_what_cannot_go_back_or_is_no_default_only_by_name() -> None:
-    cluster = kraft("4.1", {METADATA_VERSION: 27, GROUP: 1, TRANSACTION: 2, ELR: 1})
-    plain = upgrade_all(cluster, CATALOGUE)
-    assert plain.levels == {}
-    assert stays(plain) == {
-        KRAFT_VERSION: "irreversible", SHARE: "beyond_default", METADATA_VERSION: "at_ceiling",
-        GROUP: "at_ceiling", TRANSACTION: "at_ceiling", ELR: "at_ceiling",
-    }  # fmt: skip
-    named = upgrade_all(cluster, CATALOGUE, by_name=[KRAFT_VERSION, SHARE, "no.such"])
-    assert named.levels == {KRAFT_VERSION: 1, SHARE: 1}
-    assert [move.feature for move in named.moves if move.irreversible] == [KRAFT_VERSION]
-    assert faults(named) == [("unknown_feature", "no.such")]
-
-
-def test_upgrade_all_never_lowers_and_reads_unstable_ends_as_stable_ones() -> None:
-    unstable = software("4.2") | {METADATA_VERSION: (7, 30)}
-    told = kraft("4.2", {METADATA_VERSION: 30, SHARE: 1}, supported=unstable)
-    assert METADATA_VERSION not in upgrade_all(told, CATALOGUE).levels
-    below = kraft("4.2", {METADATA_VERSION: 29}, supported=unstable)
-    assert METADATA_VERSION not in upgrade_all(below, CATALOGUE).levels
-    nameless = kraft("9.9", {METADATA_VERSION: 7}, supported=software("3.9"))
-    assert upgrade_all(nameless, CATALOGUE).levels == {METADATA_VERSION: 21}
-    assert stays(upgrade_all(nameless, CATALOGUE)) == {KRAFT_VERSION: "irreversible"}
-
-
-def test_upgrade_all_takes_features_no_release_knows_to_the_highest_any_node_supports() -> None:
-    newer = node(9, Role.BROKER, "2.8", {"f": (1, 5), "h": (1, 1)})
-    cluster = zookeeper("2.8", {"f": (1, 4), "g": (1, 2)}, {"g": 2, "gone": 1}, newer)
-    goal = upgrade_all(cluster, CATALOGUE)
-    assert goal.levels == {"f": 5, "h": 1}
-    assert stays(goal) == {"g": "at_ceiling", "gone": "at_ceiling"}
+    cluster = kraft("4.0", {METADATA_VERSION: 25, TRANSACTION: 2, ELR: 1})
+    stay = stay_at_ceiling(cluster, catalogue, GROUP, 0)
+    assert stay.text.endswith("1, but it changes more than its level too: ask for it by name.")
+    nobody_knows = kraft("", {METADATA_VERSION: 25}, supported=software("4.0"))
+    assert stay_at_ceiling(nobody_knows, CATALOGUE, GROUP, 0).level == 1
 
 
 def test_downgrade_all_goes_to_what_the_release_has_and_deletes_what_it_does_not_know() -> None:
     levels = {METADATA_VERSION: 29, TRANSACTION: 2, SHARE: 1, KRAFT_VERSION: 1, GROUP: 1}
-    goal = downgrade_all(kraft("4.2", levels), "4.0.1", CATALOGUE)
-    assert goal.levels == {METADATA_VERSION: 25, SHARE: 0}
-    assert stays(goal) == {
-        KRAFT_VERSION: "no_higher", TRANSACTION: "no_higher", GROUP: "no_higher"
+    cluster = kraft("4.2", levels)
+    some = goal(cluster, "downgrade-all", release_version="4.0.1")
+    assert kinds(some) == {
+        METADATA_VERSION: (25, "SAFE_DOWNGRADE"), SHARE: (0, "SAFE_DOWNGRADE")
     }  # fmt: skip
-    assert {move.kind for move in goal.moves} == {UpgradeType.SAFE_DOWNGRADE}
-    older = downgrade_all(kraft("4.2", levels), "3.8", CATALOGUE)
+    assert stays(some) == dict.fromkeys((KRAFT_VERSION, TRANSACTION, GROUP), "no_higher")
+    older = goal(cluster, "downgrade-all", release_version="3.8")
     assert older.levels == {METADATA_VERSION: 20, SHARE: 0, TRANSACTION: 0, GROUP: 0}
     assert stays(older) == {KRAFT_VERSION: "irreversible"}
-    lost = next(move for move in older.moves if move.feature == METADATA_VERSION).losses
-    assert [(loss.level, loss.name) for loss in lost] == [(23, "4.0-IV1")]
-    assert "KIP-966" in lost[0].purpose
+    unknown = goal(cluster, "downgrade-all", release_version="9.9")
+    assert (faults(unknown), unknown.moves) == ([("unknown_release", "")], ())
 
 
 @pytest.mark.parametrize("release", ["2.7.2", "2.8.2", "3.2"])
 def test_the_empty_catalogue_of_an_early_release_is_refused(release: str) -> None:
     cluster = zookeeper("3.3", {"f": (1, 4)}, {"f": 3, "g": 1})
-    goal = downgrade_all(cluster, release, CATALOGUE)
-    assert (faults(goal), goal.moves) == ([("empty_catalogue", "")], ())
-    assert "all would be deleted: f, g" in goal.faults[0].text
-    nothing = downgrade_all(zookeeper("3.3", {}, {}), release, CATALOGUE)
-    assert "nothing is finalized" in nothing.faults[0].text
-
-
-def test_downgrade_all_to_a_release_nobody_knows_is_a_fault() -> None:
-    goal = downgrade_all(kraft("4.2", {METADATA_VERSION: 29}), "9.9", CATALOGUE)
-    assert (faults(goal), goal.moves) == ([("unknown_release", "")], ())
+    found = goal(cluster, "downgrade-all", release_version=release)
+    assert (faults(found), found.moves) == ([("empty_catalogue", "")], ())
+    assert "all would be deleted: f, g" in found.faults[0].message
 
 
 def test_a_release_version_gives_every_feature_its_mapped_level() -> None:
     cluster = kraft("4.2", {METADATA_VERSION: 21})
-    up = release_version(cluster, "4.1", UP, CATALOGUE)
+    up = goal(cluster, "upgrade", release_version="4.1")
     assert up.levels == {METADATA_VERSION: 27, TRANSACTION: 2, GROUP: 1}
     assert stays(up) == {
         KRAFT_VERSION: "irreversible", ELR: "side_effect", SHARE: "at_level", STREAMS: "at_level"
     }  # fmt: skip
-    assert [stay.text for stay in up.stays if stay.feature == ELR] == [
-        "eligible.leader.replicas.version 1 moves only when asked for by name: it changes "
-        "min.insync.replicas too, and going back does not restore that."
-    ]
-    latest = release_version(cluster, None, UP, CATALOGUE)
-    assert latest.levels[METADATA_VERSION] == 29
+    [text] = [stay.text for stay in up.stays if stay.feature == ELR]
+    assert text.startswith(f"{ELR} 1 moves only when asked for by name: it changes min.insync.repl")
+    assert goal(cluster, "upgrade").levels[METADATA_VERSION] == 29
     mapped = {METADATA_VERSION: 27, TRANSACTION: 2, GROUP: 1, ELR: 1, KRAFT_VERSION: 1}
-    down = release_version(kraft("4.2", mapped), "4.0-IV0", DOWN, CATALOGUE)
+    down = goal(kraft("4.2", mapped), "downgrade", release_version="4.0-IV0")
     assert down.levels == {METADATA_VERSION: 22, TRANSACTION: 0, ELR: 0}
     assert stays(down)[KRAFT_VERSION] == "at_level"
-    assert [loss.level for loss in down.moves[1].losses] == [23]
-    before_kraft = release_version(kraft("4.2", mapped), "3.8-IV0", DOWN, CATALOGUE)
+    before_kraft = goal(kraft("4.2", mapped), "downgrade", release_version="3.8-IV0")
     assert stays(before_kraft)[KRAFT_VERSION] == "irreversible"
-    assert KRAFT_VERSION not in before_kraft.levels
+    unknown = goal(cluster, "upgrade", release_version="4.9")
+    assert faults(unknown) == [("unknown_level", METADATA_VERSION)]
+    assert "4.2 knows no release version 4.9. It knows 3.3-IV3," in unknown.faults[0].message
+    unstable = goal(cluster, "upgrade", release_version="4.3-IV0")
+    assert faults(unstable) == [("unstable_level", METADATA_VERSION)]
+    nobody = kraft("9.9", {METADATA_VERSION: 21}, supported=software("4.2"))
+    assert faults(goal(nobody, "upgrade", release_version="4.2")) == [("unknown_release", "")]
 
 
 def test_every_wrong_direction_is_named() -> None:
     cluster = kraft("4.2", {METADATA_VERSION: 29, SHARE: 1, GROUP: 1, TRANSACTION: 1})
-    up = release_version(cluster, "4.1", UP, CATALOGUE)
+    up = goal(cluster, "upgrade", release_version="4.1")
     assert faults(up) == [("wrong_direction", METADATA_VERSION), ("wrong_direction", SHARE)]
-    assert up.faults[0].text == (
+    assert up.faults[0].message == (
         "metadata.version is at 4.2-IV1 and would go down to 4.1-IV1: that is no upgrade."
     )
-    down = release_version(cluster, "4.1", DOWN, CATALOGUE)
+    down = goal(cluster, "downgrade", release_version="4.1")
     assert faults(down) == [("wrong_direction", TRANSACTION)]
-    assert (down.faults[0].current, down.faults[0].level) == (1, 2)
-    assert "that is no downgrade" in down.faults[0].text
+    assert "that is no downgrade" in down.faults[0].message
     [stay] = [stay for stay in down.stays if stay.feature == ELR]
     assert stay.text == f"{ELR} is not finalized, and a downgrade raises nothing."
-    both = explicit(cluster, {METADATA_VERSION: 30 - 2, GROUP: 0, SHARE: 1}, UP, CATALOGUE)
-    assert faults(both) == [("wrong_direction", GROUP), ("wrong_direction", METADATA_VERSION)]
-    assert stays(both) == {SHARE: "at_level"}
 
 
-def test_a_release_version_of_another_tool_of_none_and_of_an_unstable_level() -> None:
-    cluster = kraft("4.2", {METADATA_VERSION: 21})
-    other = release_version(cluster, None, UP, CATALOGUE, CATALOGUE.of("4.0"))
-    assert other.levels[METADATA_VERSION] == 25
-    unknown = release_version(cluster, "4.9", UP, CATALOGUE)
-    assert faults(unknown) == [("unknown_level", METADATA_VERSION)]
-    assert unknown.faults[0].text.startswith("4.2 knows no release version 4.9. It knows 3.3-IV3,")
-    unstable = release_version(cluster, "4.3-IV0", UP, CATALOGUE)
-    assert faults(unstable) == [("unstable_level", METADATA_VERSION)]
-    for release in ("", "9.9"):
-        nobody = kraft(release, {METADATA_VERSION: 21}, supported=software("4.2"))
-        assert faults(release_version(nobody, "4.2", UP, CATALOGUE)) == [("unknown_release", "")]
-
-
-def test_levels_by_name_go_where_they_are_told_and_every_fault_is_named() -> None:
+def test_levels_by_name_go_their_own_way_and_every_fault_is_named() -> None:
     cluster = kraft("4.2", {METADATA_VERSION: 29, GROUP: 1, KRAFT_VERSION: 1})
-    goal = explicit(cluster, {METADATA_VERSION: 28, SHARE: 1, GROUP: 0}, EITHER, CATALOGUE)
-    assert {m.feature: (m.level, m.kind) for m in goal.moves} == {
-        METADATA_VERSION: (28, UpgradeType.SAFE_DOWNGRADE),
-        GROUP: (0, UpgradeType.SAFE_DOWNGRADE),
-        SHARE: (1, UpgradeType.UPGRADE),
+    found = goal(cluster, "update", up={SHARE: "1"}, down={METADATA_VERSION: "28"}, delete=(GROUP,))
+    assert kinds(found) == {
+        METADATA_VERSION: (28, "SAFE_DOWNGRADE"),
+        GROUP: (0, "SAFE_DOWNGRADE"),
+        SHARE: (1, "UPGRADE"),
     }
-    wrong = {"no.such": 1, GROUP: -1, SHARE: 7, METADATA_VERSION: 30, KRAFT_VERSION: 0}
-    assert faults(explicit(cluster, wrong, EITHER, CATALOGUE)) == [
-        ("negative_level", GROUP), ("irreversible", KRAFT_VERSION),
+    down = {"no.such": "1", KRAFT_VERSION: "0", SHARE: "1", TRANSACTION: "0"}
+    wrong = goal(cluster, "update", up={METADATA_VERSION: "30", GROUP: "one"}, down=down)
+    assert faults(wrong) == [
+        ("unknown_level", GROUP), ("irreversible", KRAFT_VERSION),
         ("unstable_level", METADATA_VERSION), ("unknown_feature", "no.such"),
-        ("unknown_level", SHARE),
+        ("wrong_direction", SHARE),
     ]  # fmt: skip
-    unsafe = explicit(cluster, {METADATA_VERSION: 22}, DOWN, CATALOGUE, unsafe=True)
-    assert unsafe.moves[0].kind is UpgradeType.UNSAFE_DOWNGRADE
-    assert [loss.level for loss in unsafe.moves[0].losses] == [23]
-
-
-def test_levels_by_name_of_features_only_nodes_know() -> None:
-    cluster = zookeeper("2.8", {"f": (1, 4)}, {"gone": 2})
-    goal = explicit(cluster, {"f": 3, "gone": 0, METADATA_VERSION: 7}, EITHER, CATALOGUE)
-    assert goal.levels == {"f": 3, "gone": 0, METADATA_VERSION: 7}
-    assert goal.faults == ()
+    assert [stay.text for stay in wrong.stays] == [
+        "transaction.version is not finalized, as asked."
+    ]
+    assert wrong.faults[0].message == "group.version has no level 'one': expected a number."
+    unsafe = goal(cluster, "downgrade", down={METADATA_VERSION: "22"}, unsafe=True)
+    assert kinds(unsafe) == {METADATA_VERSION: (22, "UNSAFE_DOWNGRADE")}
+    [unknown] = goal(cluster, "upgrade", up={METADATA_VERSION: "4.9"}).faults
+    assert "4.2-IV1" in unknown.message
+    seven = goal(cluster, "upgrade", up={SHARE: "7"})
+    assert faults(seven) == [("unknown_level", SHARE)]
+    gone = zookeeper("2.8", {"f": (1, 4)}, {"gone": 2})
+    assert goal(gone, "update", up={"f": "3"}, delete=("gone",)).levels == {"f": 3, "gone": 0}
 
 
 def test_what_is_lost_is_by_the_controllers_release() -> None:
-    assert [loss.level for loss in losses(CATALOGUE, "3.9.2", 23, 21)] == [22]
-    assert [loss.level for loss in losses(CATALOGUE, "4.2", 30, 22)] == [23]
-    assert [loss.level for loss in losses(CATALOGUE, "", 30, 22)] == [30, 23]
-    assert losses(CATALOGUE, "4.2", 21, 29) == losses(CATALOGUE, "4.2", 29, 23) == ()
+    def lost(release: str, current: int, level: int) -> list[int]:
+        move = Move(
+            feature=METADATA_VERSION, from_level=current, to_level=level, upgrade_type="DOWN"
+        )
+        return [note.level for note in losses(CATALOGUE, release, move)]
 
-
-def shuffled(cluster: Cluster) -> Cluster:
-    finalized = dict(reversed(cluster.finalized.items()))
-    return Cluster(
-        release=cluster.release, active=0, finalized=finalized, nodes=cluster.nodes[::-1]
-    )
-
-
-def test_order_of_nodes_and_features_changes_no_goal() -> None:
-    cluster = kraft("4.1", {METADATA_VERSION: 21, GROUP: 1}, node(20, Role.BROKER, "4.2"))
-    asks = [
-        lambda one: upgrade_all(one, CATALOGUE, by_name=[KRAFT_VERSION]),
-        lambda one: downgrade_all(one, "3.9", CATALOGUE),
-        lambda one: release_version(one, "4.0", UP, CATALOGUE),
-    ]
-    for ask in asks:
-        assert ask(cluster) == ask(shuffled(cluster))
+    assert (lost("3.9.2", 23, 21), lost("4.2", 30, 22), lost("", 30, 22)) == ([22], [23], [30, 23])
+    assert lost("4.2", 21, 29) == lost("4.2", 29, 23) == []

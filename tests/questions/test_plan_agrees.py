@@ -17,10 +17,9 @@ from featurelib.audit.cluster_view import Sight, see, see_row
 from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
-from featurelib.planning.goal import Command, Intent
+from featurelib.planning.goal import GOAL, Command, Intent
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import EVIDENCE, Reason
-from featurelib.planning.steps import GOAL
 from featurelib.planning.unlock import ladder
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import State, fold_lines, snapshot_rows
