@@ -65,7 +65,8 @@ def judge(
     """
     evidence = facts.read(batch, conditions, dialect.can.absent_metadata_version)
     told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
-    evidence = Software(evidence, told, catalogue).with_stable_ends()
+    software = Software(evidence, told, catalogue)
+    evidence = software.with_stable_ends()
     limits = bounds(evidence, catalogue)
     asking = Judge(evidence, limits, dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
@@ -73,7 +74,8 @@ def judge(
 
     unknown = missing.report(evidence, said)
     unfit = find_incompatible(evidence, said)
-    own = cache(partial(OwnDialects, evidence, told, catalogue))  # made when first asked
+    # Made when first asked.
+    own = cache(partial(OwnDialects, evidence, told, catalogue, asking.fleet, software.runs))
     agreed = agree(asking, own, limits.ceiling, said)
     probed = report_probes(asking, agreed, own, conditions, said)
     covered = missing.covered_by_probe(evidence, probed.proven, probed.controllers)
@@ -173,8 +175,7 @@ def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
     """Features with levels the catalogue does not know, where nothing lower can be finalized."""
     asked, seen = asking.asked, asking.bounds.seen
     highest = np.maximum(seen, asked.current)
-    everything = asking.propose(highest, highest >= 0)
-    hit = level_newer_than_catalogue(highest, everything.judged.columns.newest_known)
+    hit = level_newer_than_catalogue(highest, asking.bounds.newest_known)
     questions = np.flatnonzero(hit)
     said.add(
         "level_newer_than_catalogue",

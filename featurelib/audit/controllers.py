@@ -99,9 +99,10 @@ class Software:
 
     def _narrow(self, told: list[str]) -> None:
         """The owner's word decides for each node that may run what it names."""
-        named = [self._catalogue.release_named(text) or "" for text in told]
-        codes: Int = np.array([self._tables.release_code(name) for name in named], dtype=np.int64)
-        code = pick(codes, self._evidence.subjects.cluster, _UNTOLD)
+        named = {text: self._catalogue.release_named(text) or "" for text in set(told)}
+        codes = {text: self._tables.release_code(name) for text, name in named.items()}
+        of_cluster: Int = np.array([codes[text] for text in told], dtype=np.int64)
+        code = pick(of_cluster, self._evidence.subjects.cluster, _UNTOLD)
         fits = np.flatnonzero(code >= 0)
         fits = fits[self.runs[fits, code[fits]]]
         self.runs[fits] = False
@@ -116,12 +117,20 @@ ZOOKEEPER_RELEASES = ("3.2", "3.9")
 class OwnDialects:
     """The dialects the clusters of a batch may speak, and their answers."""
 
-    def __init__(self, evidence: Evidence, told: list[str], catalogue: Catalogue) -> None:
-        """`told` is the release the inventory names for each cluster, "" where it names none."""
+    def __init__(
+        self,
+        evidence: Evidence,
+        told: list[str],
+        catalogue: Catalogue,
+        fleet: FleetColumns | None = None,
+        runs: Flags | None = None,
+    ) -> None:
+        """`told` is the release the inventory names for each cluster, "" where it names none;
+        `fleet` and `runs` (Software) are of the same evidence, where they are at hand."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
-        self.fleet = FleetColumns(evidence, catalogue.tables)
+        self.fleet = fleet or FleetColumns(evidence, catalogue.tables)
         self.zookeeper = self.fleet.zookeeper
-        self.runs = Software(evidence, told, catalogue).runs
+        self.runs = Software(evidence, told, catalogue).runs if runs is None else runs
         self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
 
     def dialects(self, cluster: int, first: str = "") -> list[str]:
@@ -152,7 +161,8 @@ class OwnDialects:
                 ]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            others = np.array([not _may_be(t, name) for t in told], dtype=bool)
+            may_be = {text: _may_be(text, name) for text in set(told)}
+            others = np.array([not may_be[text] for text in told], dtype=bool)
             if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
                 others[self._evidence.levels.modern] = True
             which = self.zookeeper & ~others

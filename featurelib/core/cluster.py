@@ -214,10 +214,10 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
     )
 
 
-def leftovers(cluster: Cluster) -> list[Node]:
-    """Who neither votes nor is registered, and stands in the active controller's configuration."""
+def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
+    """Return whom a rule that counts names: who is asked and never registered."""
     nodes = table([cluster], lambda _: 0)
-    found = np.flatnonzero(are_asked(nodes, Asks.CONFIGURED_ONLY))
+    found = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
     halves = [node for node, _ in _halves(cluster)]
     return [halves[i] for i in found[np.argsort(nodes.configured[found])].tolist()]
 
@@ -320,12 +320,13 @@ def _levels(maps: list[dict[str, Range]], at: dict[str, int]) -> tuple[Levels, L
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
     """The metadata.version above which some node's own software calls a level it supports unstable;
-    as many levels as there are where none does. bounds.py says the same of a fleet."""
+    as many levels as there are where none does. target.py says the same of a fleet."""
     column = tables.feature_code(METADATA_VERSION)
+    codes = {name: tables.release_code(name) for name in {node.release for node in cluster.nodes}}
     ends = [tables.width]
     for node in cluster.nodes:
-        release = tables.release_code(node.release)
-        stable = int(tables.newest_stable[release, column]) if release >= 0 else tables.width
+        code = codes[node.release]
+        stable = int(tables.newest_stable[code, column]) if code >= 0 else tables.width
         if node.supported.get(METADATA_VERSION, (0, 0))[1] > stable:
             ends.append(stable)
     return min(ends)

@@ -17,8 +17,8 @@ from featurelib.audit.findings import remedies, wordings
 from featurelib.audit.probe import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.core.cluster import Node, leftovers
-from featurelib.core.dialect import STRICT, load
+from featurelib.core.cluster import Node, unregistered
+from featurelib.core.dialect import STRICT, Asks, load
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.model import Reason
 from featurelib.planning.goal import level_of, software_of
@@ -109,11 +109,11 @@ class Reasons:
         """Every node that offends, and what to do about it in this cluster."""
         cluster = self._sight.cluster
         if refusal.code == _OF_VOTERS:
-            nodes = tuple(node for node in cluster.nodes if node.voter and not node.registered)
+            nodes = unregistered(cluster, Asks.QUORUM)
         elif refusal.code == _OF_CONFIGURED:
-            nodes = tuple(leftovers(cluster))
+            nodes = unregistered(cluster, Asks.CONFIGURED_ONLY)
         else:
-            nodes = refusing(cluster.nodes, refusal.feature, refusal.level or 0)
+            nodes = [*refusing(cluster.nodes, refusal.feature, refusal.level or 0)]
         for node in sorted(nodes, key=lambda one: (one.role, one.node_id)):
             yield self._with_way(self._of_policy(refusal, node), node)
 
@@ -223,7 +223,8 @@ class Reasons:
     def _node(self, row: dict[str, Any]) -> Node | None:
         """The node a finding is about, where the look shows it."""
         wanted = row["role"], row["node_id"]
-        nodes = (*self._sight.cluster.nodes, *leftovers(self._sight.cluster))
+        cluster = self._sight.cluster
+        nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
         return next((node for node in nodes if (node.role.text, node.node_id) == wanted), None)
 
     def _is_missing(self, code: str) -> bool:

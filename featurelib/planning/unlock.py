@@ -14,9 +14,9 @@ import numpy as np
 
 from featurelib.audit.findings import Action, action_for_gone
 from featurelib.catalogue import Catalogue, Dependency
-from featurelib.core.cluster import Case, Cluster, Features, Node, Request, Update, leftovers
+from featurelib.core.cluster import Case, Cluster, Features, Node, Request, Update, unregistered
 from featurelib.core.compatibility import may_join
-from featurelib.core.dialect import STRICT, load
+from featurelib.core.dialect import STRICT, Asks, load
 from featurelib.core.dry_run import refused_by
 from featurelib.core.rules import below_local_min, unsupported_by_node
 from featurelib.feature import METADATA_VERSION, Role
@@ -77,11 +77,10 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
     codes = _codes(_case(cluster, moves), catalogue)
     wanted = {(n.role, n.node_id): n for move in moves.items() for n in offenders[move]}
     if "voter_not_registered" in codes:
-        voters = [n for n in cluster.nodes if n.voter and not n.registered]
-        wanted |= {(n.role, n.node_id): n for n in voters}
+        wanted |= {(n.role, n.node_id): n for n in unregistered(cluster, Asks.QUORUM)}
     nodes = [node for _, node in sorted(wanted.items())]
     if "configured_voter_not_registered" in codes:
-        nodes += leftovers(cluster)
+        nodes += unregistered(cluster, Asks.CONFIGURED_ONLY)
     fixes = tuple(
         Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
         for n in nodes
