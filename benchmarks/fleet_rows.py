@@ -19,7 +19,7 @@ from featurelib.catalogue import load
 from featurelib.feature import Role
 from featurelib.landing import Quarantined, read
 from featurelib.schema import SNAPSHOT
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 
 ADVERTISEMENT = pa.schema(
     [
@@ -38,7 +38,7 @@ ROW_GROUP = 122_880  # what DuckDB writes, and shares out between its threads
 def fold_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
     """The fleet's snapshot rows, folded by featurelib from the fleet's lines."""
     catalogue = load()
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     for cluster, name in enumerate(facts.ids):
         number, landed = cluster * facts.shape.lines, []
         for text in write_lines(facts, cluster, cluster + 1):

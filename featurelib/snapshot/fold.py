@@ -30,11 +30,11 @@ from featurelib.landing import (
     znode,
 )
 from featurelib.snapshot import state as kept
-from featurelib.snapshot.log import Change, DumpLine, replay
-from featurelib.snapshot.state import DAMAGED, NOTHING, Map, State
+from featurelib.snapshot.log import DumpLine, LogChange, replay
+from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 
 
-def add_members(state: State, said: ClusterDescription, at: int, line: int) -> None:
+def add_members(state: ClusterState, said: ClusterDescription, at: int, line: int) -> None:
     """Whom a DescribeCluster answer lists; `at` in microseconds."""
     _note_right(state, MEMBERS, said, at, line)
     if not said.answered or said.version is None:
@@ -55,7 +55,7 @@ def add_members(state: State, said: ClusterDescription, at: int, line: int) -> N
     lists.sort(key=lambda listed: (listed.role, listed.fenced_shown))
 
 
-def add_quorum(state: State, said: QuorumDescription, at: int, line: int) -> None:
+def add_quorum(state: ClusterState, said: QuorumDescription, at: int, line: int) -> None:
     """Who votes and who follows, by a DescribeQuorum answer."""
     _note_right(state, QUORUM, said, at, line)
     old = state.quorum
@@ -66,7 +66,7 @@ def add_quorum(state: State, said: QuorumDescription, at: int, line: int) -> Non
     state.quorum = kept.Quorum(said.leader_epoch, at, line, voters, observers, said.leader_id)
 
 
-def add_configs(state: State, said: ConfigDescription, at: int, line: int) -> None:
+def add_configs(state: ClusterState, said: ConfigDescription, at: int, line: int) -> None:
     """What one node is configured with; a newer answer about a resource takes the place of all
     that an older one said of it."""
     _note_right(state, CONFIGS, said, at, line)
@@ -81,7 +81,7 @@ def add_configs(state: State, said: ConfigDescription, at: int, line: int) -> No
         )
 
 
-def add_probe(state: State, said: ProbeReply, at: int, line: int) -> None:
+def add_probe(state: ClusterState, said: ProbeReply, at: int, line: int) -> None:
     """What the controller answered to a request to validate."""
     if said.code is None:
         return
@@ -101,7 +101,7 @@ def add_probe(state: State, said: ProbeReply, at: int, line: int) -> None:
 
 
 def _note_right(
-    state: State,
+    state: ClusterState,
     request: str,
     said: ClusterDescription | QuorumDescription | ConfigDescription,
     at: int,
@@ -121,7 +121,7 @@ def _note_right(
         _note(state, new, refused, at)
 
 
-def _note(state: State, new: kept.Right, refused: bool, at: int) -> None:
+def _note(state: ClusterState, new: kept.Right, refused: bool, at: int) -> None:
     """Keep a refusal, which `new` is, or only that the request was answered."""
     key = (new.request, new.role)
     old = next((one for one in state.rights if (one.request, one.role) == key), None)
@@ -150,7 +150,7 @@ class Fold:
     taught is the same whether runs are folded one by one or together.
     """
 
-    state: State
+    state: ClusterState
     catalogue: Catalogue
     _by_id: dict[int, tuple[Map, int]] = field(default_factory=dict)
     _positions: dict[Map, int] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class Fold:
         newest = max((at, line), (landing.observed_at or 0, line_id))
         self.state.waiting = (*newest, count + 1)
 
-    def close_run(self) -> list[Change]:
+    def close_run(self) -> list[LogChange]:
         """Replay the dumps this run brought lines of; returns what the log newly taught."""
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
@@ -202,7 +202,7 @@ class Fold:
         """These lines were folded before; they are only there to make their dumps whole."""
         self._touched.clear()
 
-    def finish(self) -> State:
+    def finish(self) -> ClusterState:
         """Settle the state: equal knowledge ends in equal bytes."""
         state = self.state
         state.listeners = [self._listeners[key] for key in sorted(self._listeners)]
@@ -249,9 +249,9 @@ class Fold:
             listener.levels_at, listener.levels_line = at, line
         kind = Witness.BROKER if said.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, said.epoch)
-        self._witness(kept.Witness(int(kind), 0, said.epoch, at, line, levels))
+        self._witness(kept.WitnessedLevels(int(kind), 0, said.epoch, at, line, levels))
 
-    def _witness(self, new: kept.Witness) -> None:
+    def _witness(self, new: kept.WitnessedLevels) -> None:
         witnesses = self.state.witnesses
         for i, old in enumerate(witnesses):
             if old.kind == new.kind:
@@ -317,7 +317,7 @@ class Fold:
         self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)
 
 
-def _witness_order(witness: kept.Witness) -> tuple[int, int, int, int]:
+def _witness_order(witness: kept.WitnessedLevels) -> tuple[int, int, int, int]:
     return (witness.incarnation, witness.epoch, witness.at, witness.line)
 
 
@@ -334,7 +334,7 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
 
 def fold_lines(
     lines: Iterable[tuple[Landing, int]], catalogue: Catalogue, until: int | None = None
-) -> State:
+) -> ClusterState:
     """All `lines` of one cluster, folded from nothing: what a capture in a folder comes to.
 
     Lines dated later than `until`, in microseconds, are only counted; None = there are none such.

@@ -34,7 +34,7 @@ from featurelib.landing import (
     features_describe,
     znode,
 )
-from featurelib.snapshot.log import Change
+from featurelib.snapshot.log import LogChange
 from featurelib.snapshot.state import Map
 from featurelib.tables import FINALIZED_FEATURES, Table
 
@@ -69,7 +69,7 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
         for is_finalized, (witness, node_id, epoch, features) in _statements(landing, catalogue):
             self._add(run, at, line, witness, node_id, epoch, is_finalized, features)
 
-    def add_change(self, run: int, change: Change) -> None:
+    def add_change(self, run: int, change: LogChange) -> None:
         """The statement of one record of the metadata log that was applied for the first time."""
         node_id, features = None, change.ranges
         if change.level is not None:

@@ -11,12 +11,12 @@ from featurelib.landing.describe import KEYS
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.log import level_map
 from featurelib.snapshot.records import StoredRow, make_records, no_scalars, write_rows
-from featurelib.snapshot.state import NOTHING, Listener, Map, State, freeze, supported_by
+from featurelib.snapshot.state import NOTHING, ClusterState, Listener, Map, freeze, supported_by
 
 Tuples = Iterable[tuple[object, ...]]
 
 
-def snapshot_rows(clusters: Iterable[tuple[str, State]]) -> pa.RecordBatch:
+def snapshot_rows(clusters: Iterable[tuple[str, ClusterState]]) -> pa.RecordBatch:
     """A row of featurelib.schema.SNAPSHOT for each (cluster, state)."""
     return write_rows([_Row(cluster, state).fill() for cluster, state in clusters])
 
@@ -24,7 +24,7 @@ def snapshot_rows(clusters: Iterable[tuple[str, State]]) -> pa.RecordBatch:
 class _Row:
     """One row that grows: its maps part into supported ranges and finalized levels."""
 
-    def __init__(self, cluster: str, state: State) -> None:
+    def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
         self._row = StoredRow(
             cluster=cluster,
@@ -179,7 +179,7 @@ def _position(maps: dict[Map, int], one: Map) -> int:
     return maps.setdefault(one, len(maps))
 
 
-def _gone(state: State) -> set[int]:
+def _gone(state: ClusterState) -> set[int]:
     """Registrations a later round of reading did not find.
 
     A round reads each path once, so a path read twice after a registration was last seen means

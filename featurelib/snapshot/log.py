@@ -19,7 +19,7 @@ from typing import NamedTuple
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
-from featurelib.snapshot.state import Event, Log, Map, Node, Segment, State
+from featurelib.snapshot.state import ClusterState, Event, LoggedNode, LogImage, Map, Segment
 
 FENCE, NO_CHANGE = 1, 0  # BROKER_REGISTRATION_CHANGE_RECORD, `fenced`; -1 unfences
 
@@ -188,7 +188,7 @@ _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTRO
 UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
 
 
-class Change(NamedTuple):
+class LogChange(NamedTuple):
     """One applied record worth a row in the histories."""
 
     offset: int
@@ -200,8 +200,8 @@ class Change(NamedTuple):
 
 
 def replay(
-    state: State, dumps: dict[int, list[DumpLine]], position: Callable[[Map], int]
-) -> list[Change]:
+    state: ClusterState, dumps: dict[int, list[DumpLine]], position: Callable[[Map], int]
+) -> list[LogChange]:
     """Apply `dumps` (by the time they were read) to the state; returns what was learned."""
     image = state.log
     for at in sorted(dumps):
@@ -210,14 +210,14 @@ def replay(
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
             continue
         image.pending.extend(segments(lines, at, position))
-    changes: list[Change] = []
+    changes: list[LogChange] = []
     while (found := _next(image)) is not None:
         _join(image, found, state.maps, changes)
     image.pending = _waiting(image)
     return changes
 
 
-def level_map(image: Log) -> Map:
+def level_map(image: LogImage) -> Map:
     """What the log finalizes at its end, as (feature, level, level), sorted by feature."""
     levels = {METADATA_VERSION: UNSET_METADATA_VERSION, **image.levels}
     # A feature record for kraft.version moves nothing: only the raft layer's control record does.
@@ -228,7 +228,7 @@ def level_map(image: Log) -> Map:
     return tuple((name, level, level) for name, level in sorted(levels.items()))
 
 
-def _next(image: Log) -> Segment | None:
+def _next(image: LogImage) -> Segment | None:
     """A waiting piece that reaches further than the image and joins it, or a whole checkpoint."""
     for segment in image.pending:
         if (segment.whole or segment.start <= image.end) and image.end < segment.end:
@@ -236,7 +236,7 @@ def _next(image: Log) -> Segment | None:
     return None
 
 
-def _waiting(image: Log) -> list[Segment]:
+def _waiting(image: LogImage) -> list[Segment]:
     """The pieces still beyond a gap; those covered already only say when they were read."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     for segment in image.pending:
@@ -264,7 +264,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
     }
 
 
-def _credit(image: Log, said: Mapping[tuple[int, int], Event | Node]) -> None:
+def _credit(image: LogImage, said: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
     """A registration is credited to the newest dump that shows it, whichever came first."""
     for node in image.nodes:
         shown = said.get((node.role, node.node_id))
@@ -274,7 +274,7 @@ def _credit(image: Log, said: Mapping[tuple[int, int], Event | Node]) -> None:
             node.at, node.line = shown.at, shown.line
 
 
-def _credit_line(image: Log, segment: Segment) -> None:
+def _credit_line(image: LogImage, segment: Segment) -> None:
     """The record applied last is credited to the newest dump that shows it, too."""
     for event in () if segment.whole else segment.events:
         if event.offset == image.line_offset and (event.at, event.line) > (
@@ -284,7 +284,7 @@ def _credit_line(image: Log, segment: Segment) -> None:
             image.line, image.line_at = event.line, event.at
 
 
-def _join(image: Log, segment: Segment, maps: list[Map], changes: list[Change]) -> None:
+def _join(image: LogImage, segment: Segment, maps: list[Map], changes: list[LogChange]) -> None:
     before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
     if segment.whole:
         image.nodes, image.levels, image.kraft_version = [], {}, 0
@@ -299,7 +299,7 @@ def _join(image: Log, segment: Segment, maps: list[Map], changes: list[Change]) 
     image.at = max(image.at, segment.at)
 
 
-def _read_event(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> None:
+def _read_event(image: LogImage, event: Event, maps: list[Map], changes: list[LogChange]) -> None:
     if event.kind == "begin":
         image.open_transaction = []
     elif event.kind == "abort":
@@ -314,7 +314,7 @@ def _read_event(image: Log, event: Event, maps: list[Map], changes: list[Change]
         _apply(image, event, maps, changes)
 
 
-def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> None:
+def _apply(image: LogImage, event: Event, maps: list[Map], changes: list[LogChange]) -> None:
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset
     level: tuple[str, int] | None = None
@@ -334,7 +334,7 @@ def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> 
         earlier = {(node.role, node.node_id): node for node in image.nodes}
         _remove(image, int(role), event.number)
         image.nodes.append(
-            Node(event.number, int(role), event.profile, event.fenced, event.line, event.at)
+            LoggedNode(event.number, int(role), event.profile, event.fenced, event.line, event.at)
         )
         _credit(image, earlier)
         image.nodes.sort(key=lambda entry: (entry.role, entry.node_id))
@@ -351,11 +351,11 @@ def _apply(image: Log, event: Event, maps: list[Map], changes: list[Change]) -> 
         image.kraft_version = UNSEEN
     if level is not None or node is not None:
         ranges = maps[event.profile] if event.profile >= 0 else ()
-        changes.append(Change(event.offset, event.at, event.line, level, node, ranges))
+        changes.append(LogChange(event.offset, event.at, event.line, level, node, ranges))
 
 
-def _remove(image: Log, role: int, node_id: int) -> None:
+def _remove(image: LogImage, role: int, node_id: int) -> None:
     image.nodes = [node for node in image.nodes if (node.role, node.node_id) != (role, node_id)]
 
 
-__all__ = ["Change", "DumpLine", "level_map", "replay"]
+__all__ = ["DumpLine", "LogChange", "level_map", "replay"]

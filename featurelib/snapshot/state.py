@@ -59,7 +59,7 @@ class Registration(msgspec.Struct, array_like=True, gc=False):
     line: int
 
 
-class Witness(msgspec.Struct, array_like=True, gc=False):
+class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
     """One kind of witness of the finalized levels, by (incarnation, epoch, time, line).
 
     The incarnation is the czxid of a features node: deleted and made again, it counts from 0.
@@ -135,7 +135,7 @@ class Segment(msgspec.Struct, array_like=True, gc=False):
     whole: bool  # a checkpoint: its events make the image at `end` from nothing
 
 
-class Node(msgspec.Struct, array_like=True, gc=False):
+class LoggedNode(msgspec.Struct, array_like=True, gc=False):
     """A registration in the metadata log, as of the image's end."""
 
     node_id: int
@@ -146,13 +146,13 @@ class Node(msgspec.Struct, array_like=True, gc=False):
     at: int
 
 
-class Log(msgspec.Struct, array_like=True):
+class LogImage(msgspec.Struct, array_like=True):
     """The metadata log up to `end`: the image of all records below it."""
 
     end: int = 0
     at: int = 0
     line: int = 0  # of the record applied last, in the newest dump that shows it
-    nodes: list[Node] = []
+    nodes: list[LoggedNode] = []
     levels: dict[str, int] = {}
     kraft_version: int = 0
     migration: int = -1
@@ -195,17 +195,17 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
     values: tuple[tuple[str, str | None, int], ...]  # key, value, source; by key
 
 
-class State(msgspec.Struct, array_like=True):
+class ClusterState(msgspec.Struct, array_like=True):
     """One cluster. New fields stand at the end, so that what an earlier release kept is read."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
     registrations: list[Registration] = []
-    witnesses: list[Witness] = []
+    witnesses: list[WitnessedLevels] = []
     members: list[Members] = []
     quorum: Quorum = msgspec.field(default_factory=Quorum)
     node: FeaturesNode = msgspec.field(default_factory=FeaturesNode)
-    log: Log = msgspec.field(default_factory=Log)
+    log: LogImage = msgspec.field(default_factory=LogImage)
     read_twice: dict[str, tuple[int, int]] = {}  # znode path: its two newest reading times
     tool: dict[str, tuple[int, int, int]] = {}  # feature: (time, line number, level)
     observed_at: int = 0
@@ -219,21 +219,21 @@ class State(msgspec.Struct, array_like=True):
     waiting: tuple[int, int, int] = (0, 0, 0)
 
 
-_DECODER = msgspec.msgpack.Decoder(State)
+_DECODER = msgspec.msgpack.Decoder(ClusterState)
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
-def thaw(stored: bytes | None) -> State:
+def thaw(stored: bytes | None) -> ClusterState:
     """The state a previous fold stored, or an empty one."""
-    return State() if stored is None else _DECODER.decode(stored)
+    return ClusterState() if stored is None else _DECODER.decode(stored)
 
 
-def freeze(state: State) -> bytes:
+def freeze(state: ClusterState) -> bytes:
     """`state` as bytes; equal states give equal bytes."""
     return _ENCODER.encode(state)
 
 
-def settle(state: State) -> None:
+def settle(state: ClusterState) -> None:
     """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
     holders: list[tuple[object, str]] = []
     for listener in state.listeners:
@@ -258,7 +258,7 @@ def settle(state: State) -> None:
 UNSTABLE_FEATURES = "unstable.feature.versions.enable"
 
 
-def supported_by(listener: Listener, shown: Map, state: State) -> Map:
+def supported_by(listener: Listener, shown: Map, state: ClusterState) -> Map:
     """The ranges of a listener's node. As they are `shown`, but for a controller of a release that
     is known and has just these: of a vendor's nothing is known but what it shows.
 
@@ -272,7 +272,7 @@ def supported_by(listener: Listener, shown: Map, state: State) -> Map:
     return unstable if _has_unstable(listener.node_id, state) else stable
 
 
-def _has_unstable(node_id: int, state: State) -> bool:
+def _has_unstable(node_id: int, state: ClusterState) -> bool:
     """Whether a controller said that it was started with unstable features."""
     return any(
         (key, value) == (UNSTABLE_FEATURES, "true")

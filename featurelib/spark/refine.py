@@ -22,7 +22,7 @@ from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, Quarantined, read
 from featurelib.schema import SNAPSHOT
-from featurelib.snapshot import State, begin, snapshot_rows
+from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.spark.store import Store
 from featurelib.tables import (
@@ -275,7 +275,7 @@ def _entries(batches: Iterable[pa.RecordBatch]) -> Iterator[_Entry]:
         yield from zip(*columns, strict=True)
 
 
-_Folded = tuple[str, State, bytes | None]
+_Folded = tuple[str, ClusterState, bytes | None]
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded:

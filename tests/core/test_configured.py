@@ -21,7 +21,7 @@ from featurelib.feature import Role
 from featurelib.landing.describe import KEYS
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.records import Snapshots
-from featurelib.snapshot.state import State, freeze, thaw
+from featurelib.snapshot.state import ClusterState, freeze, thaw
 from tests.core.lines import configs_line, judge_rows, landings, lines_of, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
 
@@ -134,7 +134,7 @@ def test_what_an_earlier_release_kept_is_read_as_knowing_of_no_configuration() -
     line = configs_line(1, "broker", {"1": {MIN_ISR: ("3", 4)}})
     state = fold_lines(landings([*READY_LINES, line]), load_catalogue())
     fields = msgspec.msgpack.decode(freeze(state))
-    before = thaw(msgspec.msgpack.encode(fields[: State.__struct_fields__.index("configs")]))
+    before = thaw(msgspec.msgpack.encode(fields[: ClusterState.__struct_fields__.index("configs")]))
     assert before.configs == []
     assert before.listeners == state.listeners
 

@@ -7,7 +7,7 @@ import pytest
 from featurelib.catalogue import load as load_catalogue
 from featurelib.landing import Landing
 from featurelib.landing.znode import controller
-from featurelib.snapshot import State, begin, fold_lines
+from featurelib.snapshot import ClusterState, begin, fold_lines
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze
 from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES
@@ -19,7 +19,7 @@ def znode(path: str, age: int, data: str | None, version: int = 1, **keys: objec
     return line_of("znode", "c", age, path=path, version=version, data=data, **keys)
 
 
-def fold(lines: list[bytes]) -> State:
+def fold(lines: list[bytes]) -> ClusterState:
     return fold_lines(landings(lines), load_catalogue())
 
 

@@ -15,7 +15,7 @@ from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.state import freeze
 from tests.report.samples import CATALOGUE, SAMPLES
 
@@ -108,7 +108,7 @@ def test_what_is_judged_as_of_a_time_past_is_judged_by_the_lines_before_it() -> 
 
 def test_a_stored_row_that_holds_the_future_is_never_ready() -> None:
     accepted = list(map(read, moved(LINES, timedelta(hours=48))))
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     rows.append((ID, fold_lines([(one, i) for i, one in enumerate(accepted, 1)], CATALOGUE)))  # type: ignore[misc]
     seen = see_row(snapshot_rows(rows), catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY)
     assert target(seen)[0] == "UNKNOWN"

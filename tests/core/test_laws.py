@@ -15,7 +15,7 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.findings import wordings
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from featurelib.snapshot import State, begin, snapshot_rows
+from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.state import freeze
 from tests.core import scale
 from tests.core.lines import (
@@ -127,7 +127,7 @@ def folded(*nights: list[bytes]) -> pa.RecordBatch:
             fold.add(landing, line_id)
         fold.close_run()
         stored = freeze(fold.finish())
-    collected: list[tuple[str, State]] = []
+    collected: list[tuple[str, ClusterState]] = []
     collected.append(("c", begin(stored, load_catalogue()).finish()))
     return snapshot_rows(collected)
 

@@ -16,7 +16,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, ProbeAnswer, ProbeReply, Quarantined, read
 from featurelib.snapshot import fold_lines
-from featurelib.snapshot.state import State, freeze, thaw
+from featurelib.snapshot.state import ClusterState, freeze, thaw
 from tests.core.lines import (
     AS_OF,
     HOUR,
@@ -195,7 +195,7 @@ def test_probes_fold_the_same_in_any_order() -> None:
 
 
 def test_a_state_of_an_older_release_has_no_probe_and_is_read() -> None:
-    fields: list[object] = msgspec.msgpack.decode(freeze(State()))
+    fields: list[object] = msgspec.msgpack.decode(freeze(ClusterState()))
     older = thaw(msgspec.msgpack.encode(fields[:-2]))
     assert (older.rights, older.probe) == ([], None)
 

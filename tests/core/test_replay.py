@@ -7,8 +7,8 @@ import json
 import pytest
 
 from featurelib.catalogue import load as load_catalogue
-from featurelib.snapshot import State, begin, fold_lines
-from featurelib.snapshot.log import UNSEEN, Change, level_map
+from featurelib.snapshot import ClusterState, begin, fold_lines
+from featurelib.snapshot.log import UNSEEN, LogChange, level_map
 from featurelib.snapshot.state import freeze
 from tests.core.lines import control_record, landings, line_of, record
 
@@ -82,11 +82,11 @@ def dump(age: int, *files: list[str]) -> list[bytes]:
     ]
 
 
-def fold(*dumps: list[bytes]) -> State:
+def fold(*dumps: list[bytes]) -> ClusterState:
     return fold_lines(landings([line for lines in dumps for line in lines]), load_catalogue())
 
 
-def fold_nights(*nights: list[bytes]) -> tuple[State, list[list[Change]]]:
+def fold_nights(*nights: list[bytes]) -> tuple[ClusterState, list[list[LogChange]]]:
     """Night after night, each from what the last one stored."""
     stored, learned = None, []
     for night in nights:
@@ -98,12 +98,12 @@ def fold_nights(*nights: list[bytes]) -> tuple[State, list[list[Change]]]:
     return begin(stored, load_catalogue()).finish(), learned
 
 
-def levels(state: State) -> dict[str, int]:
+def levels(state: ClusterState) -> dict[str, int]:
     assert state.log.end > 0, "the log proves nothing"
     return {name: level for name, _, level in level_map(state.log)}
 
 
-def nodes(state: State) -> list[tuple[int, int, int]]:
+def nodes(state: ClusterState) -> list[tuple[int, int, int]]:
     return [(node.role, node.node_id, node.fenced) for node in state.log.nodes]
 
 
@@ -306,5 +306,5 @@ def test_lines_that_carry_nothing_change_nothing() -> None:
     assert freeze_without_lines(fold(dump(1, noise))) == freeze_without_lines(fold(dump(1, texts)))
 
 
-def freeze_without_lines(state: State) -> tuple[object, ...]:
+def freeze_without_lines(state: ClusterState) -> tuple[object, ...]:
     return level_map(state.log), nodes(state), state.log.end, state.log.at

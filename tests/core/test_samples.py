@@ -15,7 +15,7 @@ from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 NAMES: dict[str, str] = {
@@ -27,7 +27,7 @@ HOUR = 3_600_000_000
 
 def read_samples() -> pa.RecordBatch:
     """Every sample as a snapshot row, in the order of the folders."""
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     for path in sorted(SAMPLES.glob("*/landing.jsonl")):
         lines: list[tuple[Landing, int]] = []
         for raw in path.read_bytes().splitlines():

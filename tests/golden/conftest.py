@@ -11,7 +11,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.landing import Landing, read
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests.questions.conftest import tables as tables
 from tests.questions.nights import (
     NAMES,
@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of two nights: in the first one each cluster's last lines are missing."""
     root, catalogue = tmp_path_factory.mktemp("nights"), load()
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     for name in NAMES:
         landed = [(read(raw), read_samples_id(raw)) for raw in lines_of(name)]
         known = [(line, number) for line, number in landed if isinstance(line, Landing)]

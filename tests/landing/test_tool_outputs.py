@@ -15,7 +15,7 @@ from featurelib.landing import Landing, metadata_log, read
 from featurelib.landing.metadata_log import left_out, parse_line
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.snapshot import fold_lines
-from featurelib.snapshot.state import State, freeze
+from featurelib.snapshot.state import ClusterState, freeze
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 AT = 1_795_000_000_000_000
@@ -52,7 +52,7 @@ def dumps() -> dict[str, list[str]]:
 DUMPS = dumps()
 
 
-def without_lines(raw: Iterable[bytes]) -> State:
+def without_lines(raw: Iterable[bytes]) -> ClusterState:
     """The state that lines fold to; landing lines are named by their number in the dump."""
     landings = [(read(line), json.loads(line)["line_number"]) for line in raw]
     return fold_lines([(one, n) for one, n in landings if isinstance(one, Landing)], load())

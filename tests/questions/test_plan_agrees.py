@@ -22,7 +22,7 @@ from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import EVIDENCE, Reason
 from featurelib.planning.unlock import ladder
 from featurelib.questions.why_not import why_not
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
@@ -117,7 +117,7 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
     @given(cluster=CLUSTERS)
     def check(cluster: Cluster) -> None:
         assume(lines_of(cluster))
-        rows: list[tuple[str, State]] = []
+        rows: list[tuple[str, ClusterState]] = []
         rows.append((cluster.name, fold_lines(landings(lines_of(cluster)), CATALOGUE)))
         stored = see_row(
             snapshot_rows(rows), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE

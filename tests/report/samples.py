@@ -17,7 +17,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
 from featurelib.planning.night import with_texts
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import RunInfo, summarize
 
@@ -40,7 +40,7 @@ class Samples:
 @cache
 def read_samples() -> Samples:
     names, places, newest = {}, {}, 0
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     for file in sorted(SAMPLES.glob("*/landing.jsonl")):
         lines = []
         for number, raw in enumerate(file.read_bytes().splitlines(), 1):

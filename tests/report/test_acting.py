@@ -11,7 +11,7 @@ import pytest
 from featurelib.audit.audit import judge
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.config.fleet import Cluster, Fleet
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.as_json import render_json
 from featurelib.view.model import Report
 from featurelib.view.text import render_text
@@ -288,7 +288,7 @@ def test_what_the_core_says_of_a_cluster_that_did_not_land_is_said_once() -> Non
 
 def _empty_row(cluster: str) -> pa.RecordBatch:
     """A snapshot row as the audit makes it for an expected cluster that never landed."""
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     rows.append((cluster, fold_lines([], CATALOGUE)))
     batch = snapshot_rows(rows)
     at = batch.schema.get_field_index("observed_at")

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from featurelib.catalogue import load as load_catalogue
 from featurelib.landing import Landing, read
-from featurelib.snapshot import State, fold_lines, snapshot_rows
+from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.spark.lines import SCHEMA, parse_file
 from featurelib.spark.store import Store
 from featurelib.tables import LANDING_LINE, Table
@@ -57,7 +57,7 @@ def fold_samples(lines: Iterable[bytes], until: int | None = None) -> pa.Table:
             line = read(row["raw"])
             assert isinstance(line, Landing)
             by_cluster.setdefault(line.cluster, []).append((line, row["line_id"]))
-    rows: list[tuple[str, State]] = []
+    rows: list[tuple[str, ClusterState]] = []
     for cluster in sorted(by_cluster):
         rows.append((cluster, fold_lines(by_cluster[cluster], load_catalogue(), until)))
     return pa.Table.from_batches([snapshot_rows(rows)])
