@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from featurelib.api import Described as Described
     from featurelib.api import FeatureResult as FeatureResult
     from featurelib.api import FeatureUpdate as FeatureUpdate
-    from featurelib.api import Plan as Plan
+    from featurelib.api import PlanAnswer as PlanAnswer
     from featurelib.api import Tables as Tables
     from featurelib.api import UpdateResult as UpdateResult
     from featurelib.api import UpgradeType as UpgradeType
@@ -40,7 +40,7 @@ __all__ = [
     "Described",
     "FeatureResult",
     "FeatureUpdate",
-    "Plan",
+    "PlanAnswer",
     "Tables",
     "UpdateResult",
     "UpgradeType",

@@ -17,9 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.parquet import filters_to_expression
 
+from featurelib.audit.audit import Judged
 from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
 from featurelib.schema import SNAPSHOT, TIME
-from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, UPGRADE_PLANS, Table
+from featurelib.tables import (
+    AUDIT_RUN,
+    CLUSTER_SNAPSHOT,
+    FEATURE_READINESS,
+    FINDINGS,
+    INCOMPATIBLE_BROKERS,
+    LANDING_LINE,
+    UPGRADE_PLANS,
+    Table,
+)
 from featurelib.words import clean
 
 if TYPE_CHECKING:
@@ -92,6 +102,15 @@ class Lake:
         if cluster is not None:
             wanted.append(("cluster", "=", cluster))
         return self._read(table, wanted, columns)
+
+    def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
+        """What one night found out about all clusters, or about one."""
+        return Judged(
+            findings=self.rows(FINDINGS, run=run, cluster=cluster),
+            incompatible=self.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
+            readiness=self.rows(FEATURE_READINESS, run=run, cluster=cluster),
+            plans=self.rows(UPGRADE_PLANS, run=run, cluster=cluster),
+        )
 
     def history(self, table: Table, cluster: str, run: int | None = None) -> pa.Table:
         """All rows of a history of silver about one cluster, of all nights up to one."""

@@ -1,29 +1,37 @@
 """Where the evidence about one cluster comes from: a live look, landing files, or the nightly's
 tables.
+
+A plan takes what is named. A question that names nothing looks at a cluster that the inventory can
+reach; any other is looked for in the tables of the samples, if the nightly has made them.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
-from featurelib.catalogue import Catalogue
+from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
 from featurelib.collect import landing_lines
-from featurelib.config.files import HERE, INVENTORY, find_file, find_settings, read_file
+from featurelib.config.files import CHECKOUT, HERE, INVENTORY, find_file, find_settings, read_file
 from featurelib.config.fleet import ADDRESSES, Cluster, Fleet, faults, parse_fleet
-from featurelib.config.settings import mutes_of
-from featurelib.errors import ConfigError
+from featurelib.config.settings import Settings, mutes_of
+from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
+from featurelib.questions.draft import Terms
 
 # ----------------------------------------
 # How one cluster is named and reached: by the inventory, by addresses, or as a file.
@@ -149,6 +157,9 @@ def _split(text: str | None) -> tuple[str, ...]:
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
 _SHOWN = 3  # quarantined lines that are said
+SAMPLES = CHECKOUT.parent / "data" / "samples"
+SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
+SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
 
@@ -169,6 +180,21 @@ class Wanted:
     file: str | None = None
     timeout: float = TIMEOUT_SECONDS
 
+    @property
+    def ways(self) -> tuple[str, str]:
+        """The options, after a blank each, with which another command takes the same evidence, and
+        the same when something has changed: without what is stored, which stays as it is."""
+        later = replace(self, capture=None, tables=None)
+        if later != self:
+            later = replace(later, as_of=None)
+        return self._text, later._text
+
+    @property
+    def _text(self) -> str:
+        names = ("capture", "tables", "as_of", "fleet", "config", "bootstrap", "controllers")
+        given = [(name, getattr(self, name)) for name in (*names, "zookeeper", "file")]
+        return "".join(f" --{n.replace('_', '-')} {shlex.quote(v)}" for n, v in given if v)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -177,8 +203,8 @@ class Source:
     sight: Sight
     entry: Cluster
     made_from: str
-    fleet: Fleet
-    as_of: int | None  # ages were judged as of then, microseconds; None: the newest line
+    wanted: Wanted  # what chose it
+    terms: Terms  # what it was judged by
     guards: Guards  # that go into a plan made from it
     mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
     lake: Lake | None = None  # where it came from, if from tables
@@ -186,14 +212,150 @@ class Source:
     @property
     def muted(self) -> InForce:
         """The mutes as they hold for this cluster then."""
-        as_of = self.sight.newest if self.as_of is None else self.as_of
+        as_of = self.sight.newest if self.terms.as_of is None else self.terms.as_of
         return InForce(mutes=self.mutes, cluster=self.sight.cluster_id, as_of=as_of)
+
+    @property
+    def name(self) -> str:
+        """What the commands that follow call the cluster."""
+        return self.entry.title or self.sight.cluster_id
+
+    def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
+        """Where lines stand, as `file:line`, from their ids and when they were observed
+        (microseconds); none of a live look, which is in no file."""
+        known = {line: at for line, at in lines if line}
+        if self.lake is not None:
+            try:
+                return self.lake.places(self.sight.cluster_id, known)
+            except (NoEvidenceError, TableError):  # bronze need not be kept to answer a question
+                return {}
+        return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
 
     @property
     def seen_at(self) -> str:
         """When the newest line of it was read."""
         seen = datetime.fromtimestamp(self.sight.newest / 1_000_000, UTC)
         return seen.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def quietly(text: str) -> None:
+    """Progress of a library: nobody reads it."""
+
+
+def open_catalogue(overlay: str | None, say: Say = quietly) -> Catalogue:
+    """The catalogue, with the overlay in a file if one is named; `say` then gets its label, since
+    the output looks like that of Kafka's own tools, which know no overlay. Raises ConfigError."""
+    if overlay is None:
+        return load()
+    try:
+        text = Path(overlay).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "
+            "Copy conf/catalogue-overlay.toml and name the copy."
+        ) from error
+    catalogue = with_overlay(load(), text, overlay)
+    say(f"catalogue {catalogue.label}")
+    return catalogue
+
+
+def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
+    """The catalogue of the release a version means. Raises ConfigError if there is none."""
+    release = catalogue.release_named(text)
+    if release is None:
+        known = ", ".join(name.name for name in catalogue.releases)
+        advice = "Name one of them, or add it with --overlay FILE."
+        oldest = catalogue.releases[0].name
+        if _is_older(text, oldest):
+            advice = (
+                f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "
+                "formatted then, name the software it runs now: "
+                "featurelib initial-levels --software RELEASE --preview"
+            )
+        raise ConfigError(
+            f"--software {text}: expected a release of the catalogue of {catalogue.label} "
+            f"({known}), found none such. {advice}"
+        )
+    return catalogue.of(release)
+
+
+def _is_older(text: str, release: str) -> bool:
+    """Whether a version as 2.8 or 3.2.1 comes before a release as 3.3."""
+    parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
+    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
+
+
+def question_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
+    """The evidence a question is asked of: what is named, or else what is at hand. Ages are judged
+    as of when a night was judged, or as of the newest line of files. Raises as find_source does."""
+    wanted = _with_samples(wanted, catalogue, say)
+    if wanted.as_of is None and wanted.tables is not None:
+        wanted = replace(wanted, as_of=RUN_TIME)
+    elif wanted.as_of is None and wanted.capture is not None:
+        wanted = replace(wanted, as_of=NEWEST)
+    source = find_source(wanted, catalogue, say)
+    if source.lake is not None:
+        expect_catalogue(source.lake, wanted.run, catalogue, say)
+    return source
+
+
+def expect_catalogue(lake: Lake, run: int | None, catalogue: Catalogue, say: Say) -> None:
+    """Say where a night was judged with another catalogue than the one at hand."""
+    night = lake.run(run)
+    row = next(row for row in lake.runs.to_pylist() if row["run"] == night)
+    if row["catalogue"] != catalogue.label:
+        say(
+            f"warning: run {night} was judged with the catalogue of {row['catalogue']}, this is "
+            f"the one of {catalogue.label}. With its overlay, if it had one: --overlay FILE"
+        )
+
+
+def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, str | None]:
+    """The tables and the inventory, for what is asked of tables alone. Raises ConfigError."""
+    if tables is None:
+        if not SAMPLE_TABLES.is_dir():
+            raise ConfigError(
+                "--tables: expected the folder of the nightly's tables, found none named. Name it; "
+                "`./spark-submit.sh` makes those of the samples."
+            )
+        tables = str(_relative(SAMPLE_TABLES))
+        say(f"reading the samples' tables, {tables}; others with --tables FOLDER")
+    if fleet is None and Path(tables).absolute() == SAMPLE_TABLES:
+        fleet = str(_relative(SAMPLES / INVENTORY))
+    return tables, fleet
+
+
+def _with_samples(wanted: Wanted, catalogue: Catalogue, say: Say) -> Wanted:
+    live = (wanted.bootstrap, wanted.controllers, wanted.zookeeper, wanted.file)
+    if wanted.capture is not None or any(way is not None for way in live):
+        return wanted
+    if wanted.tables is None and (wanted.fleet is not None or not SAMPLE_TABLES.is_dir()):
+        return wanted
+    if wanted.tables is None:
+        _, fleet = open_fleet(wanted.fleet, catalogue)
+        named = [entry for entry in fleet.cluster if wanted.cluster in (entry.id, entry.name)]
+        if any(entry.is_reachable for entry in named):
+            return wanted
+    tables, usual = usual_tables(wanted.tables, wanted.fleet, say)
+    return replace(wanted, tables=tables, fleet=usual)
+
+
+def _relative(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _places_in_files(capture: str, lines: dict[int, int]) -> dict[int, str]:
+    place, places = Path(capture), dict[int, str]()
+    files = [place] if place.is_file() else sorted(f for f in place.rglob("*") if f.is_file())
+    for file in files:
+        if len(places) == len(lines):
+            break
+        for number, raw in enumerate(landing_lines("--capture", str(file)), start=1):
+            line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
+            if line_id in lines:
+                places.setdefault(line_id, f"{file}:{number}")
+    return places
 
 
 def find_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
@@ -251,16 +413,10 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         as_of: int | None = lake.as_of(wanted.run)
     else:
         as_of = parse_as_of(wanted.as_of)
-    how = {
-        "catalogue": catalogue,
-        "as_of": as_of,
-        "max_age": settings.max_age,
-        "fleet": fleet,
-        "severities": settings.severities,
-    }
+    terms = _terms(catalogue, settings, fleet, as_of)
     if wanted.capture is not None:
         lines = landing_lines("--capture", wanted.capture)
-        sight = see(lines, cluster_id=entry.id or None, **how)  # type: ignore[arg-type]
+        sight = terms.see_lines(lines, entry.id or None)
         _say_rejected(sight, wanted.capture, say)
         made_from = f"landing files in {wanted.capture}"
     else:
@@ -273,15 +429,15 @@ def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
         run = lake.run(wanted.run)
         if not any(entry.id == one.id for one in fleet.cluster):
             lake.expect_cluster(entry.id, run, [one.name for one in fleet.cluster if one.name])
-        sight = see_row(lake.snapshot(entry.id, run), **how)  # type: ignore[arg-type]
+        sight = terms.see(lake.snapshot(entry.id, run))
         made_from = f"tables in {wanted.tables}, run {run}"
     known = next((one for one in fleet.cluster if one.id == sight.cluster_id), entry)
     return Source(
         sight=replace(sight, address=known.address),
         entry=known,
         made_from=made_from,
-        fleet=fleet,
-        as_of=as_of,
+        wanted=wanted,
+        terms=terms,
         guards=Guarding.by(settings, fleet).of(sight.cluster_id),
         mutes=mutes_of(settings.mute, fleet, where),
         lake=lake,
@@ -304,25 +460,29 @@ def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple
     )
     with closing(reached.open()) as backend:
         lines, where = reached.look(backend, say), backend.where
-        sight = see(
-            lines,
-            catalogue=catalogue,
-            as_of=None,  # all of it is new
-            max_age=settings.max_age,
-            fleet=reached.fleet,
-            severities=settings.severities,
-        )
+        terms = _terms(catalogue, settings, reached.fleet, None)  # all of it is new
+        sight = terms.see_lines(lines)
         _say_rejected(sight, where, say)
         source = Source(
             sight=replace(sight, address=reached.entry.address),
             entry=reached.entry_of(sight.cluster_id),
             made_from=f"a look at {where}",
-            fleet=reached.fleet,
-            as_of=None,
+            wanted=wanted,
+            terms=terms,
             guards=Guarding.by(settings, reached.fleet).of(sight.cluster_id),
             mutes=mutes_of(settings.mute, reached.fleet, rules),
         )
         yield source, backend
+
+
+def _terms(catalogue: Catalogue, settings: Settings, fleet: Fleet, as_of: int | None) -> Terms:
+    return Terms(
+        catalogue=catalogue,
+        as_of=as_of,
+        max_age=settings.max_age,
+        fleet=fleet,
+        severities=settings.severities,
+    )
 
 
 def entry_named(text: str | None, known: Iterable[Cluster]) -> Cluster:

@@ -5,32 +5,21 @@
 
 from __future__ import annotations
 
-from featurelib.cli.entrance import Tables, choose_run, run_job, say
-from featurelib.cli.night import (
-    AsOf,
-    Config,
-    FailOn,
-    FleetFile,
-    Limit,
-    Out,
-    Overlay,
-    RunNumber,
-    choose_places,
-    go_on,
-    judge_and_publish,
-)
+from featurelib.cli.entrance import choose_run, run_job, say
+from featurelib.cli.night import choose_places, go_on, judge_and_publish
+from featurelib.feature import Severity
 
 
 def main(
-    tables: Tables,
-    out: Out = None,
-    fleet: FleetFile = None,
-    config: Config = None,
-    as_of: AsOf = None,
-    overlay: Overlay = None,
-    fail_on: FailOn = None,
-    limit: Limit = 20,
-    run: RunNumber = None,
+    tables: str,
+    out: str | None = None,
+    fleet: str | None = None,
+    config: str | None = None,
+    as_of: str | None = None,
+    overlay: str | None = None,
+    fail_on: Severity | None = None,
+    limit: int = 20,
+    run: int | None = None,
 ) -> int:
     """Judge what refine knows; then write and print the report."""
     places = choose_places("", tables, out, fleet, config, as_of, overlay)

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from featurelib.cli.entrance import Landing, Run, Tables, choose_run, run_job, say
+from featurelib.cli.entrance import choose_run, run_job, say
 from featurelib.cli.night import expect_folder, expect_landing, go_on
 from featurelib.spark.ingest import ingest
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
 
 
-def main(landing: Landing, tables: Tables, run: Run = None) -> int:
+def main(landing: str, tables: str, run: int | None = None) -> int:
     """Read new and changed landing files into the bronze tables."""
     expect_landing(landing)
     expect_folder("--tables", tables)

@@ -7,35 +7,21 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import choose_run, run_job, say
-from featurelib.cli.night import (
-    AsOf,
-    Config,
-    FailOn,
-    FleetFile,
-    LandingOrSamples,
-    Limit,
-    Out,
-    Overlay,
-    RunNumber,
-    TablesOrSamples,
-    choose_places,
-    expect_tables,
-    go_on,
-    judge_and_publish,
-)
+from featurelib.cli.night import choose_places, expect_tables, go_on, judge_and_publish
+from featurelib.feature import Severity
 
 
 def main(
-    landing: LandingOrSamples = None,
-    tables: TablesOrSamples = None,
-    out: Out = None,
-    fleet: FleetFile = None,
-    config: Config = None,
-    as_of: AsOf = None,
-    overlay: Overlay = None,
-    fail_on: FailOn = None,
-    limit: Limit = 20,
-    run: RunNumber = None,
+    landing: str | None = None,
+    tables: str | None = None,
+    out: str | None = None,
+    fleet: str | None = None,
+    config: str | None = None,
+    as_of: str | None = None,
+    overlay: str | None = None,
+    fail_on: Severity | None = None,
+    limit: int = 20,
+    run: int | None = None,
 ) -> int:
     """Ingest, refine and audit, one after the other; then write and print the report.
 

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from featurelib.cli.entrance import Run, Tables, choose_run, run_job, say
-from featurelib.cli.night import AsOf, expect_folder, go_on
+from featurelib.cli.entrance import choose_run, run_job, say
+from featurelib.cli.night import expect_folder, go_on
 from featurelib.source import parse_as_of
 from featurelib.spark.refine import refine
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
 
 
-def main(tables: Tables, as_of: AsOf = None, run: Run = None) -> int:
+def main(tables: str, as_of: str | None = None, run: int | None = None) -> int:
     """Bring the silver tables up to the newest ingest.
 
     Lines dated more than five minutes after --as-of wait in bronze for their time.

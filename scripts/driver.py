@@ -5,7 +5,7 @@ import runpy
 import sys
 
 try:
-    from featurelib.cli.entrance import ending_at_interrupt
+    from featurelib.cli.streams import ending_at_interrupt
 except KeyboardInterrupt:  # before there is a handler
     os.write(2, b"error: interrupted; run again, nothing is counted twice\n")
     os._exit(130)

@@ -30,7 +30,7 @@ from featurelib import (
     what_if,
     why_not,
 )
-from featurelib.api.clusters import Live, epoch_of
+from featurelib.api.clusters import Live
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.controller.journal import Journal
@@ -182,10 +182,6 @@ def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_
 def test_an_empty_but_known_epoch_is_told_from_an_unknown_one(tmp_path: Path) -> None:
     described = describe_features(live(tmp_path, replace(ZK, finalized={}), mode="zk"))
     assert (described.finalized_features_epoch, described.finalized) == (9, {})
-    [believed] = [one for one in described.description.witnesses if one.is_believed]
-    unsure = replace(described.description, witnesses=(replace(believed, epoch=-1),))
-    assert epoch_of(described.description) == 9
-    assert epoch_of(unsure) is None
 
 
 @pytest.mark.parametrize("mode", ["kraft", "zk"])

@@ -13,7 +13,7 @@ A cluster is a text (an id or name of conf/fleet.toml), or what connect, embedde
 from __future__ import annotations
 
 from featurelib.api.act import Carried as Carried
-from featurelib.api.act import Plan as Plan
+from featurelib.api.act import PlanAnswer as PlanAnswer
 from featurelib.api.act import apply as apply
 from featurelib.api.act import approve as approve
 from featurelib.api.act import embedded as embedded

@@ -7,19 +7,28 @@ not known.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from featurelib.api.clusters import AnyCluster, Embedded, Live, Readable, choose, choose_live
+from featurelib.api.clusters import (
+    Answer,
+    AnyCluster,
+    Chosen,
+    Embedded,
+    Live,
+    Readable,
+    choose,
+    choose_live,
+)
+from featurelib.api.documents import VERSION, PlanDocument, RefusalDocument, fill
 from featurelib.backends.embedded import Captured, Formatted, make_embedded
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
-from featurelib.cli.journal import journal_path
-from featurelib.cli.options import choose_software, open_catalogue
-from featurelib.cli.plan import all_warnings, for_people, plan_lines
 from featurelib.collect import landing_lines
-from featurelib.config.files import find_settings
+from featurelib.config.files import find_settings, journal_path
 from featurelib.controller import apply as controller
 from featurelib.controller import update as updating
 from featurelib.controller.apply import ApplyOrder, Mode
@@ -29,31 +38,30 @@ from featurelib.controller.signing import checker
 from featurelib.controller.update import FeatureUpdate, UpdateResult
 from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, RefusedError
-from featurelib.model import Reason
+from featurelib.model import Guards, Reason
 from featurelib.planning import files
-from featurelib.planning.files import PlanFile
+from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
+from featurelib.planning.night import level_names
 from featurelib.planning.planner import Planned, make_plan
-from featurelib.source import Source, Wanted
+from featurelib.planning.probe import Asking, plan_by_asking
+from featurelib.planning.requirements import features_of
+from featurelib.questions.muted import as_json, over_reason
+from featurelib.source import Source, Wanted, choose_software, open_catalogue
 from featurelib.view.outcome import sentence, update_line
-
-# ----------------------------------------
-# A plan for one cluster, and somebody's word for it. Nothing is sent.
+from featurelib.view.plan import named_cluster, planning_page
+from featurelib.words import clean
 
 Levels = Mapping[str, int | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Plan(Readable):
+class PlanAnswer(Answer[Planned]):
     """What came of planning: with `is_made` something to send, else every reason in `refusals`, or
-    nothing to do. `text` is what `featurelib plan` says."""
+    nothing to do."""
 
-    planned: Planned
-    text: str
     file: PlanFile | None
-
-    def __str__(self) -> str:
-        return self.text
+    path: str | None = None  # where it is to stand
 
     @property
     def is_made(self) -> bool:
@@ -61,9 +69,14 @@ class Plan(Readable):
         return self.file is not None
 
     @property
+    def planned(self) -> Planned:
+        """The goal, the plan, and what is against it."""
+        return self.value
+
+    @property
     def refusals(self) -> tuple[Reason, ...]:
         """Everything that is in the way or, of upgrade-all, that had to be left out."""
-        return self.planned.refusals
+        return self.value.refusals
 
     def expect_made(self) -> PlanFile:
         """The plan's file. Raises RefusedError where nothing came of it, with every reason."""
@@ -71,10 +84,30 @@ class Plan(Readable):
             raise RefusedError(f"expected a plan to go on with, found none:\n{self.text}")
         return self.file
 
-    def save(self, path: str) -> None:
-        """Write the file that `featurelib show` and the others read. Raises RefusedError."""
+    def content(self) -> str:
+        """The text of the plan's file. Raises RefusedError."""
         file = self.expect_made()
-        Path(path).write_text(files.write_plan(file.plan, file.for_people), encoding="utf-8")
+        return files.write_plan(file.plan, file.for_people)
+
+    def save(self, path: str) -> None:
+        """Write the file that `featurelib show` and the others read, whole or not at all. Raises
+        RefusedError, ConfigError."""
+        content, target = self.content(), Path(path)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", dir=target.parent, prefix=".", delete=False, encoding="utf-8"
+            ) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, target)
+        except OSError as error:
+            raise ConfigError(
+                f"--out {path}: expected a place to write to, found: {error.strerror}. "
+                "Name another file with --out FILE."
+            ) from error
 
 
 def plan(
@@ -86,7 +119,7 @@ def plan(
     down: Levels | None = None,
     delete: Collection[str] = (),
     unsafe: bool = False,
-) -> Plan:
+) -> PlanAnswer:
     """A plan for one cluster, or every reason why there is none; nothing is sent.
 
         plan("payments-eu")                                      # as far as each feature is READY
@@ -96,7 +129,6 @@ def plan(
     `command` is one of upgrade-all, downgrade-all, upgrade, downgrade, disable, update, as of
     `featurelib plan`; levels are numbers or names. Raises ConfigError, BackendError.
     """
-    chosen = choose(cluster)
     if command not in tuple(Command):
         raise ConfigError(
             f"plan: expected one of the commands {', '.join(Command)}, found {command!r}."
@@ -109,16 +141,124 @@ def plan(
         delete=tuple(delete),
         unsafe=unsafe,
     )
-    source = chosen.source()
-    planned = make_plan(source.sight, intent, chosen.catalogue, guards=source.guards)
-    warnings = all_warnings(planned, source)
-    lines = plan_lines(planned, source, warnings, None, chosen.catalogue)
-    file = _file(planned, source, warnings, chosen.catalogue)
-    return Plan(planned=planned, text="\n".join(lines), file=file)
+    return plan_intent(choose(cluster), intent)
+
+
+def plan_intent(
+    chosen: Chosen,
+    intent: Intent,
+    *,
+    probe: bool = False,
+    where: Callable[[Source], str] | None = None,
+) -> PlanAnswer:
+    """The plan for what is wanted. `probe`: the live cluster's controller is asked to validate it
+    where registrations are not seen. `where` says in which file it will stand."""
+    catalogue = chosen.catalogue
+    if probe:
+        source, planned = _plan_by_asking(chosen, intent)
+    else:
+        source = chosen.source()
+        planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+    warnings = [*planned.warnings, *_managed(planned, source.guards)]
+    file = None
+    if planned.plan is not None:
+        people = _for_people(planned, source, warnings, catalogue)
+        file = files.read_plan(files.write_plan(planned.plan, people), "the plan")
+    path = where(source) if where is not None and file is not None else None
+    return PlanAnswer(
+        value=planned,
+        make_rows=lambda: (asdict(reason) for reason in planned.refusals),
+        make_document=lambda: _plan_document(planned, source, warnings, path),
+        page=lambda width: planning_page(
+            planned,
+            named_cluster(source.sight.cluster_id, source.entry.name),
+            f"{clean(_made_from(planned, source), 600)}, last seen {source.seen_at}",
+            catalogue,
+            warnings=warnings,
+            muted=[over_reason(source.muted, reason) for reason in planned.refusals],
+            path=path,
+            width=width,
+        ),
+        file=file,
+        path=path,
+    )
+
+
+def _made_from(planned: Planned, source: Source) -> str:
+    """Where the evidence came from, and the controller's word where the plan rests on it."""
+    if not planned.probed:
+        return source.made_from
+    return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
+
+
+def _plan_by_asking(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
+    with chosen.live() as (source, backend):
+        asking = Asking(
+            backend=backend,
+            sight=source.sight,
+            as_if_seen=lambda: source.terms.see(source.sight.rows, controller_decides=True),
+            catalogue=chosen.catalogue,
+            say=chosen.say,
+            guards=source.guards,
+        )
+        return source, plan_by_asking(asking, intent)
+
+
+def _plan_document(
+    planned: Planned, source: Source, warnings: list[str], path: str | None
+) -> PlanDocument:
+    made = planned.plan
+    return PlanDocument(
+        version=VERSION,
+        cluster=source.sight.cluster_id,
+        name=source.entry.name,
+        intent=planned.intent.text,
+        made_from=_made_from(planned, source),
+        seen_at=source.seen_at,
+        outcome="refused" if planned.is_refused else "planned" if made else "nothing to do",
+        file=path,
+        digest=files.digest(made) if made else None,
+        plan=files.plain(made) if made else None,
+        refusals=[
+            fill(RefusalDocument, reason, **as_json(over_reason(source.muted, reason)))
+            for reason in planned.refusals
+        ],
+        stays=planned.goal.stays,
+        warnings=warnings,
+    )
+
+
+def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
+    """Who else finalizes what would be moved."""
+    steps = () if planned.plan is None else planned.plan.steps
+    moved = features_of(steps) if steps else tuple(sorted(planned.goal.levels))
+    if theirs := [name for name in moved if guards.manages(name)]:
+        yield (
+            f"{guards.managed_by} finalizes {', '.join(map(clean, theirs))} there (managed_by in "
+            "the inventory): `featurelib apply` refuses it, the plan says what to ask for there."
+        )
+
+
+def _for_people(
+    planned: Planned, source: Source, warnings: list[str], catalogue: Catalogue
+) -> ForPeople:
+    """What the plan's file says beside its meaning."""
+    assert planned.plan is not None
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return ForPeople(
+        name=source.entry.name,
+        written_at=now,
+        made_from=_made_from(planned, source),
+        seen_at=source.seen_at,
+        level_names=level_names(planned.plan, catalogue),
+        left_out=tuple(reason.message for reason in planned.refusals),
+        stays=tuple(stay.text for stay in planned.goal.stays),
+        warnings=tuple(warnings),
+    )
 
 
 def approve(
-    plan: Plan | str, *, hours: float = 1.0, by: str | None = None, reason: str | None = None
+    plan: PlanAnswer | str, *, hours: float = 1.0, by: str | None = None, reason: str | None = None
 ) -> bytes:
     """Somebody's word for one plan and no other, for some hours; it goes to `apply`.
 
@@ -138,18 +278,9 @@ def approve(
     return files.write_approval(given)
 
 
-def _file(
-    planned: Planned, source: Source, warnings: list[str], catalogue: Catalogue
-) -> PlanFile | None:
-    if planned.plan is None:
-        return None
-    said = for_people(planned, source, warnings, catalogue)
-    return files.read_plan(files.write_plan(planned.plan, said), "the plan")
-
-
-def read_plan(plan: Plan | str) -> PlanFile:
+def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
-    if isinstance(plan, Plan):
+    if isinstance(plan, PlanAnswer):
         return plan.expect_made()
     return files.read_plan(read_bytes(plan, "a plan file"), plan)
 
@@ -160,9 +291,6 @@ def read_bytes(path: str, what: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: expected {what}, found: {error.strerror}.") from error
-
-
-# ----------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -219,7 +347,7 @@ def update_features(
 
 
 def apply(
-    plan: Plan | str,
+    plan: PlanAnswer | str,
     cluster: str | Live,
     *,
     approval: bytes | str | None = None,
@@ -295,7 +423,7 @@ def embedded(
 
 
 def _checker(
-    file: PlanFile, approval: bytes | str | None, live: Live, mode: Mode
+    file: PlanFile, approval: bytes | str | None, live: Chosen, mode: Mode
 ) -> Callable[[datetime], Clearance]:
     """What says whether the plan is approved, as of a time. Only what sends needs an approval."""
     if approval is None:

@@ -1,39 +1,107 @@
-"""The one cluster that a function is about, and what it is judged by.
+"""The one cluster that a function is about, and what it is judged by; what functions give back.
 
 A name is looked up in the inventory and the cluster is looked at; `Live` is reached by other ways;
-`Stored` is what a night of the nightly's tables says.
+`Stored` is what a night of the nightly's tables says. An answer is a value for a program, and shows
+itself to a person: `str()` is the text the command of the same name prints, and `json()` is what it
+prints with --json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from featurelib.api.documents import DescribeDocument, Document, RangeDocument, as_json, fill
+from featurelib.backends.base import Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
-from featurelib.cli.options import open_catalogue
 from featurelib.config.files import open_settings
 from featurelib.config.settings import Settings
 from featurelib.controller.journal import Way, way_of
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
-from featurelib.questions.draft import Terms
-from featurelib.source import Reached, Source, Wanted, find_source, reach
+from featurelib.source import (
+    NEWEST,
+    Reached,
+    Source,
+    Wanted,
+    find_source,
+    live_source,
+    open_catalogue,
+    question_source,
+    quietly,
+    reach,
+    usual_tables,
+)
 from featurelib.view.describe import describe_page
+from featurelib.view.layout import WIDEST, Page
+
+INSTALL = f"Install it, {install_line('notebook')}"
+Value = TypeVar("Value")
+
+
+class Readable:
+    """Something whose text is for people, also where a notebook shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answer(Readable, Generic[Value]):
+    """The answer to a question: its value, and how it is shown, which is made when it is needed:
+    a page of text for a width (None: this terminal's), rows for a table, a document as JSON."""
+
+    value: Value
+    make_rows: Callable[[], Iterable[dict[str, object]]]
+    make_document: Callable[[], Document]
+    page: Callable[[int | None], Page]
+
+    @property
+    def rows(self) -> tuple[dict[str, object], ...]:
+        """A row for each part of it that a table can have."""
+        return tuple(self.make_rows())
+
+    @property
+    def text(self) -> str:
+        """What the command prints, 100 columns wide."""
+        return str(self.page(WIDEST))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def json(self) -> str:
+        """What the command prints with --json."""
+        return as_json(self.make_document())
+
+    def frame(self) -> Any:
+        """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
+        return to_frame(pa.Table.from_pylist(list(self.make_rows())))
+
+
+def to_frame(table: pa.Table) -> Any:
+    """The table as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
+    try:
+        return table.to_pandas(integer_object_nulls=True)  # else a level is 27.0
+    except ImportError as error:
+        raise ConfigError(f"tables in a notebook need the package pandas. {INSTALL}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """One cluster, as the options chose it."""
+    """One cluster, as the options chose it; `say` is given a line for each step of a look."""
 
     wanted: Wanted
     catalogue: Catalogue
+    say: Say = quietly
 
     @property
     def settings(self) -> Settings:
@@ -42,28 +110,17 @@ class Chosen:
 
     def source(self) -> Source:
         """What is known of it: of a live cluster a look now."""
-        return find_source(self.wanted, self.catalogue, _quietly)
+        return find_source(self.wanted, self.catalogue, self.say)
 
-    def terms(self, source: Source) -> Terms:
-        """What the audit judges it by."""
-        settings = self.settings
-        return Terms(
-            catalogue=self.catalogue,
-            as_of=source.as_of,
-            max_age=settings.max_age,
-            fleet=source.fleet,
-            severities=settings.severities,
-        )
+    def question(self) -> Source:
+        """The same for a question, which takes what is at hand where nothing is named."""
+        return question_source(self.wanted, self.catalogue, self.say)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored(Chosen):
-    """One cluster as a night of the tables has it. It can be asked about, and planned for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live(Chosen):
-    """One cluster that answers: nothing is connected until a function needs it."""
+    @contextmanager
+    def live(self) -> Iterator[tuple[Source, Backend]]:
+        """A look, and the cluster that answered, until the block ends."""
+        with live_source(self.wanted, self.catalogue, self.say) as found:
+            yield found
 
     def reached(self) -> Reached:
         """How it is reached. Raises ConfigError where nothing says it."""
@@ -79,7 +136,7 @@ class Live(Chosen):
             timeout=wanted.timeout,
         )
 
-    def way(self, journal: str | None = None) -> Way:
+    def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
         """How a command reaches it, from any folder, and a journal that was named."""
         wanted = self.wanted
         addresses = {
@@ -87,18 +144,13 @@ class Live(Chosen):
             "controllers": wanted.controllers,
             "zookeeper": wanted.zookeeper,
         }
-        return way_of(
-            wanted.cluster or "",
-            addresses,
-            file=wanted.file,
-            fleet=wanted.fleet,
-            journal=journal,
-        )
+        name = wanted.cluster or cluster
+        return way_of(name, addresses, file=wanted.file, fleet=wanted.fleet, journal=journal)
 
     @contextmanager
-    def watcher(self) -> Iterator[Watcher]:
+    def watcher(self, reached: Reached | None = None) -> Iterator[Watcher]:
         """Who looks at it and sends to it, until the block ends."""
-        reached = self.reached()
+        reached = reached or self.reached()
         backend = reached.open()
         try:
             yield Watcher(
@@ -106,10 +158,20 @@ class Live(Chosen):
                 catalogue=self.catalogue,
                 fleet=reached.fleet,
                 max_age=self.settings.max_age,
-                say=_quietly,
+                say=self.say,
             )
         finally:
             backend.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored(Chosen):
+    """One cluster as a night of the tables has it. It can be asked about, and planned for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live(Chosen):
+    """One cluster that answers: nothing is connected until a function needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +193,10 @@ def choose(cluster: AnyCluster) -> Chosen:
     return cluster if isinstance(cluster, Chosen) else connect(cluster)
 
 
-def choose_live(cluster: str | Live) -> Live:
+def choose_live(cluster: str | Chosen) -> Chosen:
     """The same, of a cluster that something is to be sent to. Raises ConfigError for another."""
     chosen = choose(cluster)
-    if not isinstance(chosen, Live):
+    if isinstance(chosen, Stored):
         raise ConfigError(
             "expected a cluster that answers, found what tables say of one. Name it as the "
             "inventory does, or reach it with connect(bootstrap='HOST:PORT')."
@@ -179,59 +241,7 @@ def connect(
     return live
 
 
-def _quietly(text: str) -> None:
-    """A program reads results; progress is for a terminal."""
-
-
-# ----------------------------------------
-# What the functions give back: values for a program, which show themselves to a person.
-#
-# `str()` is the text the command of the same name prints; a notebook shows that text too.
-
-INSTALL = f"Install it, {install_line('notebook')}"
-
-Value = TypeVar("Value")
-
-
-class Readable:
-    """Something whose text is for people, also where a notebook shows it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Answer(Readable, Generic[Value]):
-    """The answer to a question: its value, the text for a person, and its rows for a table."""
-
-    value: Value
-    text: str
-    rows: tuple[dict[str, object], ...]
-
-    def __str__(self) -> str:
-        return self.text
-
-    def frame(self) -> Any:
-        """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
-        return to_frame(pa.Table.from_pylist(list(self.rows)))
-
-
-def to_frame(table: pa.Table) -> Any:
-    """The table as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
-    try:
-        return table.to_pandas(integer_object_nulls=True)  # else a level is 27.0
-    except ImportError as error:
-        raise ConfigError(f"tables in a notebook need the package pandas. {INSTALL}") from error
-
-
-# ----------------------------------------
-# A cluster described as KIP-584's Admin describes one, but by all of its nodes.
-#
-# FeatureMetadata has what one broker said. Here every node's range is kept with whose it is, and
-# what
-# is finalized is what the witness says who is believed.
+# --- what a cluster is -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,21 +262,27 @@ class Supported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Described(Readable):
-    """One cluster. `finalized` None = nobody trustworthy says; a feature that is not in it is not
-    finalized. `finalized_features_epoch` None = no witness knows one (-1 on the wire). `supported`
-    has every range of a feature that some node has; nodes that do not list it are in none.
-    `description` has all there is: nodes, who is silent, who contradicts, findings."""
+class Described(Answer[Description]):
+    """One cluster as KIP-584's Admin describes one, but by all of its nodes.
 
-    cluster_id: str
+    `finalized` None = nobody trustworthy says; a feature that is not in it is not finalized.
+    `finalized_features_epoch` None = no witness knows one (-1 on the wire). `supported` has every
+    range of a feature that some node has; nodes that do not list it are in none. `value` has all
+    there is: nodes, who is silent, who contradicts, findings."""
+
     finalized: Mapping[str, Finalized] | None
     finalized_features_epoch: int | None
     supported: Mapping[str, tuple[Supported, ...]]
-    description: Description
-    text: str
 
-    def __str__(self) -> str:
-        return self.text
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.value.cluster_id
+
+    @property
+    def description(self) -> Description:
+        """All there is, as `value`."""
+        return self.value
 
 
 def describe_features(cluster: AnyCluster) -> Described:
@@ -280,45 +296,59 @@ def describe_features(cluster: AnyCluster) -> Described:
     ConfigError (it cannot be reached), UnreachableError (nobody answers), NoEvidenceError.
     """
     chosen = choose(cluster)
-    source = chosen.source()
-    said = describe(source.sight, chosen.catalogue)
-    trusted = all(level.level is not None for level in said.levels) and any(
-        witness.is_believed for witness in said.witnesses
+    wanted = chosen.wanted
+    if wanted.tables is not None:
+        wanted = replace(wanted, fleet=usual_tables(wanted.tables, wanted.fleet, quietly)[1])
+    if wanted.as_of is None and (wanted.tables or wanted.capture) is not None:
+        wanted = replace(wanted, as_of=NEWEST)  # ages are for the audit
+    source = replace(chosen, wanted=wanted).source()
+    described, entry = describe(source.sight, chosen.catalogue), source.entry
+    trusted = all(level.level is not None for level in described.levels) and any(
+        witness.is_believed for witness in described.witnesses
     )
     finalized = {
         level.feature: Finalized(
             min_version_level=level.min_level or 0, max_version_level=level.level
         )
-        for level in said.levels
+        for level in described.levels
         if level.level
     }
+    epochs = [witness.epoch for witness in described.witnesses if witness.is_believed]
     return Described(
-        cluster_id=said.cluster_id,
+        value=described,
+        make_rows=lambda: map(asdict, described.nodes),
+        make_document=lambda: _described_document(described, source),
+        page=lambda width: describe_page(described, entry, source.made_from, width),
         finalized=finalized if trusted else None,
-        finalized_features_epoch=epoch_of(said),
-        supported=dict(_supported(said)),
-        description=said,
-        text=str(describe_page(said, source.entry, source.made_from)),
+        finalized_features_epoch=epochs[0] if epochs and epochs[0] >= 0 else None,
+        supported=dict(_supported(described)),
     )
 
 
-def epoch_of(said: Description) -> int | None:
-    """The epoch of the witness that is believed; -1 says that it does not know."""
-    epochs = [witness.epoch for witness in said.witnesses if witness.is_believed]
-    return epochs[0] if epochs and epochs[0] >= 0 else None
+def _described_document(described: Description, source: Source) -> DescribeDocument:
+    return fill(
+        DescribeDocument,
+        described,
+        name=source.entry.title or None,
+        owner=source.entry.owner or None,
+        managed_by=source.entry.managed_by or None,
+        made_from=source.made_from,
+        profiles=[
+            {name: RangeDocument(min_version=a, max_version=b) for name, (a, b) in ranges.items()}
+            for ranges in described.profiles
+        ],
+    )
 
 
-def _supported(said: Description) -> Iterator[tuple[str, tuple[Supported, ...]]]:
-    for feature in sorted({name for profile in said.profiles for name in profile}):
+def _supported(described: Description) -> Iterator[tuple[str, tuple[Supported, ...]]]:
+    for feature in sorted({name for profile in described.profiles for name in profile}):
         nodes: dict[tuple[int, int], list[str]] = {}
-        for node in said.nodes:
-            ends = None if node.profile is None else said.profiles[node.profile].get(feature)
+        for node in described.nodes:
+            ends = None if node.profile is None else described.profiles[node.profile].get(feature)
             if ends is not None:
                 nodes.setdefault(ends, []).append(f"{node.role} {node.node_id}")
-        yield (
-            feature,
-            tuple(
-                Supported(min_version=low, max_version=high, nodes=tuple(mine))
-                for (low, high), mine in sorted(nodes.items())
-            ),
-        )
+        ranges = [
+            Supported(min_version=low, max_version=high, nodes=tuple(mine))
+            for (low, high), mine in sorted(nodes.items())
+        ]
+        yield feature, tuple(ranges)

@@ -1,29 +1,45 @@
 """Questions about one cluster, asked of a look or of a night's tables, and drawn.
 
-The answers are those of featurelib.questions and the commands; nothing is sent, nothing written.
+Nothing is sent, nothing written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Chosen, choose
+from featurelib.api.documents import (
+    FirstDocument,
+    FixDocument,
+    LevelOf,
+    NodeOf,
+    ProofDocument,
+    ReadinessDocument,
+    RefusedDocument,
+    RollDocument,
+    UnlockDocument,
+    WayBackDocument,
+    WhatIfDocument,
+    WhyNotDocument,
+    fill,
+    moment,
+)
 from featurelib.audit.audit import Judged
-from featurelib.cli.asked import Asked
-from featurelib.cli.questions import level_asked, say_changes
+from featurelib.audit.cluster_view import Sight
+from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.questions.muted import as_json, over_reason
+from featurelib.model import Proof
+from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
-from featurelib.questions.what_if import Changes, Turn, WhatIf, software_of_release
+from featurelib.questions.what_if import Changes, Refused, Turn, WhatIf, software_of_release
 from featurelib.questions.what_if import what_if as ask_what_if
-from featurelib.questions.why_not import WhyNot
+from featurelib.questions.why_not import WhyNot, named_level
 from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.source import Source
-from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
-from featurelib.view.layout import WIDEST
+from featurelib.view.election import election_document
 from featurelib.view.plot import portraits
 from featurelib.view.report import RunInfo, summarize
 from featurelib.view.roll import roll_page
@@ -47,32 +63,82 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     who refuses, which node, with which range, by which rule. Raises ConfigError, BackendError.
     """
     chosen = choose(cluster)
-    asked = _ask(chosen)
-    sight, catalogue = asked.source.sight, chosen.catalogue
-    number = level_asked(sight, feature, str(level), catalogue)
-    found = ask_why_not(sight, feature, number, catalogue)
-    all_of_them, mutes = (*found.proofs, *found.unknown), asked.source.muted
-    places = asked.places((proof.line_id, proof.seen_at) for proof in all_of_them)
-    page = why_not_page(
-        found, asked.name, asked.ways, asked.source.made_from, places, catalogue, mutes, WIDEST
+    source, catalogue = chosen.question(), chosen.catalogue
+    number = named_level(source.sight, feature, str(level), catalogue)
+    answer = ask_why_not(source.sight, feature, number, catalogue)
+    proofs = (*answer.proofs, *answer.unknown)
+    places = source.places((proof.line_id, proof.seen_at) for proof in proofs)
+    document = _why_not_document(answer, source, places)
+    return Answer(
+        value=answer,
+        make_rows=lambda: map(_proof_row, (*document.proofs, *document.unknown)),
+        make_document=lambda: document,
+        page=lambda width: why_not_page(
+            answer,
+            source.name,
+            source.wanted.ways,
+            source.made_from,
+            places,
+            catalogue,
+            source.muted,
+            width,
+        ),
     )
-    rows: list[dict[str, object]] = [
-        {
-            "node": proof.node or None,
-            "feature": proof.feature,
-            "level": proof.level,
-            "min_version": proof.supported[0] if proof.supported else None,
-            "max_version": proof.supported[1] if proof.supported else None,
-            "rule": proof.code,
-            "judge": proof.judge,
-            "says": proof.message,
-            "source": proof.source,
-            "line": places.get(proof.line_id),
-            **as_json(over_reason(mutes, proof)),
-        }
-        for proof in all_of_them
-    ]
-    return Answer(value=found, text=str(page), rows=tuple(rows))
+
+
+def _about(source: Source) -> dict[str, Any]:
+    """The keys every document about one cluster begins with."""
+    return {
+        "cluster": source.sight.cluster_id,
+        "name": source.entry.title or None,
+        "made_from": source.made_from,
+    }
+
+
+def _why_not_document(answer: WhyNot, source: Source, places: Mapping[int, str]) -> WhyNotDocument:
+    def proof(one: Proof) -> ProofDocument:
+        low, high = one.supported or (None, None)
+        return fill(
+            ProofDocument,
+            one,
+            rule=one.code,
+            seen_at=moment(one.seen_at),
+            min_version=low,
+            max_version=high,
+            line=places.get(one.line_id),
+            **as_json(over_reason(source.muted, one)),
+        )
+
+    way = answer.unlock
+    return fill(
+        WhyNotDocument,
+        answer,
+        **_about(source),
+        finalized_level=answer.current,
+        moves=[LevelOf(feature=name, level=level) for name, level in answer.moves],
+        proofs=[proof(one) for one in answer.proofs],
+        unknown=[proof(one) for one in answer.unknown],
+        agreed=answer.agreed and proof(answer.agreed),
+        unlock=way
+        and UnlockDocument(
+            release=way.release or None,
+            fixes=[fill(FixDocument, fix) for fix in way.fixes],
+            only_own_controllers=[
+                NodeOf(role=role.text, node_id=node_id)
+                for role, node_id in answer.also_refused_over
+            ],
+            rules=way.also,
+        ),
+        plan=answer.words or None,
+    )
+
+
+def _proof_row(proof: ProofDocument) -> dict[str, object]:
+    names = ("feature", "level", "min_version", "max_version", "rule", "judge")
+    row: dict[str, object] = {"node": proof.node or None}
+    row |= {name: getattr(proof, name) for name in names}
+    row |= {"says": proof.message, "source": proof.source, "line": proof.line}
+    return row | {"muted": proof.muted, "muted_until": proof.muted_until}
 
 
 def what_if(
@@ -103,25 +169,64 @@ def what_if(
             "ibp."
         )
     chosen = choose(cluster)
-    asked = _ask(chosen)
-    sight, catalogue = asked.source.sight, chosen.catalogue
+    source, catalogue = chosen.question(), chosen.catalogue
     changes = Changes(
         nodes=nodes or {},
-        removed=tuple(remove),
+        removed=tuple(dict.fromkeys(remove)),
         added=add or {},
         release=release,
         finalized={
-            name: level_asked(sight, name, str(level), catalogue)
+            name: named_level(source.sight, name, str(level), catalogue)
             for name, level in (finalize or {}).items()
         },
         protocol_version=ibp,
     )
-    found = ask_what_if(sight, changes, asked.terms)
-    said, made_from = say_changes(changes), asked.source.made_from
-    mutes = asked.source.muted
-    page = what_if_page(found, said, asked.name, made_from, catalogue, mutes, WIDEST)
-    rows = [_turn_row(turn) for turn in found.turns]
-    return Answer(value=found, text=str(page), rows=tuple(rows))
+    answer = ask_what_if(source.sight, changes, source.terms)
+    return Answer(
+        value=answer,
+        make_rows=lambda: map(_turn_row, answer.turns),
+        make_document=lambda: _what_if_document(answer, source),
+        page=lambda width: what_if_page(
+            answer, changes.text, source.name, source.made_from, catalogue, source.muted, width
+        ),
+    )
+
+
+def _what_if_document(answer: WhatIf, source: Source) -> WhatIfDocument:
+    def side(sight: Sight) -> ReadinessDocument:
+        row = sight.judged.plans.to_pylist()[0]
+        return ReadinessDocument(
+            **{name: row[name] for name in ReadinessDocument.__struct_fields__}
+        )
+
+    def findings(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [row | as_json(over_row(source.muted, row)) for row in rows]
+
+    return fill(
+        WhatIfDocument,
+        answer,
+        **_about(source),
+        before=side(answer.before),
+        after=side(answer.after),
+        features=answer.turns,
+        new=findings(answer.new),
+        gone=findings(answer.gone),
+        refused=_refused_documents(answer.refused),
+        not_running=answer.idle,
+        election=None if answer.election is None else election_document(answer.election),
+    )
+
+
+def _refused_documents(refused: Iterable[Refused]) -> list[RefusedDocument]:
+    return [fill(RefusedDocument, one) for one in refused]
+
+
+def _turn_row(turn: Turn) -> dict[str, object]:
+    """One feature before and after, by its verdict's columns."""
+    row: dict[str, object] = {"feature": turn.feature}
+    for when, side in (("before", turn.before), ("after", turn.after)):
+        row |= {f"{key}_{when}": (side or {}).get(key) for key in VERDICT}
+    return row
 
 
 def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
@@ -136,22 +241,59 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     Raises ConfigError for a release that nobody knows, BackendError.
     """
     chosen = choose(cluster)
-    asked = _ask(chosen)
-    catalogue = chosen.catalogue
-    found = ask_roll(asked.source.sight, to, asked.terms)
-    page = roll_page(found, asked.name, asked.source.made_from, catalogue, WIDEST)
-    software = software_of_release(found.release, found.mode, catalogue)
+    source, catalogue = chosen.question(), chosen.catalogue
+    answer = ask_roll(source.sight, to, source.terms)
+    software = software_of_release(answer.release, answer.mode, catalogue)
+    misfits = {misfit.feature for misfit in answer.misfits}
     rows: list[dict[str, object]] = [
         {
             "feature": name,
             "level": level,
             "min_version": software.get(name, (None, None))[0],
             "max_version": software.get(name, (None, None))[1],
-            "fits": name not in {misfit.feature for misfit in found.misfits},
+            "fits": name not in misfits,
         }
-        for name, level in sorted(found.levels.items())
+        for name, level in sorted(answer.levels.items())
     ]
-    return Answer(value=found, text=str(page), rows=tuple(rows))
+    return Answer(
+        value=answer,
+        make_rows=lambda: rows,
+        make_document=lambda: _roll_document(answer, source),
+        page=lambda width: roll_page(answer, source.name, source.made_from, catalogue, width),
+    )
+
+
+def _roll_document(answer: Roll, source: Source) -> RollDocument:
+    way = answer.way_back
+    return fill(
+        RollDocument,
+        answer,
+        **_about(source),
+        finalized=answer.levels,
+        finalized_known=answer.levels_known,
+        only_with_unstable_features=answer.only_unstable,
+        refused=_refused_documents(answer.refused),
+        first=[
+            FirstDocument(
+                intent=one.planned.intent.text,
+                steps=one.planned.plan.steps if one.planned.plan is not None else (),
+                refusals=one.planned.refusals,
+            )
+            for one in answer.first
+        ],
+        way_back=way
+        and fill(
+            WayBackDocument,
+            way,
+            joins_after_finalizing=way.joins_after,
+            downgrade_floor=_level_or_none(way.floor),
+            point_of_no_return=_level_or_none(way.no_return),
+        ),
+    )
+
+
+def _level_or_none(level: int) -> int | None:
+    return None if level == NOT_HERE else level
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
@@ -175,10 +317,10 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     assert evidence is not None
     [shown] = summarize(
         _judged(chosen, source),
-        RunInfo(number=0, as_of=source.as_of or source.sight.newest),
+        RunInfo(number=0, as_of=source.terms.as_of or source.sight.newest),
         chosen.catalogue,
         load(STRICT),
-        inventory=source.fleet,
+        inventory=source.terms.fleet,
     ).clusters
     plots = draw(shown, portraits(evidence)[source.sight.cluster_id])
     known = [plot.feature for plot in plots]
@@ -191,27 +333,8 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     return RangePlot(title=f"{shown.name}: {shown.summary}", plots=wanted)
 
 
-def _turn_row(turn: Turn) -> dict[str, object]:
-    """One feature before and after, by what its verdict says."""
-    row: dict[str, object] = {"feature": turn.feature}
-    for when, said in (("before", turn.before), ("after", turn.after)):
-        row |= {f"{key}_{when}": (said or {}).get(key) for key in VERDICT}
-    return row
-
-
-def _ask(chosen: Chosen) -> Asked:
-    source = chosen.source()
-    return Asked(source=source, terms=chosen.terms(source), wanted=chosen.wanted)
-
-
 def _judged(chosen: Chosen, source: Source) -> Judged:
     """What the night said of the cluster, where the look came from its tables."""
     if source.lake is None:
         return source.sight.judged
-    lake, run, cluster = source.lake, chosen.wanted.run, source.sight.cluster_id
-    return Judged(
-        findings=lake.rows(FINDINGS, run=run, cluster=cluster),
-        incompatible=lake.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
-        readiness=lake.rows(FEATURE_READINESS, run=run, cluster=cluster),
-        plans=lake.rows(UPGRADE_PLANS, run=run, cluster=cluster),
-    )
+    return source.lake.judged(chosen.wanted.run, source.sight.cluster_id)

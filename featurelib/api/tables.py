@@ -1,4 +1,8 @@
-"""A night of the nightly's tables: the fleet at a glance, and every cluster of it to ask about."""
+"""Nights of the nightly's tables: the fleet at a glance, each cluster of it to ask about, one
+cluster over time, and one night against another.
+
+Read without Spark; nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
+from featurelib.api.documents import (
+    ClusterDiffDocument,
+    DiffDocument,
+    LevelChangeDocument,
+    LevelMoveDocument,
+    RangeChangeDocument,
+    RangeDocument,
+    RangeMoveDocument,
+    TimelineDocument,
+    fill,
+)
 from featurelib.api.questions import range_plot, roll, what_if, why_not
-from featurelib.audit.audit import Judged
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.cli.asked import expect_catalogue
-from featurelib.cli.nights import read_timeline
-from featurelib.cli.options import open_catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
@@ -24,12 +35,18 @@ from featurelib.lake import Lake
 from featurelib.questions.diff import ClusterDiff, Diff, State
 from featurelib.questions.diff import diff as compare
 from featurelib.questions.roll import Roll
-from featurelib.questions.timeline import RangeChange, Timeline
+from featurelib.questions.timeline import RangeChange, Timeline, read_timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
-from featurelib.source import RUN_TIME, Wanted, entry_named, open_fleet
-from featurelib.tables import FEATURE_READINESS, FINDINGS, INCOMPATIBLE_BROKERS, UPGRADE_PLANS
-from featurelib.view.layout import WIDEST
+from featurelib.source import (
+    RUN_TIME,
+    Wanted,
+    entry_named,
+    expect_catalogue,
+    open_catalogue,
+    open_fleet,
+    quietly,
+)
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.nights import diff_page, timeline_page
 from featurelib.view.report import RunInfo, summarize
@@ -38,130 +55,9 @@ from featurelib.words import nodes as say_nodes
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
 
-
-# ----------------------------------------
-# What the nightly's tables remember: one cluster over time, and one night against another.
-#
-# Read without Spark; nothing is written.
-
 Row = dict[str, object]
-MOST = 20  # clusters, and findings of each, in the text; the rows have all
 FINALIZED = "finalized"
-
-
-def timeline(cluster: AnyCluster) -> Answer[Timeline]:
-    """Who could what when in one cluster, levels by epoch, and everything that went back.
-
-        timeline(tables["payments-eu"])
-        timeline(tables["payments-eu"]).frame()
-
-    Only tables remember, so it is asked of what open_tables gives. The value has `ranges`,
-    `levels`, `epochs` and `regressions`; a row is one change of one feature: since and until when,
-    who (nodes, or `finalized`), before, after, and whether that went back. Raises ConfigError for
-    a cluster that is looked at, NoEvidenceError for one that never said anything.
-    """
-    chosen = choose(cluster)
-    if not isinstance(chosen, Stored) or chosen.wanted.tables is None:
-        raise ConfigError(
-            "timeline: expected a cluster of the nightly's tables, found one that is looked at. "
-            "Only tables remember. As: timeline(open_tables(FOLDER)['payments-eu'])"
-        )
-    wanted, catalogue = chosen.wanted, chosen.catalogue
-    lake = Lake(wanted.tables or "")
-    entry = entry_named(wanted.cluster, open_fleet(wanted.fleet, catalogue)[1].cluster)
-    found = read_timeline(lake, entry.id, wanted.run)
-    made_from = f"tables in {wanted.tables}, up to run {lake.run(wanted.run)}"
-    page = timeline_page(found, entry.title, made_from, catalogue, WIDEST)
-    return Answer(value=found, text=str(page), rows=tuple(_changes(found)))
-
-
-def diff(tables: Tables, before: int | None = None, after: int | None = None) -> Answer[Diff]:
-    """What two nights found, against each other: new, resolved, unchanged, incomparable.
-
-        diff(tables)                            # this night against the one before it
-        diff(tables, before=20261120060000).frame()
-
-    Nights are runs; without `after` it is the night that `tables` was opened at, without `before`
-    the one before that. The value has `clusters` and `counts`; a row is one finding that is not in
-    both nights: its state, and why it cannot be compared. Raises ConfigError for a night that is
-    not there, NoEvidenceError where there is none before it.
-    """
-    lake, now = tables.lake, tables.run if after is None else after
-    found = compare(lake, _before(lake, now) if before is None else before, lake.run(now))
-    names = tables.names
-    page = diff_page(found, names, tables.catalogue, MOST, WIDEST)
-    rows = (row for one in found.clusters for row in _findings(one, names, tables.catalogue))
-    return Answer(value=found, text=str(page), rows=tuple(rows))
-
-
-def _before(lake: Lake, run: int) -> int:
-    earlier = [one for one in lake.runs["run"].to_pylist() if one < run]
-    if not earlier:
-        raise NoEvidenceError(
-            f"diff: expected a night before {run} below {lake.root}, found none. Run the nightly "
-            "again, or name two nights: diff(tables, before=RUN, after=RUN)"
-        )
-    return int(max(earlier))
-
-
-def _changes(found: Timeline) -> Iterator[Row]:
-    for level in found.levels:
-        for name, was, now in level.changes:
-            yield {
-                "since": level.at,
-                "until": level.at,
-                "who": FINALIZED,
-                "feature": name,
-                "before": str(was),
-                "after": str(now),
-                "epoch": level.epoch,
-                "went_back": now < was,
-            }
-    for change in found.ranges:
-        yield from _range_changes(change)
-
-
-def _range_changes(change: RangeChange) -> Iterator[Row]:
-    for name, was, now in change.changes:
-        yield {
-            "since": change.since,
-            "until": change.until,
-            "who": say_nodes(change.role, change.node_ids),
-            "feature": name,
-            "before": _range(was),
-            "after": _range(now),
-            "epoch": None,
-            "went_back": name in change.shrank,
-        }
-
-
-def _range(ends: tuple[int, int] | None) -> str | None:
-    return None if ends is None else f"{ends[0]}-{ends[1]}"
-
-
-def _findings(one: ClusterDiff, names: dict[str, str], catalogue: Catalogue) -> Iterator[Row]:
-    words = FindingWords(catalogue, load(STRICT))
-    told: list[tuple[State, dict[str, Any], str | None]] = []
-    told += [(State.NEW, row, None) for row in one.new]
-    told += [(State.RESOLVED, row, None) for row in one.resolved]
-    told += [(State.INCOMPARABLE, row, str(why)) for row, why in one.incomparable]
-    for state, row, why in told:
-        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
-        yield {
-            "cluster": names.get(one.cluster, one.cluster),
-            "state": str(state),
-            "severity": row["severity"],
-            "code": row["code"],
-            "role": row["role"],
-            "node_id": row["node_id"],
-            "feature": row["feature"],
-            "says": words.of(columns).message,
-            "why": why,
-            "muted": row["muted"],
-        }
-
-
-# ----------------------------------------
+MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
 
 class Tables:
@@ -178,15 +74,9 @@ class Tables:
     def report(self) -> Report:
         """The night's report: the values behind its text, JSON and page."""
         lake, run = self.lake, self.run
-        judged = Judged(
-            findings=lake.rows(FINDINGS, run=run),
-            incompatible=lake.rows(INCOMPATIBLE_BROKERS, run=run),
-            readiness=lake.rows(FEATURE_READINESS, run=run),
-            plans=lake.rows(UPGRADE_PLANS, run=run),
-        )
         about = RunInfo(number=run, as_of=lake.as_of(run), tables=lake.root)
         _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
-        return summarize(judged, about, self.catalogue, load(STRICT), inventory=fleet)
+        return summarize(lake.judged(run), about, self.catalogue, load(STRICT), inventory=fleet)
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -267,8 +157,177 @@ def open_tables(
         ) from error
     catalogue = open_catalogue(overlay)
     wanted = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
-    expect_catalogue(lake, run, catalogue)
+    expect_catalogue(lake, run, catalogue, quietly)
     return Tables(lake, wanted, catalogue)
+
+
+def timeline(cluster: AnyCluster) -> Answer[Timeline]:
+    """Who could what when in one cluster, levels by epoch, and everything that went back.
+
+        timeline(tables["payments-eu"])
+        timeline(tables["payments-eu"]).frame()
+
+    Only tables remember, so it is asked of what open_tables gives. The value has `ranges`,
+    `levels`, `epochs` and `regressions`; a row is one change of one feature: since and until when,
+    who (nodes, or `finalized`), before, after, and whether that went back. Raises ConfigError for
+    a cluster that is looked at, NoEvidenceError for one that never said anything.
+    """
+    chosen = choose(cluster)
+    wanted, catalogue = chosen.wanted, chosen.catalogue
+    if wanted.tables is None:
+        raise ConfigError(
+            "timeline: expected a cluster of the nightly's tables, found one that is looked at. "
+            "Only tables remember. As: timeline(open_tables(FOLDER)['payments-eu'])"
+        )
+    entry = entry_named(wanted.cluster, open_fleet(wanted.fleet, catalogue)[1].cluster)
+    lake = Lake(wanted.tables)
+    history = read_timeline(lake, entry.id, wanted.run)
+    made_from = f"tables in {wanted.tables}"
+    up_to = f"{made_from}, up to run {lake.run(wanted.run)}"
+    return Answer(
+        value=history,
+        make_rows=lambda: _changes(history),
+        make_document=lambda: fill(
+            TimelineDocument,
+            history,
+            cluster=entry.id,
+            name=entry.title or None,
+            made_from=made_from,
+            levels=[
+                fill(
+                    LevelChangeDocument,
+                    one,
+                    changes=[
+                        LevelMoveDocument(feature=name, from_level=was, to_level=now)
+                        for name, was, now in one.changes
+                    ],
+                )
+                for one in history.levels
+            ],
+            ranges=[_range_document(one) for one in history.ranges],
+            epochs_back=history.epochs,
+        ),
+        page=lambda width: timeline_page(history, entry.title, up_to, catalogue, width),
+    )
+
+
+def _range_document(change: RangeChange) -> RangeChangeDocument:
+    def ends(one: tuple[int, int] | None) -> RangeDocument | None:
+        return one and RangeDocument(min_version=one[0], max_version=one[1])
+
+    changes = [
+        RangeMoveDocument(feature=name, before=ends(was), after=ends(now))
+        for name, was, now in change.changes
+    ]
+    return fill(RangeChangeDocument, change, changes=changes)
+
+
+def diff(
+    tables: Tables, before: int | None = None, after: int | None = None, *, limit: int = MOST
+) -> Answer[Diff]:
+    """What two nights found, against each other: new, resolved, unchanged, incomparable.
+
+        diff(tables)                            # this night against the one before it
+        diff(tables, before=20261120060000).frame()
+
+    Nights are runs; without `after` it is the night that `tables` was opened at, without `before`
+    the one before that. The value has `clusters` and `counts`; a row is one finding that is not in
+    both nights: its state, and why it cannot be compared. `limit` is of the text: clusters, and
+    findings of each; 0 = all. Raises ConfigError for a night that is not there, NoEvidenceError
+    where there is none before it.
+    """
+    lake, now = tables.lake, tables.run if after is None else after
+    was = _before(lake, now) if before is None else lake.run(before)
+    difference = compare(lake, was, lake.run(now))
+    names, catalogue = tables.names, tables.catalogue
+    return Answer(
+        value=difference,
+        make_rows=lambda: (
+            row for one in difference.clusters for row in _finding_rows(one, names, catalogue)
+        ),
+        make_document=lambda: fill(
+            DiffDocument,
+            difference,
+            made_from=f"tables in {lake.root}",
+            clusters=[
+                fill(
+                    ClusterDiffDocument,
+                    one,
+                    name=names.get(one.cluster),
+                    incomparable=[row | {"why": why} for row, why in one.incomparable],
+                )
+                for one in difference.clusters
+            ],
+        ),
+        page=lambda width: diff_page(difference, names, catalogue, limit, width),
+    )
+
+
+def _before(lake: Lake, run: int) -> int:
+    earlier = [one for one in lake.runs["run"].to_pylist() if one < run]
+    if not earlier:
+        raise NoEvidenceError(
+            f"diff: expected a night before {run} below {lake.root}, found none. Run the nightly "
+            "again, or name two nights: diff(tables, before=RUN, after=RUN)"
+        )
+    return int(max(earlier))
+
+
+def _changes(found: Timeline) -> Iterator[Row]:
+    for level in found.levels:
+        for name, was, now in level.changes:
+            yield {
+                "since": level.at,
+                "until": level.at,
+                "who": FINALIZED,
+                "feature": name,
+                "before": str(was),
+                "after": str(now),
+                "epoch": level.epoch,
+                "went_back": now < was,
+            }
+    for change in found.ranges:
+        yield from _range_changes(change)
+
+
+def _range_changes(change: RangeChange) -> Iterator[Row]:
+    for name, was, now in change.changes:
+        yield {
+            "since": change.since,
+            "until": change.until,
+            "who": say_nodes(change.role, change.node_ids),
+            "feature": name,
+            "before": _range(was),
+            "after": _range(now),
+            "epoch": None,
+            "went_back": name in change.shrank,
+        }
+
+
+def _range(ends: tuple[int, int] | None) -> str | None:
+    return None if ends is None else f"{ends[0]}-{ends[1]}"
+
+
+def _finding_rows(one: ClusterDiff, names: dict[str, str], catalogue: Catalogue) -> Iterator[Row]:
+    words = FindingWords(catalogue, load(STRICT))
+    told: list[tuple[State, dict[str, Any], str | None]] = []
+    told += [(State.NEW, row, None) for row in one.new]
+    told += [(State.RESOLVED, row, None) for row in one.resolved]
+    told += [(State.INCOMPARABLE, row, str(why)) for row, why in one.incomparable]
+    for state, row, why in told:
+        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
+        yield {
+            "cluster": names.get(one.cluster, one.cluster),
+            "state": str(state),
+            "severity": row["severity"],
+            "code": row["code"],
+            "role": row["role"],
+            "node_id": row["node_id"],
+            "feature": row["feature"],
+            "says": words.of(columns).message,
+            "why": why,
+            "muted": row["muted"],
+        }
 
 
 def _row(cluster: ReportedCluster) -> dict[str, object]:

@@ -15,6 +15,7 @@ import typer
 
 import featurelib
 from featurelib.cli.entrance import Group, guard
+from featurelib.cli.options import with_options
 
 # Where each command's function stands.
 COMMANDS = {
@@ -24,12 +25,12 @@ COMMANDS = {
     "rules": "featurelib.cli.conformance:rules",
     "conformance": "featurelib.cli.conformance:conformance",
     "collect": "featurelib.cli.collect:collect",
-    "describe": "featurelib.cli.questions:describe_command",
-    "why-not": "featurelib.cli.questions:why_not_command",
-    "what-if": "featurelib.cli.questions:what_if_command",
-    "roll": "featurelib.cli.questions:roll_command",
-    "timeline": "featurelib.cli.nights:timeline_command",
-    "diff": "featurelib.cli.nights:diff_command",
+    "describe": "featurelib.cli.questions:describe",
+    "why-not": "featurelib.cli.questions:why_not",
+    "what-if": "featurelib.cli.questions:what_if",
+    "roll": "featurelib.cli.questions:roll",
+    "timeline": "featurelib.cli.nights:timeline",
+    "diff": "featurelib.cli.nights:diff",
     "show": "featurelib.cli.approve:show",
     "approve": "featurelib.cli.approve:approve",
     "apply": "featurelib.cli.apply:apply_command",
@@ -56,7 +57,7 @@ def make_app(only: str | None = None) -> typer.Typer:
     chosen = {only} & {*COMMANDS, *GROUPS} or {*COMMANDS, *GROUPS}
     for name in [name for name in COMMANDS if name in chosen]:
         command = load(COMMANDS[name])
-        app.command(name, help=command.__doc__)(guard(command))
+        app.command(name, help=command.__doc__)(guard(with_options(command, name)))
     for name in [name for name in GROUPS if name in chosen]:
         app.add_typer(load(GROUPS[name]), name=name)
     return app

@@ -12,28 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import join, quote
-from typing import Annotated
-
-import typer
 
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
-from featurelib.cli.entrance import INTERRUPTED, WORDS, raising_at_interrupt, say
-from featurelib.cli.journal import JournalFile, journal_path, results_as_json
-from featurelib.cli.options import (
-    Bootstrap,
-    ConfigFile,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Json,
-    OverlayFile,
-    Timeout,
-    Zookeeper,
-    confirm,
-    open_catalogue,
-)
-from featurelib.config.files import find_settings
+from featurelib.cli.entrance import WORDS, say
+from featurelib.cli.journal import results_as_json
+from featurelib.cli.options import confirm
+from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
+from featurelib.config.files import find_settings, journal_path
 from featurelib.config.settings import Settings
 from featurelib.controller.apply import ApplyOrder, Mode, apply
 from featurelib.controller.journal import Clearance, Journal, way_of
@@ -44,7 +30,7 @@ from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
-from featurelib.source import Reached, reach
+from featurelib.source import Reached, open_catalogue, reach
 from featurelib.view.layout import terminal_width, wrap
 from featurelib.view.outcome import move_text, sentence, update_line, warnings
 from featurelib.words import clean
@@ -176,48 +162,24 @@ class Shown:
 
 # ----------------------------------------
 
-PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
-ApprovalFile = Annotated[
-    str | None,
-    typer.Option("--approval", metavar="FILE", help="What featurelib approve wrote for this plan."),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Look and judge; send nothing at all.")]
-ValidateOnly = Annotated[
-    bool,
-    typer.Option(
-        "--validate-only", help="Let the controller judge too, where it then writes nothing."
-    ),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Wait = Annotated[
-    float,
-    typer.Option(
-        "--wait",
-        metavar="SECONDS",
-        min=0,
-        max=3600,
-        help="How long nodes may take to report a level after a step.",
-    ),
-]
-
 
 def apply_command(
-    plan: PlanPath,
-    approval: ApprovalFile = None,
-    dry_run: DryRun = False,
-    validate_only: ValidateOnly = False,
-    yes: Yes = False,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    fleet: FleetFile = None,
-    timeout: Timeout = TIMEOUT_SECONDS,
-    wait: Wait = NODES_SECONDS,
-    journal: JournalFile = None,
-    config: ConfigFile = None,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    plan: str,
+    approval: str | None = None,
+    dry_run: bool = False,
+    validate_only: bool = False,
+    yes: bool = False,
+    bootstrap: str | None = None,
+    controllers: str | None = None,
+    zookeeper: str | None = None,
+    file: str | None = None,
+    fleet: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    wait: float = NODES_SECONDS,
+    journal: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Carry out an approved plan on its cluster.
 
@@ -235,7 +197,7 @@ def apply_command(
     look.
     """
     mode = _mode(dry_run=dry_run, validate_only=validate_only)
-    (settings, ruled), catalogue = find_settings(config), open_catalogue(overlay)
+    (settings, ruled), catalogue = find_settings(config), open_catalogue(overlay, say)
     made = files.read_plan(_read(plan, "a plan file"), plan)
     ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
     cluster = None if any((*ways.values(), file)) else made.plan.cluster

@@ -15,22 +15,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
 
 import msgspec
-import typer
 
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.options import (
-    ConfigFile,
-    FleetFile,
-    Json,
-    OverlayFile,
-    at_terminal,
-    confirm,
-    open_catalogue,
-)
+from featurelib.cli.options import at_terminal, confirm
 from featurelib.config.files import open_settings
 from featurelib.config.settings import Settings
 from featurelib.controller.signing import agent_key, check_approval, sign, why_signed
@@ -38,58 +28,26 @@ from featurelib.errors import ApprovalError, ConfigError, InputError, PlanError,
 from featurelib.planning import files
 from featurelib.planning.files import Approval, PlanFile, plain, say_span
 from featurelib.planning.outlook import look_ahead
-from featurelib.source import open_fleet
+from featurelib.source import open_catalogue, open_fleet
 from featurelib.view.plan import approval_page, contradictions, plan_page, updates_of
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
-PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
-Expires = Annotated[
-    str, typer.Option("--expires", metavar="TIME", help="How long it holds: 30m, 24h, 2d.")
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        metavar="FILE",
-        help="The SSH key to sign with: private, or public if an agent or a hardware key holds the "
-        "other half. Default: no signature.",
-    ),
-]
-Agent = Annotated[
-    bool, typer.Option("--agent", help="Sign with ssh-agent: its only key, or the one of --key.")
-]
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--by", metavar="NAME", help="Who approves, as in allowed_signers. Default: the login name."
-    ),
-]
-Reason = Annotated[
-    str | None,
-    typer.Option("--reason", metavar="TEXT", help="Why, or a ticket. It is signed too."),
-]
-Out = Annotated[
-    str | None,
-    typer.Option("--out", metavar="FILE", help="Default: PLAN's name with .approval.json."),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-
 
 def approve(
-    plan: PlanPath,
-    expires: Expires,
-    key: Key = None,
-    agent: Agent = False,
-    by: By = None,
-    reason: Reason = None,
-    out: Out = None,
-    yes: Yes = False,
-    fleet: FleetFile = None,
-    config: ConfigFile = None,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    plan: str,
+    expires: str,
+    key: str | None = None,
+    agent: bool = False,
+    by: str | None = None,
+    reason: str | None = None,
+    out: str | None = None,
+    yes: bool = False,
+    fleet: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Let a plan be applied, until a time.
 
@@ -106,7 +64,7 @@ def approve(
     2 usage, 3 refused, nothing written.
     """
     span = _parse_span(expires)
-    settings, catalogue = open_settings(config), open_catalogue(overlay)
+    settings, catalogue = open_settings(config), open_catalogue(overlay, say)
     text = _read(plan)
     file = files.read_plan(text, plan)
     target = _choose_out(plan, out)
@@ -227,11 +185,9 @@ def _write(target: Path, text: bytes) -> None:
 
 FORM = 1  # of the JSON object
 
-ShownPlan = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.")]
-
 
 def show(
-    plan: ShownPlan, fleet: FleetFile = None, overlay: OverlayFile = None, as_json: Json = False
+    plan: str, fleet: str | None = None, overlay: str | None = None, as_json: bool = False
 ) -> int:
     """What a plan would do, request by request.
 
@@ -248,7 +204,7 @@ def show(
     sent. Exit codes: 0 done, 2 usage, or no plan.
     """
     found = read_plan(plan)
-    catalogue = open_catalogue(overlay)
+    catalogue = open_catalogue(overlay, say)
     name = known_name(found.plan.cluster, fleet, catalogue)
     if as_json:
         print(json.dumps(_document(found, name, catalogue), indent=2, ensure_ascii=False))

@@ -19,15 +19,6 @@ from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
-from featurelib.cli.options import (
-    Bootstrap,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Json,
-    Timeout,
-    Zookeeper,
-)
 from featurelib.collect import STDIN, Collected, ProbeResult, name_of, read_lines, write_lines
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
@@ -47,36 +38,7 @@ from featurelib.words import count, some
 
 VERSION = 1  # of the JSON output
 
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="FILE", help="Turn a tool's output into a landing file; - = stdin."
-    ),
-]
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
-ClusterOf = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="CLUSTER", help="Of --from: the cluster's id, or its name."),
-]
-ObservedAt = Annotated[
-    str | None,
-    typer.Option(
-        "--observed-at",
-        metavar="TIME",
-        help="Of --from: when it was read from the cluster. Default: the file's time; stdin: now.",
-    ),
-]
-Paths = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--path",
-        metavar="PATH",
-        help="Of --kind znode: which znode, where the output does not say; once for each.",
-    ),
-]
-Chroot = Annotated[
-    str, typer.Option("--chroot", metavar="PATH", help="Of --kind znode: the cluster's chroot.")
-]
 
 
 def choose_source(
@@ -147,44 +109,25 @@ def _time(text: str) -> int:
 
 SHOWN = 3  # silent listeners that a line names
 
-Clusters = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[CLUSTER]…", help="Ids or names in the inventory. Default: all."),
-]
-Out = Annotated[
-    str, typer.Option("--out", metavar="FOLDER", help="Where landing files go; made if missing.")
-]
-Parallel = Annotated[
-    int, typer.Option("--parallel", min=1, max=256, help="Clusters that are read at once.")
-]
-Probe = Annotated[
-    bool,
-    typer.Option(
-        "--probe",
-        help="Also ask each KRaft controller to validate, and not to write, what could be upgraded:"
-        " one UpdateFeatures request with ValidateOnly. It needs ALTER on the cluster.",
-    ),
-]
-
 
 def collect(
-    clusters: Clusters = None,
-    out: Out = "",
-    fleet: FleetFile = None,
-    timeout: Timeout = TIMEOUT_SECONDS,
-    parallel: Parallel = 8,
-    probe: Probe = False,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    from_: From = None,
+    clusters: list[str] | None = None,
+    out: str = "",
+    fleet: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    parallel: int = 8,
+    probe: bool = False,
+    bootstrap: str | None = None,
+    controllers: str | None = None,
+    zookeeper: str | None = None,
+    file: str | None = None,
+    from_: str | None = None,
     kind: Kind = None,
-    cluster: ClusterOf = None,
-    observed_at: ObservedAt = None,
-    path: Paths = None,
-    chroot: Chroot = "",
-    as_json: Json = False,
+    cluster: str | None = None,
+    observed_at: str | None = None,
+    path: list[str] | None = None,
+    chroot: str = "",
+    as_json: bool = False,
 ) -> int:
     """Read clusters, and write what their nodes say.
 

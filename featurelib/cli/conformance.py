@@ -15,14 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from featurelib.audit.findings import wordings
 from featurelib.catalogue import Tables
 from featurelib.cli.entrance import say
-from featurelib.cli.options import Json, OverlayFile, open_catalogue
+from featurelib.cli.options import MOST_DIFFERENCES
 from featurelib.conformance.exchanges import read
 from featurelib.conformance.replay import KINDS, ReplayReport, replay
 from featurelib.conformance.rulebook import (
@@ -36,24 +33,21 @@ from featurelib.conformance.rulebook import (
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
+from featurelib.source import open_catalogue
 from featurelib.view.layout import columns
 from featurelib.words import count
 
 PACK = "conformance_pack.jsonl.gz"
-SHOWN = 20  # differences, without --all
 FORM = 1  # of the JSON object
 NOT_READ = 2  # exit code
 _OPENERS = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress}
 
-Files = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="FILE", help="Recorded exchanges: .jsonl, plain, .gz or .xz."),
-]
-All = Annotated[bool, typer.Option("--all", help=f"Every difference, not the first {SHOWN}.")]
-
 
 def conformance(
-    files: Files = None, show_all: All = False, overlay: OverlayFile = None, as_json: Json = False
+    files: list[str] | None = None,
+    show_all: bool = False,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Whether featurelib answers as recordings do.
 
@@ -76,7 +70,7 @@ def conformance(
     Exit codes: 0 done, no difference; 1 differences; 2 usage, or a line of another form. Such a
     line is named, and the others are replayed.
     """
-    tables = open_catalogue(overlay).tables
+    tables = open_catalogue(overlay, say).tables
     reports: dict[str, ReplayReport] = {}
     unread: list[InputError] = []
     for number, name in enumerate(files or [PACK], start=1):
@@ -86,10 +80,13 @@ def conformance(
         print(json.dumps(_document(reports, unread), indent=2, ensure_ascii=False))
     elif any(report.exchanges for report in reports.values()):
         _print(reports, show_all=show_all)
-    for wrong in unread if show_all else unread[:SHOWN]:
+    for wrong in unread if show_all else unread[:MOST_DIFFERENCES]:
         say(f"error: {wrong}")
-    if len(unread) > SHOWN and not show_all:
-        say(f"error: and {count(len(unread) - SHOWN, 'more line')}: --all shows every one")
+    if len(unread) > MOST_DIFFERENCES and not show_all:
+        say(
+            f"error: and {count(len(unread) - MOST_DIFFERENCES, 'more line')}: "
+            "--all shows every one"
+        )
     differ = any(report.differences for report in reports.values())
     return NOT_READ if unread else int(differ)
 
@@ -170,7 +167,7 @@ def _print(reports: dict[str, ReplayReport], *, show_all: bool) -> None:
 
 def _print_differences(reports: dict[str, ReplayReport], show_all: bool) -> None:
     found = [d for report in reports.values() for d in report.differences]
-    shown = found if show_all else found[:SHOWN]
+    shown = found if show_all else found[:MOST_DIFFERENCES]
     for difference in shown:
         print(f"\n{difference.id}: {difference.kind}")
         print(f"  recorded  {difference.recorded}")
@@ -191,13 +188,8 @@ RULES_FORM = 1  # of the JSON object
 WIDTH = 96
 TOGETHER = "\u00a0"  # no line ends between a dialect and its number
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="One rule.")]
-Dialects = Annotated[
-    bool, typer.Option("--dialects", help="The generations of controllers instead of the rules.")
-]
 
-
-def rules(name: Name = None, dialects: Dialects = False, as_json: Json = False) -> int:
+def rules(name: str | None = None, dialects: bool = False, as_json: bool = False) -> int:
     """What a controller asks of an update, rule by rule.
 
     \b

@@ -4,53 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from featurelib.backends.embedded import Captured, EmbeddedCluster, Formatted, Made, make_embedded
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
-from featurelib.cli.options import Json, OverlayFile, choose_software, open_catalogue
+from featurelib.cli.entrance import say
 from featurelib.collect import landing_lines
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
+from featurelib.source import choose_software, open_catalogue
 
 
 def embedded(
-    action: Annotated[str, typer.Argument(metavar="make|unregister", help="What to do.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where the cluster is kept.")],
-    software: Annotated[
-        str,
-        typer.Option("--software", metavar="RELEASE", help="What its nodes run, as 4.1."),
-    ] = NEWEST_RELEASE,
-    metadata: Annotated[
-        str | None,
-        typer.Option(
-            "--metadata",
-            metavar="VERSION",
-            help="The release version it was made with, as 3.9. Default: the newest there is.",
-        ),
-    ] = None,
-    brokers: Annotated[int, typer.Option("--brokers", min=1, max=1000)] = 3,
-    controllers: Annotated[int, typer.Option("--controllers", min=1, max=99)] = 3,
-    capture: Annotated[
-        str | None,
-        typer.Option(
-            "--capture",
-            metavar="PATH",
-            help="Landing lines of a cluster to make it of, a file or a folder.",
-        ),
-    ] = None,
-    node: Annotated[
-        int | None,
-        typer.Option("--node", metavar="ID", help="Of unregister: the broker that is gone."),
-    ] = None,
-    controller: Annotated[
-        bool,
-        typer.Option("--controller", help="Of unregister: it is a controller, as Kafka 4.4 can."),
-    ] = False,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    action: str,
+    file: str,
+    software: str = NEWEST_RELEASE,
+    metadata: str | None = None,
+    brokers: int = 3,
+    controllers: int = 3,
+    capture: str | None = None,
+    node: int | None = None,
+    controller: bool = False,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Make a cluster that is kept in one file.
 
@@ -69,7 +44,7 @@ def embedded(
     """
     if action not in ("make", "unregister"):
         raise ConfigError(f"embedded {action}: expected make or unregister, found {action!r}.")
-    catalogue = open_catalogue(overlay)
+    catalogue = open_catalogue(overlay, say)
     if action == "unregister":
         role = Role.CONTROLLER if controller else Role.BROKER
         return _unregister(file, node, role, catalogue, as_json)

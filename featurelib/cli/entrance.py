@@ -1,8 +1,9 @@
-"""How a job or command is entered and left: options, run number, progress, errors as codes.
+"""Enters and leaves a job or command: options, run number, progress, errors as codes.
 
 What the caller can act on ends as one message on stderr and the exit code of its class; with --json
-a program gets it on stdout too. Anything else is a fault of ours, or of what we rest on: one line,
-and where it happened only for those who ask for it (FEATURELIB_TRACE=1).
+a program gets it on stdout too; a command line that cannot be read ends so as well, with its usage.
+Anything else is a fault of ours, or of what we rest on: one line, and where it happened only for
+those who ask for it (FEATURELIB_TRACE=1).
 """
 
 from __future__ import annotations
@@ -11,118 +12,29 @@ import functools
 import json
 import logging
 import os
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from featurelib.cli.streams import leave, take_over
+from featurelib.cli.options import with_options
+from featurelib.cli.streams import leave, say_interrupted, take_over
 from featurelib.errors import ConfigError, FeatureLibError
 from featurelib.words import clean
 
-# ----------------------------------------
-# Ctrl-C ends a job at once and in one line: nothing is unwound, the next run makes all of it good.
-#
-# Spark's JVM gets the same Ctrl-C, so that whatever would still be asked of it fails in many
-# lines.
-# Light to import: scripts/driver.py uses it before anything else.
-
-INTERRUPTED = 130
-MESSAGE = "error: interrupted; run again, nothing is counted twice"
-_said = threading.Lock()
-
-
-@contextmanager
-def ending_at_interrupt() -> Iterator[None]:
-    """While the block runs, SIGINT ends the process with one line and INTERRUPTED.
-
-    Spark puts a handler of its own in place when a session starts. A thread is told all the same,
-    by way of a pipe that every signal with a handler is written to. A SIGINT that the caller had
-    ignored (a background job of a script) stays ignored.
-    """
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        yield
-        return
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    handler = signal.signal(signal.SIGINT, _at_interrupt)
-    outer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(reader,), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(outer)
-        signal.signal(signal.SIGINT, handler)
-        os.close(writer)
-        watcher.join()
-        os.close(reader)
-
-
-def leave_at_interrupt() -> None:
-    """From now on SIGINT ends the process with one line; where the caller ignores it, it does
-    not."""
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _at_interrupt)
-
-
-def ignore_interrupts() -> None:
-    """For the last moments of a process, whose exit code is known."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def raising_at_interrupt() -> Iterator[None]:
-    """While the block runs, SIGINT is KeyboardInterrupt: for what has to say how far it came."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not _at_interrupt:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _at_interrupt(number: int, frame: object) -> None:
-    _leave()
-
-
-def _watch(reader: int) -> None:
-    while number := os.read(reader, 1):
-        if number[0] == signal.SIGINT:
-            _leave()
-
-
-def say_interrupted() -> int:
-    """MESSAGE on stderr, once in the life of a process; returns the exit code."""
-    if _said.acquire(blocking=False):  # the main thread and the watcher may both come here
-        with suppress(OSError):  # a full disk behind it
-            os.write(2, f"{MESSAGE}\n".encode())
-    return INTERRUPTED
-
-
-def _leave() -> None:
-    os._exit(say_interrupted())
-
-
-# ----------------------------------------
-# How errors are told: one line on standard error, and with --json one object on standard output.
-#
-# A command line that cannot be read is told so too, and then its usage.
-
+RUN_FORMAT = "%Y%m%d%H%M%S"
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
+TRACE = "FEATURELIB_TRACE"  # set it to see where an unexpected error comes from
+MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # characters
 # What each exit code of an error is called, for a program.
 WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault"}
 
@@ -186,26 +98,11 @@ class Command(TyperCommand):
         return _end(super().main, args, extra, standalone_mode)
 
 
-# ----------------------------------------
-
-RUN_FORMAT = "%Y%m%d%H%M%S"
-INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
-TRACE = "FEATURELIB_TRACE"  # set it to see where an unexpected error comes from
-MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # characters
-
-Landing = Annotated[str, typer.Option("--landing", help="Folder or URI of the landing files.")]
-Tables = Annotated[str, typer.Option("--tables", help="Folder or URI of the Delta tables.")]
-Run = Annotated[
-    int | None,
-    typer.Option("--run", help="Number of this run, yyyymmddHHMMSS. Default: now, in UTC."),
-]
-
-
 def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
     take_over(has_colours=True)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=main.__doc__, cls=Command)(guard(main))
+    app.command(help=main.__doc__, cls=Command)(guard(with_options(main, "job")))
     leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as it is typed
 
 

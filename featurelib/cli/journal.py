@@ -6,59 +6,31 @@ The option that chooses the journal is here too, for the commands that write to 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from featurelib.catalogue import Catalogue
-from featurelib.cli.options import FleetFile, Json, OverlayFile, open_catalogue
+from featurelib.cli.entrance import say
+from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
 from featurelib.controller.journal import Clearance, Dispatch, Journal, JournalEntry
 from featurelib.core.outcome import MoveOutcome
 from featurelib.errors import ConfigError
-from featurelib.source import open_fleet
+from featurelib.source import open_catalogue, open_fleet
 from featurelib.view.layout import terminal_width, wrap
 from featurelib.view.outcome import move_text, operation
 from featurelib.words import clean, count
 
-JournalFile = Annotated[
-    str | None,
-    typer.Option(
-        "--journal",
-        metavar="FILE",
-        help="Where it is written down what was sent. "
-        "Default: ~/.local/state/featurelib/journal.sqlite.",
-    ),
-]
-
-
-def journal_path(journal: str | None) -> Path:
-    """The journal's file: the one named, or this user's."""
-    if journal is not None:
-        return Path(journal)
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "featurelib" / "journal.sqlite"
-
 
 def journal(
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster", metavar="CLUSTER", help="Only what was sent to it: an id or a name."
-        ),
-    ] = None,
-    only_open: Annotated[
-        bool, typer.Option("--open", help="Only what may have been written: see resume.")
-    ] = False,
-    fleet: FleetFile = None,
-    journal: JournalFile = None,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    cluster: str | None = None,
+    only_open: bool = False,
+    fleet: str | None = None,
+    journal: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """What was sent from here, and what became of it.
 
@@ -71,7 +43,7 @@ def journal(
     Nothing is asked of a cluster. Exit codes: 0 done, 2 usage, or no journal is there, 3 it is
     damaged.
     """
-    catalogue, path = open_catalogue(overlay), journal_path(journal)
+    catalogue, path = open_catalogue(overlay, say), journal_path(journal)
     where, inventory = open_fleet(fleet, catalogue)
     opened = open_journal(path)
     try:

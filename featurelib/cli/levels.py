@@ -6,53 +6,26 @@ from __future__ import annotations
 
 import difflib
 import json
-from typing import Annotated
-
-import typer
+import re
 
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.options import (
-    Json,
-    OverlayFile,
-    choose_software,
-    open_catalogue,
-    parse_features,
-)
+from featurelib.cli.options import trimmed
 from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
+from featurelib.source import choose_software, open_catalogue
 
+LEVEL = re.compile("[0-9]{1,5}")
+LEVELS = range(2**15)  # int16 on the wire
 FORM = 1  # of the JSON objects
-
-Software = Annotated[
-    str,
-    typer.Option(
-        "--software",
-        metavar="RELEASE",
-        help="Whose catalogue: the Kafka release of the tools and nodes, as 4.1 or 4.1.2.",
-    ),
-]
-ReleaseVersion = Annotated[
-    str | None,
-    typer.Option(
-        "--release-version",
-        metavar="VERSION",
-        help="A release or a metadata.version name, as 3.9 or 3.7-IV2. "
-        "Default: the newest for production.",
-    ),
-]
-Features = Annotated[
-    list[str],
-    typer.Option("--feature", metavar="NAME=LEVEL", help="A feature's level; may be repeated."),
-]
 
 
 def version_mapping(
-    release_version: ReleaseVersion = None,
-    software: Software = NEWEST_RELEASE,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    release_version: str | None = None,
+    software: str = NEWEST_RELEASE,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """What a release version means for every feature.
 
@@ -63,7 +36,7 @@ def version_mapping(
 
     The text is that of `kafka-features.sh version-mapping`. Exit codes: 0 done, 2 usage.
     """
-    catalogue = open_catalogue(overlay)
+    catalogue = open_catalogue(overlay, say)
     own = choose_software(catalogue, software)
     level = own.newest_stable if release_version is None else own.level_of(release_version)
     if level is None:
@@ -79,10 +52,10 @@ def version_mapping(
 
 
 def feature_dependencies(
-    feature: Features,
-    software: Software = NEWEST_RELEASE,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    feature: list[str],
+    software: str = NEWEST_RELEASE,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """What a level of a feature needs of other features.
 
@@ -93,7 +66,7 @@ def feature_dependencies(
     The text is that of `kafka-features.sh feature-dependencies`. Besides what is listed, every
     level above 0 needs metadata.version 3.3-IV0. Exit codes: 0 done, 2 usage.
     """
-    catalogue = open_catalogue(overlay)
+    catalogue = open_catalogue(overlay, say)
     own = choose_software(catalogue, software)
     asked = parse_features(feature)
     for name, level in asked.items():
@@ -110,24 +83,14 @@ def feature_dependencies(
 
 
 def initial_levels_command(
-    software: Software,
-    release_version: ReleaseVersion = None,
-    feature: Features = [],  # noqa: B006  # typer reads the default and never changes it
-    dynamic_quorum: Annotated[
-        bool,
-        typer.Option(
-            "--dynamic-quorum",
-            help="As with --standalone, --initial-controllers or --no-initial-controllers.",
-        ),
-    ] = False,
-    unstable: Annotated[
-        bool, typer.Option("--unstable", help="As with unstable.feature.versions.enable=true.")
-    ] = False,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="A cluster that was formatted before 3.3.")
-    ] = False,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    software: str,
+    release_version: str | None = None,
+    feature: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
+    dynamic_quorum: bool = False,
+    unstable: bool = False,
+    preview: bool = False,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """What a new cluster starts with, or why it cannot.
 
@@ -140,7 +103,7 @@ def initial_levels_command(
 
     Features that are not listed start at 0. Exit codes: 0 done, 2 usage, 3 format would refuse.
     """
-    catalogue = open_catalogue(overlay)
+    catalogue = open_catalogue(overlay, say)
     own = choose_software(catalogue, software)
     request = FormatRequest(
         release_version=release_version,
@@ -211,3 +174,23 @@ def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
         f"--feature {name}={level}: Kafka {own.release} knows {expected}; found {found}. "
         "Name one of them, or newer software with --software RELEASE."
     )
+
+
+def parse_features(texts: list[str]) -> dict[str, int]:
+    """`NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, _, level = map(trimmed, text.partition("="))
+        if not (name and LEVEL.fullmatch(level) and int(level) in LEVELS):
+            raise ConfigError(
+                f"--feature {text}: expected NAME=LEVEL with a whole number up to {LEVELS[-1]}, as "
+                f"group.version=1, found {text!r}. What a release version means in numbers is "
+                "what `featurelib version-mapping --release-version VERSION` says."
+            )
+        if name in levels:
+            raise ConfigError(
+                f"--feature {text}: expected {name} once, found it twice "
+                f"({name}={levels[name]} before). Keep one of them."
+            )
+        levels[name] = int(level)
+    return levels

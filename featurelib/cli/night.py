@@ -7,18 +7,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
-import typer
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.cli.entrance import say
-from featurelib.cli.options import PLACES
 from featurelib.config.files import INVENTORY, OVERLAY, find_file, find_settings, read_file
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings, mutes_of
@@ -29,7 +26,7 @@ from featurelib.feature import Severity
 from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
 from featurelib.snapshot.history import histories
-from featurelib.source import NEWEST, open_fleet, parse_as_of
+from featurelib.source import NEWEST, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
 from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, Table
 from featurelib.view.as_json import render_json
 from featurelib.view.html import FOLDER as PAGES
@@ -44,57 +41,6 @@ from featurelib.words import count
 if TYPE_CHECKING:
     from featurelib.spark.ingest import IngestCounts
     from featurelib.spark.store import Store
-
-REPOSITORY = Path(__file__).parents[2]
-SAMPLES = REPOSITORY / "data" / "samples"
-SAMPLE_BUILD = REPOSITORY / "build" / "samples"
-
-LandingOrSamples = Annotated[
-    str | None,
-    typer.Option("--landing", help="Folder or URI of the landing files. Default: the samples."),
-]
-TablesOrSamples = Annotated[
-    str | None,
-    typer.Option("--tables", help="Folder or URI of the Delta tables. Needed with --landing."),
-]
-Out = Annotated[
-    str | None,
-    typer.Option("--out", help="Folder or URI for the reports, pages and plans/."),
-]
-FleetFile = Annotated[
-    str | None,
-    typer.Option("--fleet", help=f"The inventory. {PLACES} fleet.toml; samples: their own."),
-]
-Config = Annotated[
-    str | None,
-    typer.Option("--config", help=f"How to judge. {PLACES} audit.toml."),
-]
-Overlay = Annotated[
-    str | None,
-    typer.Option(
-        "--overlay",
-        help=f"Rows of vendor builds over the catalogue. {PLACES} {OVERLAY}.",
-    ),
-]
-AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        help="Judge ages as of this time (ISO-8601, UTC), or 'newest' for the newest line. "
-        "Default: now; samples: newest.",
-    ),
-]
-FailOn = Annotated[
-    Severity | None,
-    typer.Option(
-        "--fail-on", help="Exit code 1 if a finding is this severe or more. Default: off."
-    ),
-]
-Limit = Annotated[int, typer.Option("--limit", min=0, help="Rows of the report; 0 = all.")]
-RunNumber = Annotated[
-    int | None,
-    typer.Option("--run", help="Number of this run, yyyymmddHHMMSS. Default: now, in UTC."),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,309 +1,279 @@
-"""Options that several commands have, written once.
+"""Every option and argument of every command and job: its words stand once, in one table.
 
-A command says what is its own; a parameter that stands for a group of options (`@with_options`) is
-given what those options make. An order of its own in the help is where the parameter stands.
+A command is a function. Each of its parameters is an option: type and default are the function's,
+the words are those of the table's row of that name, or of `COMMAND.name` where a command means
+something else by it. A parameter whose type is a dataclass stands for a group of options, one for
+each field; a group may also be the parameters of a function, and the command gets what it returns.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from featurelib.backends.base import Backend
-from featurelib.backends.opening import TIMEOUT_SECONDS
-from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
-from featurelib.cli.entrance import say
+from featurelib.config.files import OVERLAY
 from featurelib.errors import ConfigError, RefusedError
-from featurelib.source import (
-    Source,
-    Wanted,
-)
-from featurelib.source import find_source as find
-from featurelib.source import live_source as find_live
 
-# ----------------------------------------
-# The evidence that the options of a command choose, with its progress on stderr.
-
-
-def find_source(wanted: Wanted, catalogue: Catalogue) -> Source:
-    """As featurelib.source.find_source."""
-    return find(wanted, catalogue, say)
-
-
-def live_source(
-    wanted: Wanted, catalogue: Catalogue
-) -> AbstractContextManager[tuple[Source, Backend]]:
-    """As featurelib.source.live_source."""
-    return find_live(wanted, catalogue, say)
-
-
-# ----------------------------------------
-# The option that chooses the settings; featurelib.config.files says where else they are.
+if TYPE_CHECKING:
+    from featurelib.api.clusters import Answer
 
 PLACES = "Default: the first of $FEATURELIB_CONFIG, /etc/featurelib and conf/ that has"
-
-ConfigFile = Annotated[
-    str | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help=f"How to judge and whom to trust. {PLACES} audit.toml.",
-    ),
-]
+YES = ("y", "yes")
+MOST_DIFFERENCES = 20  # of conformance, without --all
 
 
-# ----------------------------------------
-# The options that choose one cluster, the same for every command that looks at one.
-#
-# A cluster is named as the inventory names it, or reached by addresses, or is a file:
-# featurelib.source says how.
+@dataclass(frozen=True, slots=True)
+class OptionWords:
+    """What the help says of an option: `flag` where it is not the parameter's name, and the lowest
+    and highest number it takes."""
 
-ClusterName = Annotated[
-    str | None,
-    typer.Argument(metavar="CLUSTER", help="Id or name of a cluster in the inventory."),
-]
-FleetFile = Annotated[
-    str | None,
-    typer.Option("--fleet", metavar="FILE", help=f"The inventory. {PLACES} fleet.toml."),
-]
-Bootstrap = Annotated[
-    str | None,
-    typer.Option("--bootstrap", metavar="HOST:PORT[,…]", help="Brokers to ask first."),
-]
-Controllers = Annotated[
-    str | None,
-    typer.Option(
-        "--controllers",
-        metavar="HOST:PORT[,…]",
-        help="Controllers' listeners, where brokers do not name them (before Kafka 3.9).",
-    ),
-]
-Zookeeper = Annotated[
-    str | None,
-    typer.Option(
-        "--zookeeper",
-        metavar="HOST:PORT[,…][/CHROOT]",
-        help="Of a cluster in ZooKeeper mode. Only read.",
-    ),
-]
-EmbeddedFile = Annotated[
-    str | None,
-    typer.Option("--file", metavar="PATH", help="An embedded cluster, kept in that file."),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        min=0.1,
-        max=600,
-        help="To connect to one node, and again for its answer.",
-    ),
-]
+    help: str | None
+    metavar: str | None = None
+    flag: str | None = None
+    least: float | None = None
+    most: float | None = None
+    is_argument: bool = False
 
-
-# ----------------------------------------
-
-Capture = Annotated[
-    str | None,
-    typer.Option("--capture", metavar="PATH", help="Landing files instead of a live look."),
-]
-TablesInstead = Annotated[
-    str | None,
-    typer.Option("--tables", metavar="FOLDER", help="The nightly's tables instead of a look."),
-]
-TablesFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--tables",
-        metavar="FOLDER",
-        help="The nightly's tables. Default: those of the samples, where no other way is known.",
-    ),
-]
-RunNumber = Annotated[
-    int | None,
-    typer.Option("--run", metavar="RUN", help="With --tables: which night. Default: newest."),
-]
-AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="With --capture or --tables: judge ages as of then (ISO-8601, UTC), 'newest' for "
-        "the newest line, or with --tables 'run' for when that night was judged. Default: now.",
-    ),
-]
-AsOfThen = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="Judge ages as of then (ISO-8601, UTC), or 'run' or 'newest'. Default: 'run', when "
-        "the night was judged; of --capture 'newest', the newest line.",
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Options as parameters with their types, and what is made of their values."""
-
-    make: Callable[..., Any]
-    parameters: tuple[inspect.Parameter, ...]
-
-    def worded(self, **types: Any) -> Options:
-        """The same options, those named with another type: its words are in the help."""
-        worded = (p.replace(annotation=types.get(p.name, p.annotation)) for p in self.parameters)
-        return replace(self, parameters=tuple(worded))
-
-    def without(self, name: str) -> Options:
-        """The same options but one, which is never given."""
-        return replace(self, parameters=tuple(p for p in self.parameters if p.name != name))
-
-
-def options_of(make: Callable[..., Any]) -> Options:
-    """The parameters of a function as options."""
-    hints = get_type_hints(make, include_extras=True)
-    every = inspect.signature(make).parameters.values()
-    return Options(make=make, parameters=tuple(p.replace(annotation=hints[p.name]) for p in every))
-
-
-def with_options(**groups: Options) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A command whose parameters of these names are made of options, which stand in their place.
-
-    Parameters are given by keyword.
-    """
-
-    def widen(command: Callable[..., int]) -> Callable[..., int]:
-        @functools.wraps(command)
-        def run(**given: Any) -> int:
-            for name, group in groups.items():
-                mine = {p.name: given.pop(p.name) for p in group.parameters}
-                given[name] = group.make(**mine)
-            return command(**given)
-
-        del run.__wrapped__  # its signature is another
-        every = [
-            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for own in options_of(command).parameters
-            for each in _each(own, groups)
-        ]
-        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in every}
-        return run
-
-    return widen
-
-
-def _each(own: inspect.Parameter, groups: dict[str, Options]) -> Iterator[inspect.Parameter]:
-    """A parameter of a command, or those of the group that it stands for."""
-    group = groups.get(own.name)
-    yield from (own,) if group is None else group.parameters
-
-
-def _wanted(
-    tables: TablesInstead = None,
-    run: RunNumber = None,
-    capture: Capture = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    as_of: AsOf = None,
-    fleet: FleetFile = None,
-    config: ConfigFile = None,
-    timeout: Timeout = TIMEOUT_SECONDS,
-) -> Wanted:
-    return Wanted(
-        capture=capture,
-        tables=tables,
-        run=run,
-        as_of=as_of,
-        fleet=fleet,
-        config=config,
-        bootstrap=bootstrap,
-        controllers=controllers,
-        zookeeper=zookeeper,
-        file=file,
-        timeout=timeout,
-    )
-
-
-# The evidence about one cluster; the command says which cluster.
-EVIDENCE = options_of(_wanted)
-# The same for a question, which is asked of the samples' tables where nothing else is known.
-ASKED = EVIDENCE.worded(tables=TablesFolder, as_of=AsOfThen)
-
-
-# ----------------------------------------
-# The options that choose a catalogue, and what they mean: which file is read, which release's own.
-#
-# Every message names the option, what was expected and found, and the command to go on with.
-
-LEVEL = re.compile("[0-9]{1,5}")
-LEVELS = range(2**15)  # int16 on the wire
-
-OverlayFile = Annotated[
-    str | None,
-    typer.Option(
-        "--overlay",
-        metavar="FILE",
-        help="Rows of vendor builds to lay over the catalogue; see conf/catalogue-overlay.toml.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
-
-
-def open_catalogue(overlay: str | None) -> Catalogue:
-    """The catalogue, with the overlay in a file if one is named. Says so on stderr, since the
-    output looks like that of Kafka's own tools, which know no overlay."""
-    if overlay is None:
-        return load()
-    try:
-        text = Path(overlay).read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "
-            "Copy conf/catalogue-overlay.toml and name the copy."
-        ) from error
-    catalogue = with_overlay(load(), text, overlay)
-    say(f"catalogue {catalogue.label}")
-    return catalogue
-
-
-def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
-    """The catalogue of the release a version means. Raises ConfigError if there is none."""
-    release = catalogue.release_named(text)
-    if release is None:
-        known = ", ".join(name.name for name in catalogue.releases)
-        advice = "Name one of them, or add it with --overlay FILE."
-        oldest = catalogue.releases[0].name
-        if _is_older(text, oldest):
-            advice = (
-                f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "
-                "formatted then, name the software it runs now: "
-                "featurelib initial-levels --software RELEASE --preview"
-            )
-        raise ConfigError(
-            f"--software {text}: expected a release of the catalogue of {catalogue.label} "
-            f"({known}), found none such. {advice}"
+    def as_typer(self, name: str) -> Any:
+        """The option as typer takes it; `name` is the parameter's."""
+        if self.is_argument:
+            return typer.Argument(metavar=self.metavar, help=self.help)
+        flag = self.flag or f"--{name.replace('_', '-')}"
+        return typer.Option(
+            flag, metavar=self.metavar, help=self.help, min=self.least, max=self.most
         )
-    return catalogue.of(release)
 
 
-def _is_older(text: str, release: str) -> bool:
-    """Whether a version as 2.8 or 3.2.1 comes before a release as 3.3."""
-    parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
-    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
+_of = OptionWords
+_REPEATED = "May be repeated."
+_LEVEL = _of("A feature's level; may be repeated.", "NAME=LEVEL")
+
+OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that command
+    # which cluster, and by what evidence
+    "cluster": _of("Id or name of a cluster in the inventory.", "CLUSTER", is_argument=True),
+    "plan.cluster": None,  # it stands before the command
+    "why-not.cluster": None,
+    "tables": _of(
+        "The nightly's tables instead of a look. A question that finds no other way is asked of "
+        "the samples' tables.",
+        "FOLDER",
+    ),
+    "run": _of("With --tables: which night. Default: newest.", "RUN"),
+    "capture": _of("Landing files instead of a live look.", "PATH"),
+    "as_of": _of(
+        "With --capture or --tables: judge ages as of then (ISO-8601, UTC), 'newest' for the "
+        "newest line, or with --tables 'run' for when that night was judged. Default: now; for a "
+        "question 'run', or with --capture 'newest'.",
+        "TIME",
+    ),
+    "bootstrap": _of("Brokers to ask first.", "HOST:PORT[,…]"),
+    "controllers": _of(
+        "Controllers' listeners, where brokers do not name them (before Kafka 3.9).",
+        "HOST:PORT[,…]",
+    ),
+    "zookeeper": _of("Of a cluster in ZooKeeper mode. Only read.", "HOST:PORT[,…][/CHROOT]"),
+    "file": _of("An embedded cluster, kept in that file.", "PATH"),
+    "timeout": _of(
+        "To connect to one node, and again for its answer.", "SECONDS", least=0.1, most=600
+    ),
+    # files that settings, names and levels are read from
+    "fleet": _of(f"The inventory. {PLACES} fleet.toml.", "FILE"),
+    "config": _of(f"How to judge and whom to trust. {PLACES} audit.toml.", "FILE"),
+    "overlay": _of(
+        "Rows of vendor builds to lay over the catalogue; see conf/catalogue-overlay.toml.", "FILE"
+    ),
+    "journal": _of(
+        "Where it is written down what was sent. Default: "
+        "~/.local/state/featurelib/journal.sqlite.",
+        "FILE",
+    ),
+    "as_json": _of("One JSON object instead of text.", flag="--json"),
+    "yes": _of("Do not ask."),
+    # levels and releases without a cluster
+    "software": _of(
+        "Whose catalogue: the Kafka release of the tools and nodes, as 4.1 or 4.1.2.", "RELEASE"
+    ),
+    "release_version": _of(
+        "Every feature to the level that a release or metadata.version stands for: 4.1, 3.9-IV0. "
+        "See `featurelib version-mapping`.",
+        "V",
+    ),
+    "version-mapping.release_version": (
+        version := _of(
+            "A release or a metadata.version name, as 3.9 or 3.7-IV2. Default: the newest for "
+            "production.",
+            "VERSION",
+        )
+    ),
+    "initial-levels.release_version": version,
+    "feature": _LEVEL,
+    "dynamic_quorum": _of(
+        "As with --standalone, --initial-controllers or --no-initial-controllers."
+    ),
+    "unstable": _of("As with unstable.feature.versions.enable=true."),
+    "preview": _of("A cluster that was formatted before 3.3."),
+    "rules.name": _of("One rule.", "NAME", is_argument=True),
+    "dialects": _of("The generations of controllers instead of the rules."),
+    "conformance.files": _of(
+        "Recorded exchanges: .jsonl, plain, .gz or .xz.", "FILE", is_argument=True
+    ),
+    "show_all": _of(f"Every difference, not the first {MOST_DIFFERENCES}.", flag="--all"),
+    # questions
+    "why-not.words": _of(
+        "Id or name of the cluster (not with --capture or addresses), and the level asked about: a "
+        "number or, of metadata.version, a name as 3.9-IV0.",
+        "[CLUSTER] FEATURE=LEVEL",
+        is_argument=True,
+    ),
+    "what-if.nodes": _of("A node runs that release; repeatable.", "ID=RELEASE", "--node"),
+    "remove": _of("A node is gone for good; repeatable.", "ID"),
+    "add": _of("A new broker comes; repeatable.", "ID=RELEASE"),
+    "release": _of("All nodes that run are of that release.", "RELEASE"),
+    "finalize": _of(
+        "A feature is finalized at that level, 0 = not at all; repeatable.", "FEATURE=LEVEL"
+    ),
+    "ibp": _of(
+        "A controller is elected, and every broker runs with that inter.broker.protocol.version "
+        "(ZooKeeper mode).",
+        "VERSION",
+    ),
+    "to": _of("The software to roll to, as 4.2.", "RELEASE"),
+    "diff.words": _of(
+        "Two nights, the older one first; and, with --fail-on-new, what counts.",
+        "[RUN RUN] [SEVERITY]",
+        is_argument=True,
+    ),
+    "last": _of("The newest night against the one before."),
+    "fail_on_new": _of(
+        "Exit code 1 if a finding is new and not muted: of SEVERITY or worse, or any."
+    ),
+    "limit": _of("Clusters shown, and findings of each; 0 = all.", least=0),
+    # plans
+    "stepwise": _of("metadata.version one level a request."),
+    "downgrade-all.release_version": _of("The software to go back to, as 4.0 or 3.9.1.", "V"),
+    "metadata": _of("metadata.version alone: 4.1, 3.9-IV0 or 21.", "V"),
+    "disable.feature": _of(_REPEATED, "NAME"),
+    "upgrade": _of(_REPEATED, "NAME:LEVEL"),
+    "downgrade": _of(_REPEATED, "NAME:LEVEL"),
+    "delete": _of(_REPEATED, "NAME"),
+    "unsafe": _of("UNSAFE_DOWNGRADE: what is lost on the way down is lost."),
+    "probe": _of(
+        "Where nobody lists every registration (before Kafka 4.0), or whom the controller is "
+        "configured to ask: ask the live cluster's controller to validate, and not to write, what "
+        "is planned: UpdateFeatures with ValidateOnly. It needs ALTER on the cluster.",
+    ),
+    "out": _of("Default: plans/CLUSTER.json. `-` is standard output.", "FILE"),
+    # approvals, and what is sent
+    "plan": _of("The plan file.", "PLAN", is_argument=True),
+    "expires": _of("How long it holds: 30m, 24h, 2d.", "TIME"),
+    "key": _of(
+        "The SSH key to sign with: private, or public if an agent or a hardware key holds the "
+        "other half. Default: no signature.",
+        "FILE",
+    ),
+    "agent": _of("Sign with ssh-agent: its only key, or the one of --key."),
+    "by": _of("Who approves, as in allowed_signers. Default: the login name.", "NAME"),
+    "reason": _of("Why, or a ticket. It is signed too.", "TEXT"),
+    "approve.out": _of("Default: PLAN's name with .approval.json.", "FILE"),
+    "approval": _of("What featurelib approve wrote for this plan.", "FILE"),
+    "dry_run": _of("Look and judge; send nothing at all."),
+    "validate_only": _of("Let the controller judge too, where it then writes nothing."),
+    "wait": _of(
+        "How long nodes may take to report a level after a step.", "SECONDS", least=0, most=3600
+    ),
+    "journal.cluster": _of("Only what was sent to it: an id or a name.", "CLUSTER"),
+    "only_open": _of("Only what may have been written: see resume.", flag="--open"),
+    # collecting
+    "clusters": _of("Ids or names in the inventory. Default: all.", "[CLUSTER]…", is_argument=True),
+    "collect.out": _of("Where landing files go; made if missing.", "FOLDER"),
+    "parallel": _of("Clusters that are read at once.", least=1, most=256),
+    "collect.probe": _of(
+        "Also ask each KRaft controller to validate, and not to write, what could be upgraded: one "
+        "UpdateFeatures request with ValidateOnly. It needs ALTER on the cluster."
+    ),
+    "from_": _of("Turn a tool's output into a landing file; - = stdin.", "FILE", "--from"),
+    "collect.cluster": _of("Of --from: the cluster's id, or its name.", "CLUSTER"),
+    "observed_at": _of(
+        "Of --from: when it was read from the cluster. Default: the file's time; stdin: now.",
+        "TIME",
+    ),
+    "path": _of(
+        "Of --kind znode: which znode, where the output does not say; once for each.", "PATH"
+    ),
+    "chroot": _of("Of --kind znode: the cluster's chroot.", "PATH"),
+    # embedded clusters
+    "action": _of("What to do.", "make|unregister", is_argument=True),
+    "embedded.file": _of("Where the cluster is kept.", "FILE", is_argument=True),
+    "embedded.software": _of("What its nodes run, as 4.1.", "RELEASE"),
+    "embedded.metadata": _of(
+        "The release version it was made with, as 3.9. Default: the newest there is.", "VERSION"
+    ),
+    "brokers": _of(None, least=1, most=1000),
+    "embedded.controllers": _of(None, least=1, most=99),
+    "embedded.capture": _of("Landing lines to make the cluster of, a file or a folder.", "PATH"),
+    "node": _of("Of unregister: the broker that is gone.", "ID"),
+    "controller": _of("Of unregister: it is a controller, as Kafka 4.4 can."),
+    # jobs, whose folders may be URIs
+    "job.landing": _of("Folder or URI of the landing files. Without it: the samples."),
+    "job.tables": _of("Folder or URI of the Delta tables. Needed with --landing."),
+    "job.out": _of("Folder or URI for the reports, pages and plans/."),
+    "job.fleet": _of(f"The inventory. {PLACES} fleet.toml; samples: their own."),
+    "job.config": _of(f"How to judge. {PLACES} audit.toml."),
+    "job.overlay": _of(f"Rows of vendor builds over the catalogue. {PLACES} {OVERLAY}."),
+    "job.as_of": _of(
+        "Judge ages as of this time (ISO-8601, UTC), or 'newest' for the newest line. Default: "
+        "now; samples: newest."
+    ),
+    "fail_on": _of("Exit code 1 if a finding is this severe or more. Default: off."),
+    "job.limit": _of("Rows of the report; 0 = all.", least=0),
+    "job.run": _of("Number of this run, yyyymmddHHMMSS. Default: now, in UTC."),
+}
+
+
+def with_options(
+    command: Callable[..., int], name: str, **groups: Callable[..., Any]
+) -> Callable[..., int]:
+    """The command `name` with a typer option for every parameter; `groups` make the values of the
+    parameters of these names."""
+    hints = get_type_hints(command)
+    for parameter in inspect.signature(command).parameters.keys() - groups.keys():
+        if isinstance(kind := hints[parameter], type) and is_dataclass(kind):
+            groups[parameter] = kind
+    of_groups = {parameter: list(_options(make, name)) for parameter, make in groups.items()}
+
+    @functools.wraps(command)
+    def run(**given: Any) -> int:
+        for parameter, make in groups.items():
+            mine = {option.name: given.pop(option.name) for option in of_groups[parameter]}
+            given[parameter] = make(**mine)
+        return command(**given)
+
+    del run.__wrapped__  # its signature is another
+    own = [of_groups.get(option.name, [option]) for option in _options(command, name)]
+    every = [option for group in own for option in group]
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in every}
+    return run
+
+
+def _options(make: Callable[..., Any], command: str) -> Iterator[inspect.Parameter]:
+    """The parameters of a function or the fields of a dataclass, each with its words."""
+    hints = get_type_hints(make, include_extras=True)
+    for parameter in inspect.signature(make).parameters.values():
+        name, kind = parameter.name, hints[parameter.name]
+        rows = [f"{word}.{name}" for word in reversed(command.split())] + [name]
+        row = next((row for row in rows if row in OPTIONS), None)
+        words = OPTIONS[row] if row else None
+        if words is not None:
+            kind = Annotated[kind, words.as_typer(name)]
+        if row is None or words is not None:
+            yield parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 def trimmed(text: str) -> str:
@@ -312,39 +282,13 @@ def trimmed(text: str) -> str:
     return text.strip("".join(map(chr, range(0x21))))
 
 
-def parse_features(texts: list[str]) -> dict[str, int]:
-    """`NAME=LEVEL` texts as levels by name. Raises ConfigError for what is none, or comes twice."""
-    levels: dict[str, int] = {}
-    for text in texts:
-        name, _, level = map(trimmed, text.partition("="))
-        if not (name and LEVEL.fullmatch(level) and int(level) in LEVELS):
-            raise ConfigError(
-                f"--feature {text}: expected NAME=LEVEL with a whole number up to {LEVELS[-1]}, as "
-                f"group.version=1, found {text!r}. What a release version means in numbers is "
-                "what `featurelib version-mapping --release-version VERSION` says."
-            )
-        if name in levels:
-            raise ConfigError(
-                f"--feature {text}: expected {name} once, found it twice "
-                f"({name}={levels[name]} before). Keep one of them."
-            )
-        levels[name] = int(level)
-    return levels
-
-
-# ----------------------------------------
-# Asking a person before something is done: only at a terminal; elsewhere a flag answers.
-
-YES = ("y", "yes")
-
-
 def at_terminal() -> bool:
     """Whether a person can be asked: standard input and standard error are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Returns when the answer is yes, or `yes` said so beforehand.
+    """Return when the answer is yes, or `yes` was given beforehand.
 
     Raises ConfigError where nobody can be asked, RefusedError for any other answer.
     """
@@ -358,3 +302,12 @@ def confirm(question: str, *, yes: bool) -> None:
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().casefold() not in YES:
         raise RefusedError("Not confirmed. Nothing was written or sent.")
+
+
+def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
+    """Print an answer of featurelib.api as text for this terminal, or as JSON; exit code 0."""
+    if as_json:
+        print(answer.json())
+    else:
+        print(answer.page(None))
+    return 0

@@ -12,21 +12,8 @@ from shlex import join, quote
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.journal import JournalFile, journal_path, open_journal, results_as_json
-from featurelib.cli.options import (
-    Bootstrap,
-    ClusterName,
-    ConfigFile,
-    Controllers,
-    EmbeddedFile,
-    FleetFile,
-    Json,
-    OverlayFile,
-    Timeout,
-    Zookeeper,
-    open_catalogue,
-)
-from featurelib.config.files import open_settings
+from featurelib.cli.journal import open_journal, results_as_json
+from featurelib.config.files import journal_path, open_settings
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.controller.journal import Journal, JournalEntry
@@ -39,7 +26,7 @@ from featurelib.controller.resume import (
     resume,
 )
 from featurelib.errors import BackendError, OutcomeUnknownError, RefusedError
-from featurelib.source import Reached, open_fleet, reach
+from featurelib.source import Reached, open_catalogue, open_fleet, reach
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from featurelib.words import clean, count
 
@@ -159,17 +146,17 @@ def _of_others(others: Sequence[tuple[JournalEntry, str]]) -> Iterator[str]:
 
 
 def resume_command(
-    cluster: ClusterName = None,
-    bootstrap: Bootstrap = None,
-    controllers: Controllers = None,
-    zookeeper: Zookeeper = None,
-    file: EmbeddedFile = None,
-    fleet: FleetFile = None,
-    timeout: Timeout = TIMEOUT_SECONDS,
-    journal: JournalFile = None,
-    config: ConfigFile = None,
-    overlay: OverlayFile = None,
-    as_json: Json = False,
+    cluster: str | None = None,
+    bootstrap: str | None = None,
+    controllers: str | None = None,
+    zookeeper: str | None = None,
+    file: str | None = None,
+    fleet: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    journal: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Settle requests whose outcome is not known.
 
@@ -188,7 +175,7 @@ def resume_command(
     """
     path, catalogue, settings = (
         journal_path(journal),
-        open_catalogue(overlay),
+        open_catalogue(overlay, say),
         open_settings(config),
     )
     named = any((cluster, bootstrap, controllers, zookeeper, file))

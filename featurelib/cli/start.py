@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """The console script's entrance."""
     try:
-        from featurelib.cli.entrance import ignore_interrupts, leave_at_interrupt
+        from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 
         leave_at_interrupt()
     except KeyboardInterrupt:  # the first moment, before there is a handler

@@ -1,10 +1,14 @@
-"""Standard output and standard error as commands need them.
+"""Standard output, standard error and the interrupt as commands need them. Light to import:
+scripts/driver.py and featurelib.cli.start use it before anything else.
 
 What cannot be written (a disk that is full, a stream that is closed, a reader that went away) is
 remembered and not raised: what is under way is done to its end, and the exit code says so. A
 character that the encoding lacks is shown as a question mark, in JSON as an escape. What nodes and
 files say cannot steer a terminal: controls and marks that turn the direction of writing are shown
 as escapes, in the form that JSON has too.
+
+Ctrl-C ends a job at once and in one line: nothing is unwound, the next run makes all of it good.
+Spark's JVM gets the same Ctrl-C, so that whatever would still be asked of it fails in many lines.
 """
 
 from __future__ import annotations
@@ -14,13 +18,19 @@ import errno
 import io
 import os
 import select
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 OUTPUT, ERRORS = 1, 2  # file descriptors
 OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
 READER_GONE = 141  # as a shell shows what SIGPIPE ended
+INTERRUPTED = 130
+MESSAGE = "error: interrupted; run again, nothing is counted twice"
+_interrupted = threading.Lock()
 _ESCAPED = "featurelib.escaped"  # what an encoding lacks, as JSON writes it
 
 
@@ -124,3 +134,78 @@ def _end(code: int) -> int:
     why = (fault.strerror or str(fault)).lower()
     print(f"error: standard output: {why}; not all of it was written", file=sys.stderr)
     return OUTPUT_LOST
+
+
+@contextmanager
+def ending_at_interrupt() -> Iterator[None]:
+    """While the block runs, SIGINT ends the process with one line and INTERRUPTED.
+
+    Spark puts a handler of its own in place when a session starts. A thread is told all the same,
+    by way of a pipe that every signal with a handler is written to. A SIGINT that the caller had
+    ignored (a background job of a script) stays ignored.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    handler = signal.signal(signal.SIGINT, _at_interrupt)
+    outer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=_watch, args=(reader,), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(outer)
+        signal.signal(signal.SIGINT, handler)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)
+
+
+def leave_at_interrupt() -> None:
+    """From now on SIGINT ends the process with one line; where the caller ignores it, it does
+    not."""
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _at_interrupt)
+
+
+def ignore_interrupts() -> None:
+    """For the last moments of a process, whose exit code is known."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def raising_at_interrupt() -> Iterator[None]:
+    """While the block runs, SIGINT is KeyboardInterrupt: for what has to say how far it came."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not _at_interrupt:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _at_interrupt(number: int, frame: object) -> None:
+    _leave()
+
+
+def _watch(reader: int) -> None:
+    while number := os.read(reader, 1):
+        if number[0] == signal.SIGINT:
+            _leave()
+
+
+def say_interrupted() -> int:
+    """MESSAGE on stderr, once in the life of a process; returns the exit code."""
+    if _interrupted.acquire(blocking=False):  # the main thread and the watcher may both come here
+        with suppress(OSError):  # a full disk behind it
+            os.write(2, f"{MESSAGE}\n".encode())
+    return INTERRUPTED
+
+
+def _leave() -> None:
+    os._exit(say_interrupted())

@@ -21,7 +21,7 @@ from featurelib.errors import ConfigError
 VARIABLE = "FEATURELIB_CONFIG"
 SYSTEM = Path("/etc/featurelib")
 HERE = Path("conf")
-CHECKOUT = Path(__file__).parents[1] / "conf"
+CHECKOUT = Path(__file__).parents[2] / "conf"
 SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
 NO_FILE = "no settings file was found; built-in defaults"
 
@@ -107,3 +107,11 @@ def _stricter(here: Settings, installed: Settings) -> Settings:
         allowed_signers=signing.allowed_signers,
         longest_approval_hours=min(here.longest_approval_hours, installed.longest_approval_hours),
     )
+
+
+def journal_path(journal: str | None) -> Path:
+    """The journal's file: the one named, or this user's."""
+    if journal is not None:
+        return Path(journal)
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "featurelib" / "journal.sqlite"

@@ -59,6 +59,11 @@ class Planned:
     warnings: tuple[str, ...] = ()
     probed: str = ""
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether something is in the way of all of it."""
+        return self.plan is None and bool(self.refusals)
+
 
 def make_plan(
     sight: Sight,

@@ -6,7 +6,7 @@ is judged afterwards, by the same core. The parts are those of featurelib.schema
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from featurelib.audit.cluster_view import NO_FLEET, Sight, see_row
+from featurelib.audit.cluster_view import NO_FLEET, Sight, see, see_row
 from featurelib.audit.columns import Bool
 from featurelib.audit.configured import VOTERS
 from featurelib.catalogue import Catalogue
@@ -265,8 +265,20 @@ class Terms:
     fleet: Fleet = NO_FLEET
     severities: dict[str, Severity] | None = None
 
-    def see(self, row: pa.RecordBatch) -> Sight:
-        """A snapshot row as these terms judge it."""
+    def see_lines(self, lines: Iterable[bytes], cluster_id: str | None = None) -> Sight:
+        """Judge landing lines of one cluster by these terms."""
+        return see(
+            lines,
+            catalogue=self.catalogue,
+            as_of=self.as_of,
+            max_age=self.max_age,
+            fleet=self.fleet,
+            severities=self.severities,
+            cluster_id=cluster_id,
+        )
+
+    def see(self, row: pa.RecordBatch, *, controller_decides: bool = False) -> Sight:
+        """Judge a snapshot row by these terms; see featurelib.audit.cluster_view.see_row."""
         return see_row(
             row,
             catalogue=self.catalogue,
@@ -274,4 +286,5 @@ class Terms:
             max_age=self.max_age,
             fleet=self.fleet,
             severities=self.severities,
+            controller_decides=controller_decides,
         )

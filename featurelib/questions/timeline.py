@@ -13,9 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypedDict
 
+from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Witness
+from featurelib.lake import Lake
 from featurelib.snapshot.history import LOG, LevelChange, level_changes
 from featurelib.snapshot.history import Row as LevelRow
+from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 REGISTRATION = "registration"  # what a broker of ZooKeeper mode stored of itself
@@ -99,6 +102,20 @@ def timeline(
         levels=tuple(level_changes(levels)),
         epochs=tuple(sorted(_epochs_back(levels), key=lambda one: one.at)),
     )
+
+
+def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
+    """The timeline of a cluster up to a night. Raises ConfigError for one that is not there,
+    NoEvidenceError for one that never said anything."""
+    advertised = lake.history(NODE_ADVERTISEMENT, cluster_id, run).to_pylist()
+    finalized = lake.history(FINALIZED_FEATURES, cluster_id, run).to_pylist()
+    if not advertised and not finalized:
+        lake.expect_cluster(cluster_id, run)
+        raise NoEvidenceError(
+            f"cluster {cluster_id}: nothing that answered landed from it up to run "
+            f"{lake.run(run)}. Collect it."
+        )
+    return timeline(cluster_id, advertised, finalized)
 
 
 _Who = tuple[str, int]  # a role, or the log, and a node id

@@ -70,6 +70,20 @@ class Changes:
     finalized: Mapping[str, int] = field(default_factory=dict)
     protocol_version: str | None = None
 
+    @property
+    def text(self) -> str:
+        """The change as a clause after `if`."""
+        parts = [f"node {node} runs {release}" for node, release in self.nodes.items()]
+        parts += [f"node {node} is gone" for node in self.removed]
+        parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
+        if self.release is not None:
+            others = " other" if self.nodes else ""
+            parts.append(f"every{others} node that runs is of {self.release}")
+        parts += [f"{name} is finalized at {level}" for name, level in self.finalized.items()]
+        if (version := self.protocol_version) is not None:
+            parts.append(f"a controller is elected at inter.broker.protocol.version {version}")
+        return ", ".join(parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +17,7 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
 from featurelib.audit.probe import PROBE_AGREED, PROBE_REFUSED
 from featurelib.catalogue import Catalogue
+from featurelib.catalogue.releases import ANY
 from featurelib.core.cluster import Cluster, Node, Range, Request
 from featurelib.core.cluster import Update as Asked
 from featurelib.core.dialect import STRICT, Dialect, load
@@ -26,6 +28,7 @@ from featurelib.core.dry_run import (
     try_requests,
     who_may_lead,
 )
+from featurelib.errors import ConfigError
 from featurelib.feature import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -35,7 +38,15 @@ from featurelib.feature import (
     UpgradeType,
 )
 from featurelib.model import Move, Proof, Reason, Step
-from featurelib.planning.goal import GOAL, Command, Intent, goal_of, level_of
+from featurelib.planning.goal import (
+    GOAL,
+    Command,
+    Intent,
+    goal_of,
+    level_of,
+    read_level,
+    software_of,
+)
 from featurelib.planning.planner import (
     Half,
     Levels,
@@ -46,6 +57,7 @@ from featurelib.planning.planner import (
 )
 from featurelib.planning.reasons import EVIDENCE, PROBE, Reasons
 from featurelib.planning.unlock import Unlock, unlock
+from featurelib.words import clean
 
 # ----------------------------------------
 # Every proof against a request: by the policy, and by each controller that may answer.
@@ -259,6 +271,8 @@ def _microseconds(row: dict[str, Any]) -> int:
 
 # ----------------------------------------
 
+LEVELS = range(2**15)  # int16 on the wire
+
 
 class Answer(StrEnum):
     """What stands between a cluster and a level."""
@@ -469,3 +483,34 @@ class _Seen:
         if proof.node_id is not None:
             at, line = self._nodes.get((proof.role or "", proof.node_id), (0, 0))
         return replace(proof, seen_at=at, line_id=line)
+
+
+def named_level(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> int:
+    """The level that a text means for a feature. Raises ConfigError for a feature or level that
+    nobody knows."""
+    cluster = sight.cluster
+    listed = {name for node in cluster.nodes for name in node.supported}
+    known = sorted({*listed, *cluster.finalized, *catalogue.features})
+    if feature not in known:
+        near = get_close_matches(feature, known, n=3, cutoff=0.4) or known[:8]
+        raise ConfigError(
+            f"{feature}={text}: expected a feature that a node or the catalogue knows, found none "
+            f"of that name; the nearest are {', '.join(map(clean, near))}."
+        )
+    level = read_level(feature, text, cluster, catalogue)
+    if level is None or level not in LEVELS:
+        if feature == METADATA_VERSION and (newer := catalogue.of(ANY).level_of(text)) is not None:
+            runs = f"the controller runs {cluster.release} and does not know {text}"
+            if software_of(cluster, catalogue) is None:
+                runs = "which release the controller runs is not known"
+            name = catalogue.level_name(feature, newer)
+            raise ConfigError(
+                f"{feature}={text}: expected a release that the controller knows, found another: "
+                f"{runs}. Write {name} or {newer}."
+            )
+        raise ConfigError(
+            f"{feature}={text}: expected a level as a number up to {LEVELS[-1]} or, of "
+            "metadata.version, a name or release, as 3.9-IV0 or 4.1; found neither. "
+            "`featurelib version-mapping` lists the names."
+        )
+    return level

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.cli.entrance import INTERRUPTED, MESSAGE
-from featurelib.cli.streams import OUTPUT_LOST
+from featurelib.cli.streams import INTERRUPTED, MESSAGE, OUTPUT_LOST
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -20,8 +20,8 @@ import pytest
 import typer
 
 from featurelib.cli.app import COMMANDS, GROUPS
-from featurelib.cli.entrance import INTERRUPTED, guard
-from featurelib.cli.streams import OUTPUT_LOST, READER_GONE
+from featurelib.cli.entrance import guard
+from featurelib.cli.streams import INTERRUPTED, OUTPUT_LOST, READER_GONE
 from tests.cli.commands import run
 from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples

@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from featurelib.cli.nights import read_timeline
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake
-from featurelib.questions.timeline import Timeline, timeline
+from featurelib.questions.timeline import Timeline, read_timeline, timeline
 from tests.questions.nights import NAMES, sight
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

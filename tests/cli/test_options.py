@@ -1,0 +1,66 @@
+"""The one table of options: every row is used, and every parameter of a command has its words."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from featurelib.cli.app import COMMANDS, load
+from featurelib.cli.options import OPTIONS, with_options
+from featurelib.cli.plan import plan_app
+from featurelib.source import Wanted
+from tests.cli.commands import run
+
+QUESTIONS = ("why-not", "what-if", "roll")
+JOBS = sorted(path.stem for path in (Path(__file__).parents[2] / "jobs").glob("[!_]*.py"))
+
+
+def signatures() -> Iterator[tuple[str, dict[str, inspect.Parameter]]]:
+    """Every command and job, with its options."""
+    made = {name: with_options(load(place), name) for name, place in COMMANDS.items()}
+    for each in plan_app.registered_commands:
+        assert each.callback is not None
+        made[f"plan {each.name}"] = each.callback
+    for name in JOBS:
+        made[f"job {name}"] = with_options(importlib.import_module(f"jobs.{name}").main, "job")
+    for name, command in made.items():
+        yield name, dict(inspect.signature(command).parameters)
+
+
+def rows_of(command: str, parameter: str) -> list[str]:
+    return [f"{word}.{parameter}" for word in command.split()] + [parameter]
+
+
+def test_every_option_has_words_and_every_row_of_the_table_is_used() -> None:
+    used, bare = set[str](), set[str]()
+    for command, parameters in signatures():
+        for name, parameter in parameters.items():
+            used |= set(rows_of(command, name))
+            if name not in ("ctx", "kind") and len(get_args(parameter.annotation)) < 2:
+                bare.add(f"{command} {name}")
+    hidden = {row for row, words in OPTIONS.items() if words is None}
+    assert (set(OPTIONS) - used - hidden, bare) == (set(), set())
+
+
+def test_every_way_to_evidence_is_an_option_of_every_command_that_needs_evidence() -> None:
+    ways = set(Wanted.__dataclass_fields__) - {"cluster"}
+    for command, parameters in signatures():
+        if command.split()[0] in (*QUESTIONS, "describe", "plan"):
+            assert ways <= set(parameters), command
+
+
+@pytest.mark.parametrize("command", [*QUESTIONS, "describe", "plan"])
+def test_two_ways_to_evidence_contradict_each_other_everywhere(command: str) -> None:
+    own = {
+        "why-not": ["metadata.version=27"],
+        "what-if": ["--release", "4.2"],
+        "roll": ["--to", "4.2"],
+        "plan": ["upgrade-all"],
+    }
+    code, _, err = run(command, *own.get(command, []), "--capture", "a", "--file", "b")
+    assert (code, "found --capture and --file. Keep one." in err) == (2, True)
