@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import stat
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +32,7 @@ from featurelib.config.fleet import Cluster, Fleet
 from featurelib.config.security import Security
 from featurelib.core.cluster import Cluster as Plain
 from featurelib.core.reply import Reply
-from featurelib.errors import ConfigError, UnreachableError
+from featurelib.errors import UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 from featurelib.model import Step
@@ -94,30 +92,6 @@ def test_what_is_collected_is_accepted_line_by_line_and_judged(
     sight = see(raw, catalogue=load(), as_of=None, max_age=10**12, fleet=Fleet(cluster=(entry,)))
     assert sight.cluster.finalized == cluster.finalized
     assert {row["verdict"] for row in sight.judged.readiness.to_pylist()} >= {"READY"}
-
-
-def test_a_node_that_does_not_answer_is_written_down(tmp_path: Path) -> None:
-    entry = embedded(tmp_path, "one")
-    made = Simulated(entry.file, TABLES)
-    made.stop(4)
-    made.close()
-    result = taken(tmp_path, entry)["one"]
-    assert list(result.silent) == [Half(node_id=4, role=Role.BROKER)]
-    assert [(a.node_id, a.error is None) for a in answers(result.file) if a.node_id == 4] == [
-        (4, False)
-    ]
-    assert len(result.answered) == 3
-
-
-def test_one_cluster_s_trouble_is_its_own(tmp_path: Path) -> None:
-    good = embedded(tmp_path, "good")
-    missing = Cluster(id="gone", file=str(tmp_path / "gone.db"))
-    found = taken(tmp_path, missing, good, embedded(tmp_path, "dead", dead()))
-    assert {name: bool(result.error) for name, result in found.items()} == {
-        "good": False, "gone": True, "dead": True,
-    }  # fmt: skip
-    assert found["gone"].file is None
-    assert found["good"].file is not None
 
 
 def test_nodes_of_a_cluster_that_cannot_be_reached_are_said_not_to_answer(tmp_path: Path) -> None:
@@ -218,12 +192,6 @@ def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_an_id_the_cluster_is_who_answers(tmp_path: Path) -> None:
-    fake = Fake(lambda: (json.dumps(LINE).encode(),))
-    result = collect_one(Cluster(id="", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet)
-    assert (result.cluster_id, result.title, result.error) == ("c", "c", "")
-
-
 def test_a_line_that_ingest_would_quarantine_is_said(tmp_path: Path) -> None:
     odd = json.dumps(LINE | {"node_id": -3}).encode()
     fake = Fake(lambda: (json.dumps(LINE).encode(), odd))
@@ -269,15 +237,6 @@ def test_names_sort_by_time_and_never_hide_from_a_reader_of_the_folder(tmp_path:
         assert [path.name for path in files_of(tmp_path, one)] == [name]
 
 
-def test_the_newest_file_of_a_cluster_is_not_that_of_one_whose_id_ends_alike(
-    tmp_path: Path,
-) -> None:
-    for cluster in ("x", "a-x"):
-        write_lines(tmp_path / name_of(cluster, NIGHT), [b"{}"])
-    write_lines(tmp_path / name_of("x", NIGHT, "metadata_log"), [b"{}"])
-    assert [path.name for path in files_of(tmp_path, "x")] == [name_of("x", NIGHT)]
-
-
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / name_of("c", NIGHT)
     seen = []
@@ -300,13 +259,3 @@ def test_a_file_that_breaks_while_it_is_written_leaves_nothing(tmp_path: Path) -
     with pytest.raises(UnreachableError):
         write_lines(tmp_path / name_of("c", NIGHT), broken())  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="--out"):
-        write_lines(tmp_path / "file" / "x.jsonl", [b"{}"])
-    if os.geteuid() != 0:  # root writes anywhere
-        tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-        with pytest.raises(ConfigError, match="Permission denied"):
-            write_lines(tmp_path / "x.jsonl", [b"{}"])

@@ -17,10 +17,10 @@ from featurelib.collect import Collected, ProbeResult, collect, probe, read_line
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply, Result
-from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
+from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.landing import Landing, ProbeReply, read
 from featurelib.model import Step
-from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
+from tests.backends.clusters import KRAFT, TABLES, broker, controller
 from tests.backends.simulator import Simulated
 from tests.test_collect import embedded, quiet
 
@@ -128,11 +128,6 @@ OK = Reply(code=0, message=None, results=None)
 WITH_UPGRADE = "k41-forgotten"
 
 
-def test_a_collector_asks_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
-    result = collected(tmp_path, embedded(tmp_path, "one"), probing=False)
-    assert (result.probe, probes(lines_in(result))) == ("", [])
-
-
 def test_a_controller_that_agrees_is_the_last_line_and_nothing_is_written(tmp_path: Path) -> None:
     entry = embedded(tmp_path, "one")
     result = collected(tmp_path, entry)
@@ -194,17 +189,6 @@ def test_whom_the_controller_is_configured_to_ask_is_proven_or_found_in_the_way(
     assert verdict([*lines, asked.line], "share.version") == said, asked.text
 
 
-def test_zookeeper_mode_is_never_sent_a_request_to_validate(tmp_path: Path) -> None:
-    result = collected(tmp_path, embedded(tmp_path, "zoo", ZK, "zk"))
-    assert probes(lines_in(result)) == []
-    assert result.probe.startswith("probe: nothing was sent: this controller would apply")
-    for sample in ("zk-392-stock", "zk-332-ranges", "zk-282-ranges"):
-        for told in ("zk", "kraft"):  # also where the backend is wrong about it
-            backend = Scripted(OK, told)
-            said, _ = asked(sample, backend)
-            assert (said.line, backend.sent) == (None, [])
-
-
 def test_a_backend_that_cannot_validate_is_not_asked() -> None:
     backend = Scripted(OK, can=False)
     said, _ = asked(WITH_UPGRADE, backend)
@@ -227,21 +211,6 @@ def test_whatever_is_sent_only_validates_upgrades_and_never_kraft_version(sample
             assert update.upgrade_type == "UPGRADE"
 
 
-def test_some_sample_has_something_to_ask() -> None:
-    backend = Scripted(OK)
-    said, lines = asked(WITH_UPGRADE, backend)
-    assert said.line is not None
-    assert len(backend.sent) == 1
-    assert "probe_agreed" in codes([*lines, said.line])
-
-
-def test_a_cluster_without_anything_to_raise_is_asked_nothing() -> None:
-    backend = Scripted(OK)
-    said, _ = asked("k42-dynamic", backend)
-    assert (said.line, backend.sent) == (None, [])
-    assert "no feature can go up" in said.text
-
-
 @pytest.mark.parametrize("error", [UnreachableError("gone"), OutcomeUnknownError("cut off")])
 def test_a_controller_that_does_not_answer_is_written_down_and_claims_nothing(
     error: Exception,
@@ -252,12 +221,6 @@ def test_a_controller_that_does_not_answer_is_written_down_and_claims_nothing(
     assert one.code is None
     assert str(error) in json.loads(said.line)["error"]
     assert "probe_agreed" not in codes([*lines, said.line])
-
-
-def test_a_request_that_was_not_sent_leaves_no_line() -> None:
-    said, _ = asked(WITH_UPGRADE, Scripted(RefusedError("version 0 would be applied.")))
-    assert said.line is None
-    assert said.text == "probe: nothing was sent: version 0 would be applied."
 
 
 def test_a_missing_right_is_a_finding_and_no_failure() -> None:

@@ -18,7 +18,6 @@ from tests.backends.clusters import ZK, content, finalized, node_of, opened, to,
 from tests.backends.simulator import Simulated
 
 TESTS = Path(__file__).parents[1]
-F1 = {"f": (1, 1)}
 
 
 def cluster_of(*nodes: Any, level: int = 3, **change: Any) -> Simulated:
@@ -108,62 +107,7 @@ def test_brokers_that_run_take_a_hostile_text_as_recorded(release: str) -> None:
             assert json.loads(cluster.features_node) == json.loads(case["znode_after"]), case["id"]
 
 
-@pytest.mark.parametrize("release", ["2.8.2", "3.9.2"])
-def test_brokers_that_start_over_a_hostile_text_end_as_recorded(release: str) -> None:
-    cases = hostile(release, "at_start")
-    assert len(cases) == 36
-    for case in cases:
-        with empty(release) as cluster:
-            cluster.write_features_node(case["content"])
-            joined = cluster.register(zk_broker(1, release, **own(case)))
-            assert (joined.entry is Admission.STOPS) == (case["exit_status"] == 1), case["id"]
-            if joined.entry is Admission.STOPS:
-                assert cluster.cluster.nodes == ()
-                continue
-            cluster.elect(1)
-            told = case["apiversions"]
-            assert shown(cluster) == (told["finalized_features_epoch"], levels_of(told)), case["id"]
-            reply = cluster.update_features(replace(to(4, feature="f"), version=0)).answered.reply
-            assert reply.code == case["update_f_to_4"]["error_code"], case["id"]
-
-
-@pytest.mark.parametrize("release", ["2.8.2", "3.3.2", "3.9.2"])
-def test_a_first_broker_makes_of_the_node_what_was_recorded(release: str) -> None:
-    """Bootstrap (KIP-584, Controller): protocol version by what stood in the node."""
-    cases = recorded("bootstrap", release)
-    for case in cases:
-        version = case["inter_broker_protocol"]
-        with empty(release) as cluster:
-            if case["node_before"] is not None:
-                cluster.write_features_node(case["node_before"])
-            node = zk_broker(1, release, **own(case))
-            assert cluster.register(node, protocol_version=version).entry is not Admission.STOPS
-            cluster.elect(1)
-            assert cluster.features_node is not None
-            assert json.loads(cluster.features_node) == json.loads(case["node_after"]), case["id"]
-            assert cluster.epoch == case["znode_version_after"], case["id"]
-            told, said = case["apiversions"], cluster.describe(1)
-            assert shown(cluster) == (told["finalized_features_epoch"], levels_of(told)), case["id"]
-            ranges = {e["name"]: e for e in told["supported_features"]}
-            assert {e["name"]: e for e in said["supported_features"]} == ranges
-    assert len(cases) >= 9
-
-
 # --- Protections ----------------------------------------------------------------------------------
-
-
-def test_a_level_written_from_outside_stops_who_does_not_support_it(two: Simulated) -> None:
-    (stopped,) = two.write_features_node(content(("f", 4, 4)))
-    assert stopped.node.node_id == 2
-    assert "4 is incompatible with SupportedVersionRange" in stopped.unfit[0].text
-    gone = node_of(two, 2)
-    assert gone is not None
-    assert (gone.running, gone.registered) == (False, False)
-    assert finalized(two, 1) == ({"f": 4}, 8)
-    (again,) = two.start(2)
-    assert again.entry is Admission.STOPS
-    assert str(again.message).startswith("Feature incompatibilities seen: {feature=f")
-    assert raised(two, 5) == 0  # a stopped broker is asked no more
 
 
 def test_an_update_spares_the_live_and_ends_who_was_not_asked(two: Simulated) -> None:

@@ -16,9 +16,7 @@ from featurelib.backends.kafka.discover import Map
 from featurelib.backends.kafka.look import lines_of, voters_not_asked
 from featurelib.backends.kafka.protocol import (
     NOT_OFFERED,
-    WITNESSES,
     NodeAnswers,
-    Share,
     Silence,
     Target,
 )
@@ -29,41 +27,18 @@ from featurelib.backends.kafka.responses import (
     configurations,
     members,
     quorum,
-    reply,
 )
-from featurelib.backends.zookeeper import Read, Znodes
-from featurelib.core.reply import Result
-from featurelib.errors import ConfigError, ProtocolError
+from featurelib.errors import ProtocolError
 from featurelib.feature import Role
-from featurelib.landing import ApiVersionsAnswer, QuorumDescription, read
+from featurelib.landing import read
 from featurelib.landing.line import Landing
 
 BACKENDS = Path(__file__).parents[2] / "featurelib" / "backends"
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 AT = datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=UTC)
 
 
 def answer(api: Api, version: int, **body: object) -> ListenerAnswer:
     return ListenerAnswer(api=api, version=version, at=AT, body=body)
-
-
-def recorded(folder: str, kind: str, listener: str) -> ListenerAnswer:
-    """An answer of a real node, as a sample holds it."""
-    api = Api.DESCRIBE_QUORUM if kind == "describe_quorum" else Api.DESCRIBE_CLUSTER
-    for raw in (SAMPLES / folder / "landing.jsonl").read_bytes().splitlines():
-        line = msgspec.json.decode(raw)
-        if line["kind"] == kind and line["listener"] == listener and line.get("answer"):
-            return answer(api, line["version"], **line["answer"])
-    raise AssertionError(f"{folder} has no {kind} of a {listener}")
-
-
-def test_describe_cluster_shows_who_is_fenced_from_version_2_on() -> None:
-    said = members(recorded("ghost-broker", "describe_cluster", "broker"))
-    assert said.fenced == {2}
-    assert set(said.addresses) == {1, 2}
-    before = members(recorded("k33-fresh", "describe_cluster", "broker"))
-    assert before.fenced == frozenset()
-    assert before.cluster_id == "JGr89IftRcqgNaYEr5WIFA"
 
 
 def test_of_configurations_only_the_keys_that_are_read_are_kept_and_nothing_sensitive() -> None:
@@ -106,32 +81,6 @@ def test_configurations_are_refused_by_what_is_said_of_the_node_itself() -> None
         _ = answer(Api.DESCRIBE_CONFIGS, 4, results=[]).code
 
 
-def test_metadata_is_made_the_same_shape() -> None:
-    said = members(
-        answer(
-            Api.METADATA,
-            9,
-            cluster_id="c",
-            controller_id=2,
-            brokers=[{"node_id": 2, "host": "::1", "port": 9092, "rack": None}],
-            topics=[],
-        )
-    )
-    assert (said.cluster_id, said.controller_id) == ("c", 2)
-    assert said.addresses == {2: "[::1]:9092"}
-
-
-def test_describe_quorum_shows_where_voters_listen_from_version_2_on() -> None:
-    said = quorum(recorded("ghost-broker", "describe_quorum", "broker"))
-    assert said is not None
-    assert (said.leader_id, said.voters) == (1, (1,))
-    assert list(said.addresses) == [1]
-    before = quorum(recorded("k33-fresh", "describe_quorum", "broker"))
-    assert before is not None
-    assert before.addresses == {}
-    assert before.leader_id == 1
-
-
 def test_a_controller_that_does_not_lead_says_nothing_of_the_quorum() -> None:
     partition = {
         "partition_index": 0, "error_code": 6, "leader_id": 0, "leader_epoch": 0,
@@ -141,17 +90,6 @@ def test_a_controller_that_does_not_lead_says_nothing_of_the_quorum() -> None:
     said = answer(Api.DESCRIBE_QUORUM, 2, error_code=0, topics=topics, nodes=[])
     assert said.fault is None
     assert quorum(said) is None
-
-
-def test_replies_of_every_version_are_made_one_shape() -> None:
-    one = {"feature": "f", "error_code": 95, "error_message": "no"}
-    for version in (0, 1):
-        said = reply(
-            answer(Api.UPDATE_FEATURES, version, error_code=0, error_message=None, results=[one])
-        )
-        assert said.results == (Result(feature="f", code=95, message="no"),)
-    said = reply(answer(Api.UPDATE_FEATURES, 2, error_code=95, error_message="all"))
-    assert (said.code, said.message, said.results) == (95, "all", None)
 
 
 def test_an_error_code_is_no_answer_and_a_missing_right_is_named() -> None:
@@ -199,25 +137,6 @@ FEATURES = answer(
 )
 
 
-def test_a_line_says_which_version_was_asked_and_which_answered() -> None:
-    (line,) = lines_of(asked(answers=(FEATURES,), is_kraft=True), "c")
-    said = read(line)
-    assert isinstance(said, Landing)
-    assert isinstance(said.content, ApiVersionsAnswer)
-    assert (said.content.asked_version, said.content.answered_version) == (4, 3)
-    assert (said.content.epoch, said.content.supported) == (-1, (("f", 1, 3),))
-    assert msgspec.json.decode(line)["observed_at"] == "2026-11-21T06:00:00.123456Z"
-    assert "throttle_time_ms" not in msgspec.json.decode(line)
-
-
-def test_a_node_that_cannot_be_asked_is_a_line_with_its_reason() -> None:
-    (line,) = lines_of(asked(error="kafka-7:9092: connection refused"), "c")
-    said = read(line)
-    assert isinstance(said, Landing)
-    assert isinstance(said.content, ApiVersionsAnswer)
-    assert said.content.error == "kafka-7:9092: connection refused"
-
-
 @pytest.mark.parametrize("is_kraft", [True, False])
 def test_a_list_that_is_not_offered_is_recorded_in_kraft_only(is_kraft: bool) -> None:
     why = NOT_OFFERED.format(Api.DESCRIBE_QUORUM.title)
@@ -234,46 +153,6 @@ def test_a_list_that_is_not_offered_is_recorded_in_kraft_only(is_kraft: bool) ->
     expected = {"describe_quorum": why} if is_kraft else {}
     assert texts == {**expected, "describe_cluster": "error 99"}
     assert [line.get("error_code") for line in found[1:]] == [None] * is_kraft + [99]
-
-
-@pytest.mark.parametrize(("principal", "said"), [("User:viewer", "User:viewer"), ("", None)])
-def test_a_right_that_is_missing_is_recorded_with_who_asked(principal: str, said: str) -> None:
-    silent = (Silence(Api.DESCRIBE_QUORUM, AT, "not authorized", 31),)
-    _, raw = lines_of(asked(answers=(FEATURES,), silent=silent, principal=principal), "c")
-    line = msgspec.json.decode(raw)
-    assert (line["error_code"], line.get("principal")) == (31, said)
-    landed = read(raw)
-    assert isinstance(landed, Landing)
-    assert isinstance(landed.content, QuorumDescription)
-    assert (landed.content.error_code, landed.content.principal) == (31, principal)
-    assert not landed.content.answered
-
-
-def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller() -> None:
-    share = Share()
-    said, refused = (
-        ListenerAnswer(api=Api.DESCRIBE_CLUSTER, version=2, at=AT, body={"error_code": code})
-        for code in (0, 31)
-    )
-    for _ in range(WITNESSES):
-        share.note(target(Role.CONTROLLER), said)  # it lists controllers
-        share.note(target(), refused)
-    for _ in range(WITNESSES):
-        assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
-        share.note(target(), said)
-    assert share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
-    assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 1)
-    assert not share.is_enough(target(Role.CONTROLLER), Api.DESCRIBE_CLUSTER, 2)
-
-
-def test_lists_of_two_clusters_are_never_put_on_one_map() -> None:
-    known = Map()
-    known.learn_members(
-        members(recorded("ghost-broker", "describe_cluster", "broker")), Role.BROKER
-    )
-    other = members(recorded("k33-fresh", "describe_cluster", "broker"))
-    with pytest.raises(ConfigError, match="expected nodes of one cluster"):
-        known.learn_members(other, Role.BROKER)
 
 
 def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> None:
@@ -303,26 +182,6 @@ def test_voters_without_an_address_are_named_with_what_to_do() -> None:
     assert second.startswith("tunnel:9093: ")
     known.controllers |= {2: ("c2:9093",), 3: ("c3:9093",)}
     assert list(voters_not_asked(known)) == []
-
-
-def znode(path: str, data: str | None) -> Read:
-    version = None if data is None else 0
-    return Read(path=path, at=AT, version=version, czxid=version, ephemeral_owner=None, data=data)
-
-
-def test_registrations_name_brokers_and_damaged_ones_none() -> None:
-    found = Znodes(
-        reads=(
-            znode("/cluster/id", '{"version":"1","id":"c"}'),
-            znode("/brokers/ids/1", '{"endpoints":["SSL://b1:9093","PLAINTEXT://b1:9092"]}'),
-            znode("/brokers/ids/2", "damaged"),
-            znode("/brokers/ids/3", None),
-        )
-    )
-    assert found.cluster_id == "c"
-    assert found.brokers == {1: ("b1:9093", "b1:9092"), 2: ()}
-    assert Znodes(reads=()).cluster_id == ""
-    assert Znodes(reads=(znode("/cluster/id", "damaged"),)).cluster_id == ""
 
 
 def imported(path: Path) -> set[str]:

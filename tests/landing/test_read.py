@@ -68,22 +68,10 @@ def test_answer_of_a_node_is_read() -> None:
     )
 
 
-def test_features_are_sorted_by_name() -> None:
-    item = '{"name":"f","min_version":0,"max_version":2}'
-    raw = swap(API, item, item + "," + item.replace('"f"', '"B"').replace("2", "9"))
-    assert answer(raw).supported == (("B", 0, 9), ("f", 0, 2))
-
-
 def test_long_lists_are_read_like_short_ones() -> None:
     items = [{"name": f"f{n:04}", "min_version": 0, "max_version": n} for n in range(900)]
     raw = swap(API, '[{"name":"f","min_version":0,"max_version":2}]', json.dumps(items))
     assert answer(raw).supported == tuple((f"f{n:04}", 0, n) for n in range(900))
-
-
-def test_node_that_did_not_answer_says_why() -> None:
-    assert answer(FAILED) == ApiVersionsAnswer(
-        1, Role.BROKER, "h:9092", 4, None, "refused", -1, (), ()
-    )
 
 
 @pytest.mark.parametrize(
@@ -166,49 +154,12 @@ def test_znode_that_does_not_exist_is_evidence() -> None:
     assert accepted(raw.replace('"{}"', "null")).content == Znode("/feature", None, None, None)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/feature",
-        "/features",
-        "/brokers/ids/0",
-        "/brokers/ids/2147483647",
-        "/controller",
-        "/controller_epoch",
-        "/cluster/id",
-        "/migration",
-    ],
-)
-def test_known_paths_are_accepted(path: str) -> None:
-    content = accepted(swap(ZNODE, '"/feature"', f'"{path}"')).content
-    assert isinstance(content, Znode)
-    assert content.path == path
-
-
 def test_description_of_a_cluster_is_read() -> None:
     two = '[{"broker_id":7,"is_fenced":true},{"broker_id":2}'
     raw = swap(CLUSTER, '[{"broker_id":1,"is_fenced":false}', two)
     assert accepted(raw).content == ClusterDescription(
         1, Role.BROKER, 2, 1, True, 1, ((2, None), (7, True)), True
     )
-
-
-def test_description_of_controllers_says_so() -> None:
-    raw = swap(CLUSTER, '"endpoint_type":1', '"endpoint_type":2')
-    assert accepted(raw).content == ClusterDescription(
-        1, Role.BROKER, 2, 2, True, 1, ((1, False),), True
-    )
-
-
-def test_description_without_endpoint_type_is_of_brokers() -> None:
-    assert accepted(swap(CLUSTER, '"endpoint_type":1', '"endpoint_type":null')) == accepted(CLUSTER)
-
-
-def test_refused_description_is_not_answered() -> None:
-    raw = CLUSTER.replace('"answer":{"error_code":0', '"answer":{"error_code":35')
-    content = accepted(raw).content
-    assert isinstance(content, ClusterDescription)
-    assert not content.answered
 
 
 @pytest.mark.parametrize("reply", ['"answer":null,"why":"not offered"', '"error":"timed out"'])
