@@ -24,13 +24,12 @@ Say = Callable[[str], None]
 class Abilities:
     """What a backend can promise of its cluster; known once it was looked at.
 
-    `validate_only`: a request to validate is never written. `compare_and_set`: a request can say
-    in which state it is meant; Kafka has no such thing. `cannot` says what is left, in sentences.
+    `validate_only`: a request to validate is never written. `cannot` says what is left, in
+    sentences.
     """
 
     mode: str  # kraft, zk
     validate_only: bool
-    compare_and_set: bool = False
     cannot: tuple[str, ...] = ()
 
 

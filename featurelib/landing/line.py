@@ -21,7 +21,6 @@ from featurelib.landing.describe import (
     DescribeConfigsLine,
     DescribeQuorumLine,
     QuorumDescription,
-    RequestLine,
 )
 from featurelib.landing.fields import (
     ClusterId,
@@ -122,6 +121,7 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 _KINDS = {str(line.__struct_config__.tag): line for line in _Line.__args__}
 KINDS = tuple(_KINDS)
 _NAMES = {line: kind for kind, line in _KINDS.items()}
+_OPEN = {DescribeClusterLine, DescribeQuorumLine, DescribeConfigsLine}
 _LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
 _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -134,9 +134,7 @@ def read(raw: bytes) -> Landing | Quarantined:
         # Lists that stand undecoded in a line are proven strict by `content`; what is not used of
         # an answer is decoded, however deep it is.
         content = line.content()
-        if not is_retold(raw, _ENCODER.encode(line)) or (
-            isinstance(line, RequestLine) and is_deep(raw)
-        ):
+        if not is_retold(raw, _ENCODER.encode(line)) or (type(line) in _OPEN and is_deep(raw)):
             require_strict(raw)
         require_cluster(line.cluster_id)
         time = line.observed_at

@@ -63,14 +63,18 @@ class LeftOut(Struct, frozen=True, gc=False):
     last: int | None
 
 
-class FeatureLevelRecord(Struct, frozen=True, gc=False, rename={"level": "featureLevel"}):
+class Body(Struct, frozen=True, gc=False):
+    """What a record says."""
+
+
+class FeatureLevelRecord(Body, frozen=True, rename={"level": "featureLevel"}):
     """A feature was finalized; level 0 removes it."""
 
     name: FilledText
     level: Level
 
 
-class RegisterBroker(Struct, frozen=True, gc=False):
+class RegisterBroker(Body, frozen=True):
     """A broker registered; replaces all that was known of the id."""
 
     id: int
@@ -79,114 +83,92 @@ class RegisterBroker(Struct, frozen=True, gc=False):
     is_migrating: bool  # it still runs in ZooKeeper mode
 
 
-class UnregisterBroker(Struct, frozen=True, gc=False, rename={"id": "brokerId"}):
+class UnregisterBroker(Body, frozen=True, rename={"id": "brokerId"}):
     """A registration was removed."""
 
     id: NodeId
 
 
-class UnregisterController(Struct, frozen=True, gc=False, rename={"id": "controllerId"}):
+class UnregisterController(Body, frozen=True, rename={"id": "controllerId"}):
     """A controller's registration was removed (KIP-1312, Kafka 4.4)."""
 
     id: NodeId
 
 
-class RegistrationChange(Struct, frozen=True, gc=False, rename={"id": "brokerId"}):
+class RegistrationChange(Body, frozen=True, rename={"id": "brokerId"}):
     """A registration changed; `fenced` 1 fenced, -1 unfenced, 0 as before."""
 
     id: NodeId
     fenced: Annotated[int, Meta(ge=-1, le=1, description="-1, 0 or 1")] = 0
 
 
-class FenceBroker(Struct, frozen=True, gc=False):
+class FenceBroker(Body, frozen=True):
     """A broker was fenced (before metadata.version 3.3-IV2)."""
 
     id: NodeId
 
 
-class UnfenceBroker(Struct, frozen=True, gc=False):
+class UnfenceBroker(Body, frozen=True):
     """A broker was unfenced (before metadata.version 3.3-IV2)."""
 
     id: NodeId
 
 
-class RegisterController(Struct, frozen=True, gc=False):
+class RegisterController(Body, frozen=True):
     """A controller registered; replaces all that was known of the id."""
 
     id: int
     features: Ranges
 
 
-class BeginTransaction(Struct, frozen=True, gc=False):
+class BeginTransaction(Body, frozen=True):
     """What follows holds only if the transaction ends, and not if it is aborted."""
 
 
-class EndTransaction(Struct, frozen=True, gc=False):
+class EndTransaction(Body, frozen=True):
     """What stood since the transaction began holds."""
 
 
-class AbortTransaction(Struct, frozen=True, gc=False):
+class AbortTransaction(Body, frozen=True):
     """What stood since the transaction began never was."""
 
 
-class ZkMigrationState(Struct, frozen=True, gc=False, rename={"state": "zkMigrationState"}):
+class ZkMigrationState(Body, frozen=True, rename={"state": "zkMigrationState"}):
     """0 none, 1 migration, 2 pre-migration, 3 post-migration (3.4 had 1 and 2 swapped)."""
 
     state: Int16
 
 
-class KRaftVersion(Struct, frozen=True, gc=False, rename={"level": "kRaftVersion"}):
+class KRaftVersion(Body, frozen=True, rename={"level": "kRaftVersion"}):
     """The raft layer's kraft.version."""
 
     level: Level
 
 
-class KRaftVoters(Struct, frozen=True, gc=False):
+class KRaftVoters(Body, frozen=True):
     """The voters of a dynamic quorum, ascending."""
 
     ids: tuple[int, ...]
 
 
-class SnapshotHeader(Struct, frozen=True, gc=False):
+class SnapshotHeader(Body, frozen=True):
     """First record of a checkpoint."""
 
 
-class SnapshotFooter(Struct, frozen=True, gc=False):
+class SnapshotFooter(Body, frozen=True):
     """Last record of a checkpoint: it is complete."""
 
 
-class Other(Struct, frozen=True, gc=False):
+class Other(Body, frozen=True):
     """A record that says nothing about features or nodes."""
 
     type: str
 
 
-class Undecodable(Struct, frozen=True, gc=False):
+class Undecodable(Body, frozen=True):
     """A line that cannot be read, and why."""
 
     text: str
-
-
-Body = (
-    FeatureLevelRecord
-    | RegisterBroker
-    | UnregisterBroker
-    | UnregisterController
-    | RegistrationChange
-    | FenceBroker
-    | UnfenceBroker
-    | RegisterController
-    | BeginTransaction
-    | EndTransaction
-    | AbortTransaction
-    | ZkMigrationState
-    | KRaftVersion
-    | KRaftVoters
-    | SnapshotHeader
-    | SnapshotFooter
-    | Other
-    | Undecodable
-)
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -82,13 +82,12 @@ def is_retold(raw: bytes, again: bytes) -> bool:
 
 def _quotes_of_others(raw: bytes, again: bytes) -> int:
     """The quotes of the members that only `raw` has; -1 where one may repeat a key inside."""
-    known, count = _MEMBERS.decode(again), 0
-    for key, value in _MEMBERS.decode(raw).items():
-        if key not in known:
-            text = bytes(value)
-            if text[0] in b"[{":
-                return -1
-            count += 2 + key.count('"') + text.count(b'"')
+    members, count = _MEMBERS.decode(raw), 0
+    for key in members.keys() - _MEMBERS.decode(again).keys():
+        text = bytes(members[key])
+        if text[0] in b"[{":
+            return -1
+        count += 2 + key.count('"') + text.count(b'"')
     return count
 
 
