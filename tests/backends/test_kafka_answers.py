@@ -197,7 +197,7 @@ def imported(path: Path) -> set[str]:
 def test_only_one_module_knows_each_client() -> None:
     users = {path.name: imported(path) & {"kafka", "kazoo"} for path in BACKENDS.rglob("*.py")}
     assert {name: used for name, used in users.items() if used} == {
-        "connection.py": {"kafka"},
+        "internals.py": {"kafka"},
         "zookeeper.py": {"kazoo"},
     }
 
