@@ -218,8 +218,8 @@ def _unfit(at: _Columns, tables: Tables) -> Flags:
             # Software knows more than it advertises; where its release is not known, that counts.
             known = _knows(tables, release, int(at.level[code]))
             found[i, code] = outside[code] if release == NOT_HERE else not known
-        elif guard is not Guard.NOTHING:
-            found[i] = outside
+        else:
+            found[i] = outside & (guard is not Guard.NOTHING)
     return found & at.stored & at.guarded[:, None]
 
 

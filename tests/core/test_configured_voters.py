@@ -72,14 +72,6 @@ def test_where_its_configuration_was_not_read_that_is_unknown_and_never_ready() 
         assert verdicts(sight)[METADATA_VERSION] == "UP_TO_DATE", name
 
 
-def test_read_and_in_order_it_is_ready() -> None:
-    assert verdicts(recorded("moved-to-dynamic"))[SHARE] == "READY"
-    assert "dynamic_quorum_with_static_voters" in codes(recorded("moved-to-dynamic"))
-    mended = recorded("mended")
-    assert verdicts(mended)[SHARE] == "READY"
-    assert "dynamic_quorum_with_static_voters" not in codes(mended)
-
-
 def test_an_empty_configuration_asks_for_nobody_and_the_policy_still_wants_every_voter() -> None:
     sight = recorded("voter-unregistered")
     assert verdicts(sight)[SHARE] == "BLOCKED"
@@ -89,13 +81,6 @@ def test_an_empty_configuration_asks_for_nobody_and_the_policy_still_wants_every
     assert own.reply.code == 0  # as the real controller answered
     [refused] = refused_by([(sight.cluster, request)], load(STRICT), CATALOGUE.tables)
     assert "voter_not_registered" in refused
-
-
-def test_a_dynamic_quorum_of_3_9_is_judged_the_same_way() -> None:
-    sight = recorded("left-behind-3.9")
-    assert verdicts(sight)[METADATA_VERSION] == "BLOCKED"
-    assert "configured_voter_not_registered" in codes(sight)
-    assert "configured_voter_not_registered" not in codes(recorded("dynamic-3.9"))
 
 
 @pytest.mark.parametrize("name", ["left-behind", "left-behind-3.9"])
@@ -157,14 +142,6 @@ def test_what_was_read_too_long_ago_or_cannot_be_read_was_not_read() -> None:
     assert judged(described(), voters("", age=100)) == UNREAD
     for value in (None, "1", "x@h:1", "1@", "99999999999@h:1", "9999999999@h:1"):
         assert judged(described(), voters(value)) == UNREAD, value
-
-
-def test_another_controllers_configuration_does_not_stand_in_for_the_active_ones() -> None:
-    assert judged(described(), voters("", node_id=2)) == UNREAD
-
-
-def test_the_owners_word_for_controllers_that_nobody_can_ask_stands_in_for_it() -> None:
-    assert judged(described(controllers_vouched=True)) == ("READY", set())
 
 
 def test_who_leads_next_may_be_configured_otherwise_and_that_is_said() -> None:

@@ -97,11 +97,6 @@ def test_metadata_version_that_nobody_finalized_is_the_first() -> None:
     assert unmet(none) == [("k", GROUP, needs(4, 1))]
 
 
-def test_two_that_are_missing_stand_in_one_finding() -> None:
-    found = unmet(kraft("4.1", {METADATA_VERSION: 6, ELR: 1}))
-    assert found == [("k", ELR, f"{needs(7, 6)}; {needs(23, 6)}")]
-
-
 def test_what_is_not_known_is_no_fault_and_zookeeper_mode_has_none() -> None:
     for one, another in ((22, 23), (23, 22)):
         low = kraft("4.1", {METADATA_VERSION: one, ELR: 1})
@@ -109,25 +104,6 @@ def test_what_is_not_known_is_no_fault_and_zookeeper_mode_has_none() -> None:
         assert unmet(replace(low, registry="fenced", nodes=(*low.nodes, other))) == []
     broker = Node(node_id=1, ranges={"f": (1, 3)})
     assert unmet(Cluster(name="z", zookeeper=True, nodes=(broker,), stored={"f": 1})) == []
-
-
-def test_clusters_of_a_batch_are_told_apart() -> None:
-    levels = {METADATA_VERSION: 22, ELR: 1}
-    some = [
-        kraft("4.1", {METADATA_VERSION: 25, ELR: 1}, name="a"),
-        kraft("4.1", levels, name="b"),
-        kraft("4.2", {METADATA_VERSION: 6, GROUP: 1}, name="c"),
-        kraft("4.0", {METADATA_VERSION: 20, KRAFT: 1}, name="d"),
-        kraft("4.1", {METADATA_VERSION: 20, KRAFT: 1}, name="e"),
-    ]
-    wanted = [
-        ("b", ELR, needs(23, 22)),
-        ("c", GROUP, needs(7, 6)),
-        ("d", KRAFT, needs(21, 20)),
-    ]
-    assert unmet(*some) == wanted
-    assert sorted(unmet(*reversed(some))) == wanted
-    assert [row for one in some for row in unmet(one)] == wanted
 
 
 def test_no_verdict_depends_on_it() -> None:

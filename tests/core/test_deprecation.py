@@ -18,7 +18,6 @@ from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.judge import decide, judge
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.questions.describe import describe
 from tests.core.lines import AS_OF, MAX_AGE, judge_rows, lines_of, microseconds, snapshot
 from tests.core.oracle import BROKER, Cluster, Node
 from tests.core.oracle_cases import TABLES
@@ -144,22 +143,6 @@ def look(cluster: Cluster, release: str = "") -> Sight:
         max_age=MAX_AGE,
         fleet=Fleet(cluster=(entry,)),
     )
-
-
-def test_a_person_is_told_to_check_the_clients_first() -> None:
-    sight = look(stored(f=5, g=3), "2.8")
-    said = [f for f in describe(sight, CATALOGUE).findings if f.code == CODE]
-    assert [f.severity for f in said] == ["warning", "warning"]
-    assert said[0].message == (
-        "A broker supports nothing of f below 4. By KIP-584 that would become the finalized "
-        "minimum, and levels 1 to 3 would go away for clients."
-    )
-    assert minimums(sight.judged, "z") == {"f": (4, "levels 1 to 3"), "g": (2, "level 1")}
-
-
-def test_nothing_rises_above_the_finalized_level() -> None:
-    sight = look(stored(f=3, g=3), "2.8")
-    assert set(minimums(sight.judged, "z")) == {"g"}
 
 
 def test_only_generations_that_keep_minimums_are_told_of() -> None:

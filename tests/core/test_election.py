@@ -12,7 +12,6 @@ import pytest
 
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.election import (
-    STEPS,
     ElectionResult,
     ZnodeChange,
     ZnodeContent,
@@ -21,7 +20,6 @@ from featurelib.core.election import (
     is_protocol_version,
     knows,
 )
-from featurelib.core.features_znode import Generation, decode
 from tests.core.controllers.draw_clusters import span
 from tests.core.controllers.election import elect as elect_by_oracle
 
@@ -149,15 +147,6 @@ def test_a_broker_that_cannot_live_with_the_node_is_never_elected() -> None:
         assert elect(high, "2.6", OWN, load(name)).change is ZnodeChange.REWRITTEN
 
 
-def test_what_an_election_writes_is_what_brokers_read() -> None:
-    for name, protocol in [("zk-2.7", "2.8"), ("zk-3.3", "3.2"), ("zk-3.3", "3.5")]:
-        found = elect(None, protocol, OWN, load(name))
-        assert found.content is not None
-        node = decode(found.content.text, Generation(name))
-        assert (node.schema_version, node.status) == (found.content.schema_version, 1)
-        assert node.levels == found.content.levels
-
-
 RELEASES = {"zk-2.7": "2.8.2", "zk-3.3": "3.9.2"}
 
 
@@ -223,12 +212,6 @@ def test_random_elections_end_as_the_oracle_says(name: str) -> None:
 def test_what_metadata_version_of_3_9_0_makes_of_it(text: str, there_is: bool) -> None:
     """Recorded: MetadataVersion.fromVersionString of kafka-server-common 3.9.0."""
     assert is_protocol_version(text) == there_is
-
-
-def test_every_release_of_zookeeper_mode_has_one() -> None:
-    releases = {r for name in GENERATIONS[:2] for r in load(name).releases}
-    assert releases <= set(STEPS)
-    assert {load(name).mode for name in GENERATIONS[:2]} == {"zk"}
 
 
 def test_a_release_knows_its_own_and_all_older_ones() -> None:

@@ -7,7 +7,6 @@ controller. What a recording shows is compared with the effects of the reading, 
 from __future__ import annotations
 
 import json
-import tomllib
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import featurelib.core.features_znode as module
 from featurelib.core.features_znode import (
     BEHAVIOURS,
     DecodedNode,
@@ -132,19 +130,6 @@ def test_the_next_update_writes_what_is_said(case):
     assert "lose_levels" in effects(case)
     written = decode(case["znode_after"], RELEASES[case["release"]])
     assert [(name, level) for name, _, level in written.levels] == [("f", 4)]
-
-
-@recorded()
-def test_a_refused_text_has_one_sentence_and_an_accepted_one_none(case):
-    node, _ = judge(case)
-    if node.reading is Reading.ACCEPTED:
-        assert node.fault is None
-        return
-    assert node.fault.startswith("Features node, ")
-    assert node.fault.endswith(".")
-    assert "expected " in node.fault
-    assert ", found " in node.fault
-    assert node.levels == ()
 
 
 def read(text: str, *generations: Generation) -> set[tuple[Reading, tuple]]:
@@ -298,31 +283,6 @@ def test_no_text_that_looks_like_a_node_raises(text):
         assert (node.fault is None) <= (node.reading in (Reading.ACCEPTED, Reading.DISABLED))
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-@DRAWN
-@given(st.fixed_dictionaries({"version": JSON, "status": JSON, "features": JSON}))
-def test_no_document_raises(document):
-    for generation in Generation:
-        decode(json.dumps(document), generation)
-
-
-@DRAWN
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 32767)))
-def test_what_a_controller_writes_is_read_back(levels):
-    features = {
-        name: {"min_version_level": 1, "max_version_level": n} for name, n in levels.items()
-    }
-    text = json.dumps({"features": features, "version": 1, "status": 1})
-    rows = sorted(levels.items())
-    assert read(text, Generation.ZK_2_7)[1] == tuple((name, 1, n) for name, n in rows)
-    assert read(text, *NEW)[1] == tuple((name, n, n) for name, n in rows)
-
-
 EVERY = list(product(Reading, Generation))
 
 
@@ -330,15 +290,6 @@ EVERY = list(product(Reading, Generation))
 def test_every_reading_has_exactly_one_row_for_every_generation(reading, generation):
     rows = [r for r in BEHAVIOURS if r["reading"] == reading and generation in r["generations"]]
     assert rows == [behaviour_row(reading, generation)]
-
-
-def test_every_effect_of_a_row_is_explained_at_the_top_of_the_table():
-    text = Path(module.__file__).with_suffix(".toml").read_text("utf-8")
-    head = text.partition("[[behaviour]]")[0].replace("#", "").splitlines()
-    explained = {line.split()[0] for line in head if line.strip()}
-    used = {effect for row in BEHAVIOURS for effect in row["running"] + row["at_start"]}
-    assert used <= explained
-    assert set(tomllib.loads(text)["remedy"]) == set(Reading)
 
 
 def test_without_a_generation_the_words_go_by_releases():

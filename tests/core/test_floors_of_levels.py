@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue
-from featurelib.core.compatibility import advertised, fits, misfits
+from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.downgrade import (
     Position,
@@ -101,15 +101,6 @@ def test_no_way_is_no_point_of_no_return() -> None:
     assert no_returns(TABLES, code, at([27, 27], (7, 30)), ends, CAN).tolist() == [-1, -1]
 
 
-def test_a_verdict_depends_on_no_other_cluster() -> None:
-    levels, code = list(range(7, 30)), TABLES.release_code("4.2")
-    together = floors(TABLES, code, at(levels, (7, 30)), CAN)
-    alone = [floors(TABLES, code, at([n], (7, 30)), CAN)[0] for n in levels]
-    assert together.tolist() == alone
-    back = floors(TABLES, code, at(levels[::-1], (7, 30)), CAN)
-    assert back[::-1].tolist() == alone
-
-
 def test_kraft_version_never_goes_back_and_other_features_do() -> None:
     current, target = np.array([0, 1]), np.array([1, 1])
     raft = of_other_feature(CATALOGUE, KRAFT_VERSION, current, target)
@@ -162,13 +153,3 @@ def test_a_release_may_be_rolled_to_once_levels_are_lowered_as_far_as_it_needs(
                 for to in RELEASES
             }
             assert found == expected, levels
-
-
-def test_many_clusters_and_releases_at_once() -> None:
-    names = (METADATA_VERSION, "f")
-    levels = np.array([[21, 0], [25, 0], [0, 0], [21, 2]], dtype=np.int32)
-    hit = misfits(levels, advertised(CATALOGUE, names))
-    assert hit.shape == (4, len(RELEASES), 2)
-    assert hit[:, RELEASES.index("3.9"), 0].tolist() == [False, True, False, False]
-    assert not hit[2].any()
-    assert hit[3, :, 1].all()

@@ -145,11 +145,6 @@ def test_a_broker_that_only_we_cannot_reach_is_silent_and_nobody_unregisters_it(
     assert verdict(said) == "UNKNOWN"
 
 
-def test_that_kafka_calls_a_broker_live_is_said_only_where_it_was_asked_then() -> None:
-    said = judged(*BASE, SILENT, brokers((1, False), (2, False), age=30))
-    assert found(said)["node_not_answering", "broker", 2]["detail"] == "connection refused"
-
-
 def test_a_fenced_broker_is_a_ghost_and_that_it_did_not_answer_is_said() -> None:
     said = judged(*BASE, SILENT, brokers((1, False), (2, True)))
     findings = found(said)
@@ -250,13 +245,6 @@ def test_an_answer_of_days_ago_does_not_hide_that_a_controller_is_gone() -> None
     assert LOST in found(unseen(*GONE, earlier, failure_line("c", node(2, CONTROLLER, failed=1))))
 
 
-def test_the_owners_word_stands_before_a_ghost_controller() -> None:
-    log = dump(node(1), node(1, CONTROLLER), node(2, CONTROLLER, ranges=OLD))
-    said = judged(*BASE, *log, *GONE, expected=Expected(controllers_vouched=True))
-    assert LOST not in found(said)
-    assert ("controller_vouched", "controller", 2) in found(said)
-
-
 def test_a_ghost_in_a_cluster_of_unknown_levels_is_started_again() -> None:
     lines = (node(1, epoch=-1, levels=None), node(1, CONTROLLER, epoch=-1, levels=None))
     base = [answer_line("c", one) for one in lines]
@@ -284,11 +272,6 @@ def test_too_few_voters_that_answer_are_said_to_be_no_majority(
     assert (told and told["detail"]) == detail
 
 
-def test_a_voter_nobody_asked_is_not_counted_as_lost() -> None:
-    said = judged(*BASE[:2], quorum([(1, 0), (2, 0), (3, 0)], []))
-    assert not [code for code, _, _ in found(said) if code == "no_majority_answers"]
-
-
 @pytest.mark.parametrize(
     ("listed", "code"), [(2, "observer_not_registered"), (1, "observer_not_listed")]
 )
@@ -298,11 +281,6 @@ def test_an_observer_is_not_registered_only_where_registrations_are_shown(
     lines = (*BASE[:2], quorum([(1, 0)], [(1, 0), (7, 3)]), brokers((1, False), version=listed))
     codes = {one for one, _, number in found(judged(*lines)) if number == 7}
     assert codes == {code}
-
-
-def test_an_observer_that_stopped_a_minute_ago_is_not_spoken_of() -> None:
-    lines = (*BASE[:2], quorum([(1, 0)], [(1, 0), (7, 57)]), brokers((1, False)))
-    assert 7 not in {number for _, _, number in found(judged(*lines))}
 
 
 @pytest.mark.parametrize("said", [None, -1])

@@ -84,33 +84,6 @@ def test_a_broker_without_log_directories_is_refused_before_its_features() -> No
     assert asked("kraft-3.5", finalized(mv=11), broker("3.5.2", mv=(1, 11))).message is None
 
 
-@pytest.mark.parametrize(
-    ("dialect", "levels", "node", "unfit"),
-    [
-        # A finalized feature that the broker does not list counts from 3.9 on.
-        ("kraft-3.8", finalized(mv=20, tx=1), broker("3.8.1", mv=(1, 20)), []),
-        ("kraft-3.9", finalized(mv=20, tx=1), broker("3.8.1", mv=(1, 20)), [TRANSACTION]),
-        # A listed one that is not finalized counts as 0 from 3.8 on.
-        ("kraft-3.7", finalized(mv=14), broker("3.7.2", mv=(1, 19), f=(1, 3)), []),
-        ("kraft-3.8", finalized(mv=14), broker("3.7.2", mv=(1, 19), f=(1, 3)), ["f"]),
-        # metadata.version that is not listed is 1-1, from 4.0 on 7-7.
-        ("kraft-3.9", finalized(mv=1), broker("3.9.2"), []),
-        ("kraft-3.9", finalized(mv=7), broker("3.9.2"), [METADATA_VERSION]),
-        ("kraft-4.0", finalized(mv=7), broker("4.0.1"), []),
-        ("kraft-4.0", finalized(mv=8), broker("4.0.1"), [METADATA_VERSION]),
-        # The texts want every finalized level, and look at nothing else.
-        ("kip", finalized(mv=7, f=1), broker("4.0.1", g=(1, 1)), [METADATA_VERSION, "f"]),
-        ("kip", finalized(f=1), broker("2.8.2", f=(1, 2)), []),
-    ],
-)
-def test_what_counts_differs_by_generation(
-    dialect: str, levels: dict[str, tuple[int, int]], node: Node, unfit: list[str]
-) -> None:
-    found = asked(dialect, levels, node)
-    assert [item.feature for item in found.unfit] == unfit
-    assert found.entry is (Admission.REFUSED if unfit else Admission.ACCEPTED)
-
-
 def test_kraft_version_counts_with_the_value_of_the_raft_layer() -> None:
     """3.9 reports a record of level 1 that the raft layer knows nothing of."""
     node = broker("3.9.2", mv=(1, 21), kraft=(0, 0))
@@ -127,15 +100,6 @@ def test_what_is_not_listed_is_named_in_the_order_of_a_copied_hash_map() -> None
     found = asked("kraft-4.1", finalized(mv=25, kraft=1, tx=2), node)
     assert [item.feature for item in found.unfit] == [TRANSACTION, KRAFT_VERSION]
     assert found.message == new(2, TRANSACTION, 0, 0)
-
-
-def test_controllers_register_from_metadata_version_15_on() -> None:
-    node = Node(node_id=3, role=Role.CONTROLLER, supported={METADATA_VERSION: (1, 2)})
-    early = asked("kraft-3.7", finalized(mv=14), node)
-    too_old = "The current MetadataVersion is too old to support controller registrations."
-    assert (early.entry, early.code, early.message) == (Admission.REFUSED, 35, too_old)
-    assert asked("kraft-3.7", finalized(mv=15), node) == Joined(entry=Admission.ACCEPTED)
-    assert asked("kraft-3.5", finalized(mv=11), node) == Joined(entry=Admission.NOT_REGISTERED)
 
 
 def recorded(release: str) -> list[dict[str, Any]]:

@@ -182,12 +182,6 @@ def test_an_update_spares_a_controller_that_knows_no_such_feature_and_needs_none
     assert effects("kraft-3.9", at, moment=Moment.AFTER_UPDATE, proposed=proposed) == {}
 
 
-def test_a_controller_that_may_not_register_yet_comes_back_all_the_same() -> None:
-    one = node(1, "3.7.2", Role.CONTROLLER, mv=(1, 19))
-    at = Cluster(release="3.7.2", nodes=(one,), finalized={METADATA_VERSION: (14, 14)})
-    assert effects("kraft-3.7", at, moment=Moment.NEXT_START) == {}
-
-
 def test_a_level_that_reads_as_0_is_finalized_in_the_features_node() -> None:
     """65536 is truncated to 0 by 3.3 to 3.9, and no range holds it; in KRaft 0 means nothing."""
     for own in ({"f": (1, 5)}, {"g": (0, 5)}):
@@ -219,10 +213,6 @@ def test_the_texts_end_every_unfit_node() -> None:
         "The broker does not support f, and 1 to 3 is finalized.",
         "The controller supports 0 to 0 of f, and 3 is finalized.",
     ]
-
-
-def test_what_a_protection_leaves_open_is_told_where_there_is_a_race() -> None:
-    assert {name for name in GENERATIONS if load(name).protection.race} == {"zk-2.7", "zk-3.3"}
 
 
 @pytest.mark.parametrize("name", GENERATIONS)

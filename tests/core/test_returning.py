@@ -92,12 +92,6 @@ def test_a_plan_leaves_each_feature_its_way_back(case: str) -> None:
     assert returns_of([plan], CATALOGUE) == [expected]
 
 
-def test_plans_that_are_asked_together_are_told_what_each_is_told_alone() -> None:
-    plans = [plan for plan, _ in PLANS.values()]
-    assert returns_of(plans, CATALOGUE) == [expected for _, expected in PLANS.values()]
-    assert returns_of([], CATALOGUE) == []
-
-
 def test_without_a_metadata_version_there_is_no_floor() -> None:
     plan = planned(up(GROUP, 0, 1), levels={})
     assert lowest_metadata([(plan, {GROUP: 1}), (plan, {METADATA: 19})], CATALOGUE)[0] == -1

@@ -40,15 +40,6 @@ def test_the_levels_and_words_are_those_of_the_real_tool(recorded: Formatted) ->
     assert texts(initial) == ([recorded.says] if recorded.says else [])
 
 
-def test_every_recorded_line_is_compared() -> None:
-    assert {f.tool: sum(g.tool == f.tool for g in RECORDED) for f in RECORDED} == {
-        "3.8.1": 10,
-        "3.9.2": 17,
-        "4.0.1": 21,
-        "4.2.1": 21,
-    }
-
-
 def test_every_release_has_a_tool_of_its_own() -> None:
     """Only a vendor build that is based on none answers as the newest tool."""
     path = resources.files("featurelib.core").joinpath("storage_format.toml")
@@ -63,18 +54,6 @@ def test_without_options_a_cluster_starts_with_the_defaults_of_its_release(relea
     defaults = software.defaults(software.newest_stable)
     expected = {name: n for name, n in defaults.items() if n and name != "kraft.version"}
     assert initial_levels(software, FormatRequest()).levels == expected
-
-
-def test_metadata_version_comes_first_and_the_others_by_name() -> None:
-    assert list(asked("4.4", dynamic_quorum=True).levels) == [
-        "metadata.version",
-        "eligible.leader.replicas.version",
-        "group.version",
-        "kraft.version",
-        "share.version",
-        "streams.version",
-        "transaction.version",
-    ]
 
 
 def test_the_quorum_decides_kraft_version_not_the_mapping() -> None:
@@ -145,24 +124,6 @@ def test_a_tool_asks_what_its_release_asks(
     release: str, request_: dict[str, object], expected: list[str]
 ) -> None:
     assert codes(asked(release, **request_)) == expected
-
-
-def test_the_words_name_what_was_found() -> None:
-    assert texts(asked("3.9", release_version="2.8.1")) == [
-        "metadata.version 2.8-IV1 is too old to be supported."
-    ]
-    assert texts(asked("4.0", features={"metadata.version": 27})) == [
-        "No MetadataVersion with feature level 27. Valid feature levels are from 7 to 26."
-    ]
-    initial = asked(
-        "3.9", release_version="3.2", features={"transaction.version": 1}, unstable=True
-    )
-    assert texts(initial) == [
-        "transaction.version could not be set to 1 because it depends on metadata.version=4 "
-        "(3.3-IV0)",
-        "Bootstrap metadata.version before 3.3-IV0 are not supported. Can't load metadata from "
-        "format command",
-    ]
 
 
 def test_3_8_takes_the_defaults_of_its_newest_version_unless_a_release_version_is_named() -> None:

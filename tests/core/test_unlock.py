@@ -23,7 +23,6 @@ from tests.core.made_up import (
     levels_of,
     node,
     software,
-    zookeeper,
 )
 
 ELR = "eligible.leader.replicas.version"
@@ -129,20 +128,6 @@ def fixes(*some: tuple[Role, int, Action]) -> tuple[Fix, ...]:
     return tuple(Fix(role=role, node_id=i, action=action) for role, i, action in some)
 
 
-def test_each_next_level_has_its_own_set() -> None:
-    older, oldest = node(20, Role.BROKER, "4.0"), node(21, Role.BROKER, "3.9")
-    cluster = kraft("4.2", {METADATA_VERSION: 21}, older, oldest)
-    rungs = by_level(cluster, METADATA_VERSION)
-    assert sorted(rungs) == list(range(22, 30))
-    alone = fixes((Role.BROKER, 21, Action.UPGRADE))
-    both = fixes((Role.BROKER, 20, Action.UPGRADE), (Role.BROKER, 21, Action.UPGRADE))
-    assert [rungs[n].fixes for n in (22, 25, 26, 29)] == [alone, alone, both, both]
-    assert [rungs[n].release for n in (22, 26, 29)] == ["4.0", "4.1", "4.2"]
-    assert {u.also for u in rungs.values()} == {()}
-    elr = by_level(cluster, ELR)[1]
-    assert (elr.fixes, elr.needs) == (alone, ((METADATA_VERSION, 23),))
-
-
 def test_only_what_kafka_calls_gone_is_unregistered_and_no_controller_below_33() -> None:
     ghost = replace(node(20, Role.BROKER, "3.9"), running=False, gone=True)
     silent = replace(node(21, Role.BROKER, "3.9"), running=False)
@@ -193,33 +178,6 @@ def test_what_no_node_can_help_is_said() -> None:
     old = replace(node(9, Role.CONTROLLER, "3.9"), release="3.9")
     voters = kraft("4.2", {METADATA_VERSION: 21}, old)
     assert by_level(voters, KRAFT_VERSION)[1].also == ("raft_voters_not_ready",)
-
-
-def test_the_release_of_an_upgraded_controller_decides_what_is_stable() -> None:
-    cluster = kraft("4.0", {METADATA_VERSION: 25})
-    brokers = tuple(n for n in cluster.nodes if n.role is Role.BROKER)
-    newer = tuple(replace(n, supported=software("4.2"), release="4.2") for n in brokers)
-    rolling = replace(cluster, nodes=(*cluster.nodes[:3], *newer))
-    found = by_level(rolling, METADATA_VERSION)[29]
-    assert found.fixes == fixes(*[(Role.CONTROLLER, i, Action.UPGRADE) for i in range(3)])
-    assert (found.release, found.also) == ("4.2", ())
-
-
-def test_where_every_node_is_a_ghost_nobody_is_left() -> None:
-    cluster = zookeeper("2.8", {"f": (1, 2)}, {})
-    ghosts = tuple(replace(n, running=False) for n in cluster.nodes)
-    newer = replace(node(9, Role.BROKER, "2.8", {"f": (1, 3)}), running=False)
-    one = replace(cluster, nodes=(*ghosts, newer))
-    assert {u.level: len(u.fixes) for u in unlocks(one, CATALOGUE)} == {1: 0, 2: 0, 3: 3}
-    all_gone = replace(
-        one,
-        nodes=tuple(
-            replace(n, supported={"f": (1, 3), "g": (2, 2)}) if n is newer else n for n in one.nodes
-        ),
-    )
-    mixed = {(u.feature, u.level): u for u in unlocks(all_gone, CATALOGUE)}
-    assert mixed["g", 2].also == ()
-    assert len(mixed["g", 2].fixes) == 3
 
 
 def test_a_ladder_has_the_levels_that_matter() -> None:

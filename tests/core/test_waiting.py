@@ -10,7 +10,7 @@ import pytest
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.feature import METADATA_VERSION
-from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
+from tests.core.lines import conditions, lines_of, snapshot
 from tests.core.made_up import CATALOGUE
 from tests.core.oracle import Cluster
 from tests.core.test_way_back import kraft
@@ -68,21 +68,9 @@ def at(day: int) -> datetime:
 
 
 CAN = kraft("4.1", {METADATA_VERSION: 25})
-CAN_MORE = kraft("4.2", {METADATA_VERSION: 25})
 MOVED = kraft("4.1", {METADATA_VERSION: 26})
 DONE = kraft("4.1", {METADATA_VERSION: 27})
 HELD = kraft("4.1", {METADATA_VERSION: 25}, "4.0")
-
-
-def test_the_first_night_is_when_it_was_ready_first() -> None:
-    first = night(CAN, 0)
-    assert (verdict(first), since(first)) == ("READY", at(0))
-    assert forgotten(first) == []
-
-
-def test_what_is_not_ready_waits_for_nobody() -> None:
-    assert (verdict(night(DONE, 0)), since(night(DONE, 0))) == ("UP_TO_DATE", None)
-    assert (verdict(night(HELD, 0)), since(night(HELD, 0))) == ("BLOCKED", None)
 
 
 @pytest.mark.parametrize(("day", "told"), [(13, False), (14, True), (40, True)])
@@ -98,13 +86,6 @@ def test_after_so_many_days_finalization_is_forgotten(day: int, told: bool) -> N
 def test_no_nights_switches_it_off_and_remembers_all_the_same() -> None:
     later = night(CAN, 40, night(CAN, 0), nights=0)
     assert (since(later), forgotten(later)) == (at(0), [])
-
-
-def test_a_target_that_only_rises_does_not_begin_anew() -> None:
-    later = night(CAN_MORE, 14, night(CAN, 0))
-    assert since(later) == at(0)
-    [row] = forgotten(later)
-    assert row["level"] == 29
 
 
 def test_another_finalized_level_begins_anew() -> None:
@@ -163,11 +144,3 @@ def test_a_feature_that_all_nodes_are_known_not_to_have_any_more_is_gone() -> No
 def test_a_night_judged_as_of_an_earlier_day_waits_for_no_negative_time() -> None:
     earlier = night(CAN, -3, night(CAN, 0))
     assert (since(earlier), forgotten(earlier)) == (at(-3), [])
-
-
-def test_what_is_remembered_of_other_clusters_makes_no_difference() -> None:
-    before = night(CAN, 0)
-    other = kraft("4.1", {METADATA_VERSION: 25}, name="another")
-    assert since(night(other, 14, before)) == at(14)
-    both = judge_clusters(CAN, other)
-    assert list(readies(both)) == sorted(readies(both), key=[CAN.name, "another"].index)

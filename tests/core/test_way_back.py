@@ -6,25 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.cluster_of import PlainClusters
 from featurelib.audit.columns import Bool
 from featurelib.audit.evidence import Evidence, read
-from featurelib.audit.verdict import ways_back, who_may_join
+from featurelib.audit.verdict import ways_back
 from featurelib.catalogue import with_overlay
 from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.downgrade import floors, no_returns, position
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.feature import METADATA_VERSION
 from tests.core import scale
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
 from tests.core.made_up import CATALOGUE
 from tests.core.oracle import CONTROLLER, Cluster, Node
-from tests.core.random_clusters import ELR, GROUP, RELEASES, SHARE, clusters
-from tests.core.test_samples import HOUR, NAMES, read_samples
+from tests.core.random_clusters import ELR, GROUP, RELEASES, clusters
 
 TABLES = CATALOGUE.tables
 ALL = ["3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
@@ -144,34 +142,6 @@ def test_of_several_points_of_no_return_the_first_counts() -> None:
     assert asked(evidence, METADATA_VERSION, 21, new, old) == (17, 20)
 
 
-def test_of_several_irreversible_levels_the_nearest_counts() -> None:
-    text = "".join(
-        f"""
-        [[feature_level]]
-        feature = "share.version"
-        level = {level}
-        default_from = "{default}"
-        dependency = ""
-        stable_since = "4.1"
-        irreversible = true
-        source = "made up"
-        """
-        for level, default in ((1, "4.2-IV0"), (2, "4.4-IV0"))
-    )
-    levels = {METADATA_VERSION: 33}
-    none, both = (seen(kraft("4.4", levels | {SHARE: at})) for at in (0, 2))
-    assert asked(none, SHARE, 2, overlay=text) == (0, 1)
-    assert asked(both, SHARE, 2, overlay=text) == (2, -1)
-
-
-def test_other_features_go_back_to_nothing_but_what_is_irreversible_stays() -> None:
-    evidence = seen(kraft("4.2", {METADATA_VERSION: 29, GROUP: 1}))
-    assert asked(evidence, SHARE, 1) == (0, -1)
-    assert asked(evidence, KRAFT_VERSION, 1) == (0, 1)
-    moved = seen(kraft("4.2", {METADATA_VERSION: 29, KRAFT_VERSION: 1}))
-    assert asked(moved, KRAFT_VERSION, 1) == (1, -1)
-
-
 def test_nobody_can_tell_for_what_no_catalogue_knows_or_without_a_dialect() -> None:
     made_up = replace(kraft("4.2", {METADATA_VERSION: 25}), name="k")
     nodes = tuple(replace(n, ranges={**n.ranges, "f": (1, 5)}) for n in made_up.nodes)
@@ -179,24 +149,6 @@ def test_nobody_can_tell_for_what_no_catalogue_knows_or_without_a_dialect() -> N
     assert asked(evidence, "f", 5, ("kraft-4.2", "4.2")) == (-1, -1)
     assert asked(evidence, METADATA_VERSION, 29) == (-1, -1)
     assert asked(evidence, METADATA_VERSION, 29, ("zk-3.3", "3.9")) == (-1, -1)
-
-
-def test_only_ready_rows_have_a_way_back() -> None:
-    judged = judge_clusters(kraft("4.2", {METADATA_VERSION: 25}, "3.9"))
-    for row in judged.readiness.to_pylist():
-        if row["verdict"] != "READY":
-            assert (row["downgrade_floor"], row["point_of_no_return"]) == (None, None)
-        else:
-            assert row["downgrade_floor"] is not None
-
-
-def test_who_may_join_is_said_as_it_is_and_as_it_will_be() -> None:
-    row = plan(kraft("4.2", {METADATA_VERSION: 7}))
-    assert (row["may_join"], row["may_join_after"]) == (ALL, ["4.2", "4.3", "4.4"])
-    done = {METADATA_VERSION: 29, "transaction.version": 2, GROUP: 1, ELR: 1, SHARE: 1,
-            "streams.version": 1}  # fmt: skip
-    row = plan(kraft("4.2", done))
-    assert (row["may_join"], row["may_join_after"]) == (["4.2", "4.3", "4.4"], None)
 
 
 def test_a_cluster_that_says_nothing_of_metadata_version_takes_who_knows_the_first() -> None:
@@ -259,15 +211,3 @@ def test_a_fleet_is_told_what_each_cluster_alone_would_be(some: list[Cluster]) -
             after = now | {step["feature"]: step["to_level"] for step in row["steps"]}
             wanted = [fit.release for fit in fits(after, CATALOGUE) if fit.joins]
             assert row["may_join_after"] == (wanted if row["steps"] else None)
-
-
-def test_the_samples_show_both() -> None:
-    batch = read_samples()
-    newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
-    assert newest > HOUR
-    evidence = read(batch, conditions([]), absent_metadata=1)
-    rows = who_may_join(evidence, CATALOGUE, evidence.questions.current).to_pylist()
-    said = {NAMES[name]: who for name, who in zip(evidence.clusters, rows, strict=True)}
-    assert said["k43-unstable"] == ["4.3", "4.4"]
-    assert said["ghost-broker"] == ALL[7:]
-    assert said["zk-392-many"] is None

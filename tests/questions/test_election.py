@@ -115,13 +115,6 @@ def test_only_the_schema_moves_and_the_software_stays_known() -> None:
     assert (found.turns, found.new, found.gone) == ((), (), ())
 
 
-def test_a_release_that_is_told_is_the_only_one_asked() -> None:
-    found = election(ask("zk-282-ranges", "2.6", told("zk-282-ranges", "2.8.2")))
-    assert [one.dialects for one in found.outcomes] == [("zk-2.7",)]
-    found = election(ask("zk-282-ranges", "3.3", told("zk-282-ranges", "3.9")))
-    assert [one.election.reasons for one in found.outcomes] == [(ZnodeReason.SCHEMA_UP,)]
-
-
 def test_the_election_comes_after_the_other_changes() -> None:
     found = election(ask("zk-282-ranges", "2.6", finalized={"geo": 3}, removed=(3,)))
     (one,) = found.outcomes
@@ -147,19 +140,6 @@ def made(*nodes: Node, told: str = "", **changes: Any) -> WhatIf:
 
 def broker(node_id: int, ranges: dict[str, tuple[int, int]], **changes: Any) -> Node:
     return Node(node_id=node_id, ranges=ranges, **changes)
-
-
-def test_without_a_node_the_elected_broker_s_software_is_finalized_and_others_end() -> None:
-    found = made(broker(1, WIDE), broker(2, NARROW), features_node=False, told="2.8")
-    left = {one.leaders: (one.election.content, one.ends) for one in election(found).outcomes}
-    first, second = left[(1,)], left[(2,)]
-    assert first[0] is not None
-    assert second[0] is not None
-    assert (first[0].levels, first[1]) == ((("f", 1, 5), ("g", 1, 2)), {2: ("f", "g")})
-    assert (second[0].levels, second[1]) == ((("f", 1, 3),), {})
-    assert election(found).version is None
-    assert {one.version for one in election(found).outcomes} == {0}
-    assert verdicts(found.after)[0][0] == "UNKNOWN"  # nobody knows who wins
 
 
 def test_a_broker_that_would_end_does_not_run_afterwards() -> None:
@@ -189,13 +169,6 @@ def test_a_broker_whose_software_nobody_knows_leaves_the_levels_unknown() -> Non
     assert election(off).settled is not None  # Disabled and empty, whoever wins
 
 
-def test_what_a_silent_broker_would_finalize_is_not_known_even_if_others_finalize_nothing() -> None:
-    silent = broker(2, NARROW, says_nothing=True, answered=None)
-    found = election(made(broker(1, {}), silent, features_node=False, told="2.8"))
-    assert [one.certain for one in found.outcomes] == [True, False]
-    assert found.settled is None
-
-
 def test_where_one_of_two_generations_elects_nobody_nobody_leads() -> None:
     """2.7 to 3.2 ask for the finalized minimum 1 as well; the node stays in both."""
     found = made(broker(1, {"f": (2, 5)}), stored={"f": 4}, schema=1, controller=1)
@@ -223,15 +196,3 @@ def test_a_quorum_has_no_protocol_version(name: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s)expected a cluster in ZooKeeper mode.*KRaft"):
         ask(name, "2.6")
     assert METADATA_VERSION in sight(name).cluster.finalized
-
-
-def test_a_version_that_there_is_not_or_the_release_does_not_know_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--ibp 4\.0: expected an inter\.broker\.protocol"):
-        ask("zk-282-ranges", "4.0")
-    with pytest.raises(ConfigError, match=r"expected one that Kafka 2\.8\.2 knows \(the invent"):
-        ask("zk-282-ranges", "3.0", told("zk-282-ranges", "2.8.2"))
-    with pytest.raises(ConfigError, match=r"expected one that Kafka 3\.2 knows \(node 1\)"):
-        ask("zk-282-ranges", "3.3", nodes={1: "3.2"})
-    with pytest.raises(ConfigError, match=r"\(--release\)"):
-        ask("zk-282-ranges", "3.3", told("zk-282-ranges", "3.9"), release="3.2")
-    assert election(ask("zk-282-ranges", "2.8", told("zk-282-ranges", "4.1"))).outcomes

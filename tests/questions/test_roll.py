@@ -27,14 +27,6 @@ def test_newer_software_joins_and_the_old_comes_back_once_levels_are_lowered() -
     assert (way.floor, way.no_return) == (23, -1)
 
 
-def test_what_nothing_takes_back_is_not_what_a_release_brings() -> None:
-    """kraft.version 1 is a default of the tools, and is only ever asked for by name."""
-    way = ask("k39-static", "4.4").way_back
-    assert way is not None
-    assert way.brings[METADATA_VERSION] == 33
-    assert "kraft.version" not in way.brings
-
-
 def test_from_some_level_on_there_is_no_way_back() -> None:
     way = ask("k37-forgotten", "4.0").way_back
     assert way is not None
@@ -69,15 +61,6 @@ def test_a_way_down_that_loses_metadata_is_no_way() -> None:
     [first] = found.first
     assert first.planned.plan is None
     assert any("would lose metadata" in reason.message for reason in first.planned.refusals)
-
-
-def test_nothing_is_planned_where_nobody_answers() -> None:
-    found = ask("rollback-too-late", "4.0")
-    assert {one.message for one in found.refused if one.role.text == "broker"} == {
-        "Unable to register because the broker does not support finalized version 27 of "
-        "metadata.version. The broker wants a version between 7 and 25, inclusive."
-    }
-    assert found.first[0].planned.plan is None
 
 
 def test_in_zookeeper_mode_only_its_releases_join_and_finalized_features_stop_them() -> None:
