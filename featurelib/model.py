@@ -39,7 +39,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
+class RangeGroup:
     """Nodes that advertise the same ranges of the plan's features: feature → (min, max)."""
 
     brokers: tuple[int, ...]
@@ -56,7 +56,7 @@ class Requirements:
     """
 
     levels: dict[str, int]
-    nodes: tuple[NodeGroup, ...]
+    nodes: tuple[RangeGroup, ...]
     features_node_version: int | None
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
-from featurelib.controller.decide import Decision, Reached, Refuse, Send, decide
+from featurelib.controller.decide import AlreadyThere, Decision, Refuse, Send, decide
 from featurelib.controller.journal import Clearance, Journal, JournalEntry, Way
 from featurelib.controller.look import Look, Watcher
 from featurelib.controller.owners import expect_plan_ours
@@ -163,7 +163,7 @@ class _Run:
         decision, instead = decide_next(self._watcher, look, plan, position, asks=asks)
         if isinstance(decision, Refuse):
             raise self._refusal(decision, instead)
-        if isinstance(decision, Reached):
+        if isinstance(decision, AlreadyThere):
             if self._steps:
                 return self._end("the other levels are there already: somebody else wrote them")
             return self._end(*_writers(self._mine), kind=EndingKind.NOTHING_TO_DO)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from featurelib.audit.side_effects import differences
 from featurelib.core.dialect import STRICT
-from featurelib.model import NodeGroup, Plan, Requirements, SideEffect, Step
+from featurelib.model import Plan, RangeGroup, Requirements, SideEffect, Step
 
 _NOT_LISTED = 0, 0
 _NO_NODE = "no such node"
@@ -21,7 +21,7 @@ Ranges = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Mismatch:
     """One thing that is not as the plan expects it."""
 
     what: str  # as `level of f`, `broker 3`
@@ -56,11 +56,11 @@ class Situation:
 class Refuse:
     """Nothing is to be sent. At least one difference."""
 
-    reasons: tuple[Difference, ...]
+    reasons: tuple[Mismatch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class AlreadyThere:
     """Every level the plan wants is there already."""
 
 
@@ -72,17 +72,17 @@ class Send:
     position: int
 
 
-Decision = Refuse | Reached | Send
+Decision = Refuse | AlreadyThere | Send
 
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """What to do with `plan` after its first `done` steps were applied."""
     if plan.cluster != now.cluster:  # then all else is another cluster's too
-        other = Difference(what="cluster", expected=plan.cluster, found=now.cluster)
+        other = Mismatch(what="cluster", expected=plan.cluster, found=now.cluster)
         return Refuse(reasons=(other,))
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
-        return Reached()
+        return AlreadyThere()
     expected = after(plan, done)
     reasons = [
         *_other_judges(plan, done, now),
@@ -90,15 +90,15 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
         *_version(expected, now.requirements),
         *_nodes(expected.nodes, now.requirements.nodes),
         *_side_effects(plan, done, now),
-        *(Difference(what="evidence", expected="complete", found=text) for text in now.missing),
+        *(Mismatch(what="evidence", expected="complete", found=text) for text in now.missing),
     ]
     if not reasons:  # else they would only say again what the differences are
         reasons = [
-            Difference(what="judged again", expected="nothing against the plan", found=text)
+            Mismatch(what="judged again", expected="nothing against the plan", found=text)
             for text in now.against
         ]
     if done == len(plan.steps) and not reasons:  # a plan without a step
-        return Reached()
+        return AlreadyThere()
     return Refuse(reasons=tuple(reasons)) if reasons else Send(step=plan.steps[done], position=done)
 
 
@@ -115,48 +115,48 @@ def after(plan: Plan, done: int) -> Requirements:
     )
 
 
-def _other_judges(plan: Plan, done: int, now: Situation) -> Iterator[Difference]:
+def _other_judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     """What a plan is judged by has to be what it was judged by; a controller that wrote may since
     be told apart from its look-alikes."""
     if plan.dialect != STRICT:
-        yield Difference(what="policy", expected=STRICT, found=plan.dialect)
+        yield Mismatch(what="policy", expected=STRICT, found=plan.dialect)
     if plan.catalogue != now.catalogue:
-        yield Difference(what="catalogue", expected=plan.catalogue, found=now.catalogue)
+        yield Mismatch(what="catalogue", expected=plan.catalogue, found=now.catalogue)
     here, then = set(now.dialects), set(plan.own_dialects)
     if not here or not here <= then or (here != then and done == 0):
         names = [", ".join(sorted(some)) or "none known" for some in (then, here)]
-        yield Difference(what="controllers' dialects", expected=names[0], found=names[1])
+        yield Mismatch(what="controllers' dialects", expected=names[0], found=names[1])
 
 
-def _side_effects(plan: Plan, done: int, now: Situation) -> Iterator[Difference]:
+def _side_effects(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     """Who approved the plan has seen what it changes besides; applied steps had theirs."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     rest = [effect for effect in plan.side_effects if effect.feature in moved]
     for what, (then, here) in differences(rest, now.side_effects).items():
-        yield Difference(what=what, expected=then, found=here)
+        yield Mismatch(what=what, expected=then, found=here)
 
 
-def _levels(expected: Requirements, now: Situation) -> Iterator[Difference]:
+def _levels(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     there = now.requirements.levels
     for name in sorted(expected.levels.keys() | there.keys()):
         wanted, here = expected.levels.get(name, 0), there.get(name, 0)
         if name in now.unknown or wanted != here:
             found = "not known" if name in now.unknown else _level(here)
-            yield Difference(what=f"level of {name}", expected=_level(wanted), found=found)
+            yield Mismatch(what=f"level of {name}", expected=_level(wanted), found=found)
 
 
 def _level(level: int) -> str:
     return str(level) if level else "not finalized"
 
 
-def _version(expected: Requirements, found: Requirements) -> Iterator[Difference]:
+def _version(expected: Requirements, found: Requirements) -> Iterator[Mismatch]:
     versions = [one.features_node_version for one in (expected, found)]
     if versions[0] != versions[1]:
         then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
-        yield Difference(what="version of the features node", expected=then, found=here)
+        yield Mismatch(what="version of the features node", expected=then, found=here)
 
 
-def _nodes(expected: Sequence[NodeGroup], found: Sequence[NodeGroup]) -> Iterator[Difference]:
+def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Mismatch]:
     """What differs, once for all nodes of a role of which the same differs."""
     wanted, there = _by_node(expected), _by_node(found)
     alike: dict[tuple[str, str, str], list[int]] = {}
@@ -172,7 +172,7 @@ def _nodes(expected: Sequence[NodeGroup], found: Sequence[NodeGroup]) -> Iterato
             alike.setdefault((role, *texts), []).append(node_id)
     for (role, before, here), ids in alike.items():
         what = f"{role} {ids[0]}" if len(ids) == 1 else f"{role}s {runs(ids)}"
-        yield Difference(what=what, expected=before, found=here)
+        yield Mismatch(what=what, expected=before, found=here)
 
 
 def runs(ids: Sequence[int]) -> str:
@@ -186,7 +186,7 @@ def runs(ids: Sequence[int]) -> str:
     return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
-def _by_node(groups: Sequence[NodeGroup]) -> dict[tuple[str, int], Ranges]:
+def _by_node(groups: Sequence[RangeGroup]) -> dict[tuple[str, int], Ranges]:
     by_role = [("broker", group.brokers, group.ranges) for group in groups]
     by_role += [("controller", group.controllers, group.ranges) for group in groups]
     return {(role, node): ranges for role, nodes, ranges in by_role for node in nodes}

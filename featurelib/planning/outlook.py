@@ -22,7 +22,7 @@ Levels = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ChangeOutlook:
     """One update. `no_return` is the first level on the way from which what is finalized before
     the plan cannot be had again without loss; -1 if it can from everywhere."""
 
@@ -40,7 +40,7 @@ class StepOutlook:
     """One request. `floor` is the lowest metadata.version that can be had again without loss, -1
     where there is none to speak of; releases are those whose production software may join."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
     levels: dict[str, int]  # once it has settled
     floor: int
@@ -71,10 +71,10 @@ def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
     return tuple(steps)
 
 
-def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> Change:
+def _change(update: Move, meaning: Plan, catalogue: Catalogue) -> ChangeOutlook:
     name, low, high = update.feature, update.from_level, update.to_level
     no_return = loss_of(update, meaning, catalogue).no_return
-    return Change(
+    return ChangeOutlook(
         update=update,
         brings=tuple(
             Note(level=row.level, name=row.name, purpose=row.purpose)

@@ -21,7 +21,7 @@ from featurelib.config.fleet import Cluster, Fleet
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Witness
-from featurelib.model import Guards, Move, NodeGroup, Plan, Requirements, Step
+from featurelib.model import Guards, Move, Plan, RangeGroup, Requirements, Step
 
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 HIGHEST_INT32 = 2**31 - 1
@@ -62,7 +62,7 @@ def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str
 
 def _groups(
     evidence: Evidence, cluster: int, wanted: Sequence[tuple[int, str]]
-) -> Iterator[NodeGroup]:
+) -> Iterator[RangeGroup]:
     """The nodes that must answer, together where they advertise the same of what is wanted."""
     asked, answering, who = evidence.questions, evidence.answering, evidence.subjects
     ids: dict[tuple[tuple[str, int, int], ...], tuple[list[int], list[int]]] = {}
@@ -79,14 +79,14 @@ def _groups(
         brokers += who.node_id[subjects][is_broker].tolist()
         controllers += who.node_id[subjects][~is_broker].tolist()
     for ranges, (brokers, controllers) in ids.items():
-        yield NodeGroup(
+        yield RangeGroup(
             brokers=tuple(sorted(brokers)),
             controllers=tuple(sorted(controllers)),
             ranges={name: (low, high) for name, low, high in ranges},
         )
 
 
-def _order(group: NodeGroup) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _order(group: RangeGroup) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return group.controllers, group.brokers
 
 
@@ -226,7 +226,7 @@ def _requirements(required: Requirements, planned: set[str]) -> Iterator[str]:
         yield f"{at}.nodes: expected the same features in every group"
 
 
-def _group(group: NodeGroup, at: str) -> Iterator[str]:
+def _group(group: RangeGroup, at: str) -> Iterator[str]:
     if not group.brokers and not group.controllers:
         yield f"{at}: expected a broker or a controller, found none"
     for name in ("brokers", "controllers"):

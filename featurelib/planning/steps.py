@@ -121,7 +121,7 @@ class Router:
         """One feature a request, each as soon as it passes: what others need goes up before them
         and down after them. What passes once keeps passing, so no order is missed."""
         cluster, steps = self.cluster, list[Step]()
-        waiting = sorted(hops.values(), key=_turn)
+        waiting = sorted(hops.values(), key=lambda way: turn(way[0]))
         while waiting:
             answers = self._try(cluster, [way[:1] for way in waiting])
             good = next((i for i, tried in enumerate(answers) if not tried.refusals), None)
@@ -145,8 +145,8 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
     return [group for group in groups if group]
 
 
-def _turn(way: list[Move]) -> tuple[bool, int, str]:
-    """kraft.version last; metadata.version first when it goes up, last when it goes down."""
-    name = way[0].feature
-    place = 1 if name != METADATA_VERSION else 0 if way[0].is_upgrade else 2
-    return name == KRAFT_VERSION, place, name
+def turn(move: Move) -> tuple[bool, int, str]:
+    """Sort moves in the order to send them one by one: what others need goes up before them and
+    down after them. kraft.version last; metadata.version first when it goes up, else last."""
+    place = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
+    return move.feature == KRAFT_VERSION, place, move.feature

@@ -2,11 +2,16 @@
 
 What the level depends on moves with it. A known refusal decides; else what is missing decides; else
 nothing stands in the way, and `featurelib plan` plans it.
+
+Proofs come from the policy and from each controller that may answer. A controller names the first
+node only. Who else would make it refuse is found by asking again with everybody else supporting
+what is asked, one node at a time: the rules alone answer. What the controller itself said, asked by
+a collector to validate only, is among the audit's findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -16,11 +21,11 @@ from typing import Any
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
 from featurelib.audit.probe import PROBE_AGREED, PROBE_REFUSED
+from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue.releases import ANY
-from featurelib.core.cluster import Cluster, Node, Range, Request
-from featurelib.core.cluster import Update as Asked
-from featurelib.core.dialect import STRICT, Dialect, load
+from featurelib.core.cluster import Cluster, Range
+from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
 from featurelib.core.dry_run import (
     dialect_of,
     refusals_by,
@@ -56,31 +61,242 @@ from featurelib.planning.planner import (
     only_narrow,
 )
 from featurelib.planning.reasons import EVIDENCE, PROBE, Reasons
+from featurelib.planning.steps import turn
 from featurelib.planning.unlock import Unlock, unlock
 from featurelib.words import clean
 
-# ----------------------------------------
-# Every proof against a request: by the policy, and by each controller that may answer.
-#
-# A controller names the first node only. Who else would make it refuse is found by asking again
-# with
-# everybody else supporting what is asked, one node at a time: the rules alone answer.
+LEVELS = range(2**15)  # int16 on the wire
 
 
-def policy_proofs(refusals: Sequence[Reason], reasons: Reasons) -> Iterator[Proof]:
-    """What the policy refuses, one proof for each node that offends."""
-    sources = wordings(load(STRICT))
-    for reason in reasons.of_refusals([one for one in refusals if one.judge == STRICT]):
-        known = sources.get(reason.code)
-        yield proof_of(reason, known.source if known else "")
+class LevelStatus(StrEnum):
+    """What stands between a cluster and a level."""
+
+    NOTHING = "nothing"
+    FINALIZED = "finalized"  # it is finalized at that level
+    BLOCKED = "blocked"
+    UNKNOWN = "unknown"
 
 
-def proof_of(reason: Reason, source: str) -> Proof:
-    """A reason as a proof; when it was seen is not known here."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyNot:
+    """The answer. `current` None = nobody knows; 0 = not finalized.
+
+    `moves` are all levels that would be asked for, what the level depends on among them; `words`
+    plan them, after `featurelib plan CLUSTER`.
+    """
+
+    cluster_id: str
+    feature: str
+    level: int
+    current: int | None
+    answer: LevelStatus
+    moves: tuple[tuple[str, int], ...]
+    dialects: tuple[str, ...]
+    proofs: tuple[Proof, ...]
+    unknown: tuple[Proof, ...]
+    unlock: Unlock | None  # None: nothing is in the way, or it is about going down
+    also_refused_over: tuple[Half, ...] = ()  # nodes that only its controllers refuse over
+    words: str = ""
+    address: str = ""  # of its brokers, for commands; "" = not known
+    agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
+
+
+def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
+    """What stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
+
+    A level below the finalized one is asked for as a downgrade that may lose nothing.
+    """
+    current, known = _current(sight, feature), level_of(sight.cluster, feature)
+    found = WhyNot(
+        cluster_id=sight.cluster_id,
+        feature=feature,
+        level=level,
+        current=current,
+        answer=LevelStatus.FINALIZED,
+        moves=(),
+        dialects=sight.dialects,
+        proofs=(),
+        unknown=(),
+        unlock=None,
+        address=sight.address,
+    )
+    if level == current:
+        return found
+    way, up = None, level > known
+    moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
+    sure = replace(sight, cluster=known_cluster(sight, moves))
+    if up:
+        ways = [unlock(sure.cluster, catalogue, *move) for move in sorted(moves.items())]
+        fixes = {fix for one in ways for fix in one.fixes}
+        way = next(one for one in ways if one.feature == feature)
+        order = sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))
+        way = replace(way, fixes=tuple(order))
+    dated = _dates(sight)
+    said = list(_said(sure, moves, up, catalogue))
+    unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
+    proofs = tuple(dated(p) for p in said if not (p.judge == STRICT and p.code in unsure))
+    agreed = _agreement(sight, moves) if up else None
+    unknown = [p for p in said if p.judge == STRICT and p.code in unsure]
+    unknown += _missing(sight, moves, catalogue)
+    answer = (
+        LevelStatus.BLOCKED if proofs else LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
+    )
+    return replace(
+        found,
+        answer=answer,
+        moves=tuple(sorted(moves.items())),
+        proofs=proofs,
+        unknown=tuple(map(dated, unknown)),
+        unlock=way if proofs else None,
+        also_refused_over=_only_own(way, proofs) if way is not None else (),
+        words=_intent(moves, up).text,
+        agreed=agreed,
+    )
+
+
+def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> dict[str, int]:
+    """The level, with the least of all that it depends on: what it declares, and the
+    metadata.version that any level needs in a controller's release (KIP-1022)."""
+    moves = {feature: level}
+    needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
+    moves = dict(needs) | moves
+    levels = {name: level for name, (_, level) in sight.cluster.finalized.items()} | moves
+    if mode_of(sight) != "zk":
+        named = {catalogue.release_named(release) for release in sight.releases} - {None}
+        least = [
+            needed.least
+            for release in named
+            for needed in catalogue.of(release or "").unmet(
+                {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
+            )
+            if needed.feature in moves and needed.other == METADATA_VERSION
+        ]
+        if least:
+            enough = max(*least, moves.get(METADATA_VERSION, 0))
+            moves[METADATA_VERSION] = lowest_supported(sight, enough, catalogue)
+    return moves
+
+
+def _intent(moves: dict[str, int], up: bool) -> Intent:
+    levels = {name: str(level) for name, level in moves.items()}
+    if up:
+        return Intent(command=Command.UPGRADE, up=levels)
+    if 0 in moves.values():
+        return Intent(command=Command.DISABLE, delete=tuple(moves))
+    return Intent(command=Command.DOWNGRADE, down=levels)
+
+
+def _said(sight: Sight, moves: dict[str, int], up: bool, catalogue: Catalogue) -> Iterator[Proof]:
+    """Everything that speaks against these levels together: policy, controllers, the asking."""
+    kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
+    cluster, reasons = sight.cluster, Reasons(sight, catalogue)
+    updates = tuple(
+        Move(
+            feature=name,
+            from_level=level_of(cluster, name),
+            to_level=level,
+            upgrade_type=kind.name,
+        )
+        for name, level in sorted(moves.items())
+    )
+    request = request_of(Step(updates=updates, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
+    [refusals] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)
+    yield from map(_proof_of, reasons.of_refusals(refusals))
+    yield from _own_proofs(cluster, sight.releases, mode_of(sight), updates, catalogue)
+    if up:
+        seen = {row["feature"]: row for row in _findings(sight, PROBE_REFUSED)}
+        for reason in reasons.of_probe(moves):
+            yield _dated_by(_proof_of(reason), seen[reason.feature])
+    goal = goal_of(_intent(moves, up), cluster, catalogue)
+    yield from (_proof_of(reason, "") for reason in goal.faults)
+
+
+def _proof_of(reason: Reason, source: str | None = None) -> Proof:
+    """A reason as a proof, with the source of its rule; when it was seen is not known here."""
+    if source is None:
+        known = wordings(load(STRICT)).get(reason.code)
+        source = known.source if known else ""
     return Proof(**asdict(reason) | {"level": reason.level or 0, "source": source})
 
 
-def own_proofs(
+def _agreement(sight: Sight, moves: Levels) -> Proof | None:
+    """That the controller itself agreed to these levels, if it was asked about all of them."""
+    wording = wordings(load(STRICT))[PROBE_AGREED]
+    for row in _findings(sight, PROBE_AGREED):
+        if {f"{name} {level}" for name, level in moves.items()} <= set(row["detail"].split(", ")):
+            message = wording.message.format_map(row)
+            agreed = Reason(judge=PROBE, code=PROBE_AGREED, level=0, message=message)
+            return _dated_by(_proof_of(agreed), row)
+    return None
+
+
+def _findings(sight: Sight, code: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
+    return [row for row in rows if row["code"] == code]
+
+
+def _dated_by(proof: Proof, row: dict[str, Any]) -> Proof:
+    since: timedelta = row["observed_at"] - datetime.fromtimestamp(0, UTC)
+    return replace(proof, seen_at=since // timedelta(microseconds=1), line_id=row["line_id"])
+
+
+def _missing(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> Iterator[Proof]:
+    found = list(Reasons(sight, catalogue).of_unknown(moves))
+    if not sight.releases and not found:
+        text = "Nothing tells which release the controllers run, so nobody knows what they say."
+        remedy = "Name the release in conf/fleet.toml."
+        found.append(Reason(judge=EVIDENCE, code="release_unknown", message=text, remedy=remedy))
+    yield from map(_proof_of, found)
+
+
+def _current(sight: Sight, feature: str) -> int | None:
+    """The finalized level as the audit knows it; 0 where nobody speaks of the feature."""
+    for row in sight.judged.readiness.to_pylist():
+        if row["feature"] == feature:
+            level: int | None = row["finalized_level"]
+            return level
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    return 0 if evidence.levels.trusted[0] and not evidence.levels.too_old[0] else None
+
+
+def _only_own(way: Unlock, proofs: Sequence[Proof]) -> tuple[Half, ...]:
+    """Nodes that only a controller refuses over: each of them is enough."""
+    fixed = {(fix.role, fix.node_id) for fix in way.fixes}
+    own = {
+        (Role[proof.role.upper()], proof.node_id)
+        for proof in proofs
+        if proof.judge not in (STRICT, GOAL) and proof.role and proof.node_id is not None
+    }
+    return tuple(sorted(own - fixed))
+
+
+def _dates(sight: Sight) -> Callable[[Proof], Proof]:
+    """What dates proofs: when and in which line each node's range, or what is finalized, was
+    seen."""
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    who, levels = evidence.subjects, evidence.levels
+    columns = (who.role, who.node_id, who.at, who.line, who.failed_at, who.failed_line)
+    nodes = {
+        (Role(role).text, node): (at, line) if at else (failed, failed_line)
+        for role, node, at, line, failed, failed_line in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    }
+    cluster = int(levels.at[0]), int(levels.line[0])
+
+    def dated(proof: Proof) -> Proof:
+        if proof.seen_at:
+            return proof
+        key = proof.role or "", proof.node_id
+        at, line = cluster if proof.node_id is None else nodes.get(key, (0, 0))
+        return replace(proof, seen_at=at, line_id=line)
+
+    return dated
+
+
+def _own_proofs(
     cluster: Cluster,
     releases: Sequence[str],
     mode: str,
@@ -97,47 +313,44 @@ def own_proofs(
         own = dialect_of(release, mode, catalogue)
         steps = _steps(updates, own)
         sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
-        for led in _leaders(_led_by(cluster, release), mode):
-            speaks = _may_answer(cluster, led)
+        for led, speaks in _led(cluster, release, mode):
             for half, refusal in _asked(led, steps, own, halves, levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
-                if key not in told:
-                    told.add(key)
-                    proof = replace(
-                        proof_of(refusal, sources.get(refusal.code, "")),
-                        is_answer=refusal.is_answer and speaks,
-                        needed=_needed(refusal, own, cluster),
-                    )
-                    if half is not None:
-                        proof = replace(
-                            proof,
-                            node=f"{half[0].text} {half[1]}",
-                            supported=supported[half].get(refusal.feature),
-                        )
-                    yield proof
+                if key in told:
+                    continue
+                told.add(key)
+                proof = replace(
+                    _proof_of(refusal, sources.get(refusal.code, "")),
+                    is_answer=refusal.is_answer and speaks,
+                    needed=_needed(refusal, own, cluster),
+                )
+                if half is not None:
+                    role, node_id = half
+                    known = supported[half].get(refusal.feature)
+                    proof = replace(proof, node=f"{role.text} {node_id}", supported=known)
+                yield proof
 
 
-def _led_by(cluster: Cluster, release: str) -> Cluster:
-    """The cluster as a controller of `release` leads it: the active one, unless that is known to
-    run another and a controller is there that runs this one."""
-    leads = next((node for node in cluster.nodes if _is_active(node, cluster)), None)
-    able = [n.node_id for n in cluster.nodes if n.role is Role.CONTROLLER and n.release == release]
+def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
+    """The cluster as controllers of `release` may lead it, of nodes that are alike one; and whether
+    each may be the one that answers now.
+
+    The active one leads, unless it is known to run another release and a controller is there that
+    runs this one: that answers only once it leads.
+    """
+    controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
+    leads = next((node for node in controllers if node.node_id == cluster.active), None)
+    able = [node.node_id for node in controllers if node.release == release]
     known = leads is not None and leads.release not in ("", release)
     active = able[0] if known and able else cluster.active
-    return replace(cluster, release=release, active=active)
-
-
-def _may_answer(cluster: Cluster, led: Cluster) -> bool:
-    """Whether the controller as which `led` is led may be the one that answers now: one that is
-    known to be another, or to run another release, answers only once it leads."""
-    leads = next((node for node in cluster.nodes if _is_active(node, cluster)), None)
-    if leads is None:
-        return True
-    return led.active == cluster.active and leads.release in ("", led.release)
-
-
-def _is_active(node: Node, cluster: Cluster) -> bool:
-    return node.role is Role.CONTROLLER and node.node_id == cluster.active
+    nodes = {node.node_id: node for node in cluster.nodes}
+    seen = []
+    for led in who_may_lead(replace(cluster, release=release, active=active), mode):
+        node = nodes.get(led.active)
+        alike = None if node is None else replace(node, node_id=0)
+        if alike not in seen:
+            seen.append(alike)
+            yield led, leads is None or (led.active == cluster.active and not known)
 
 
 def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
@@ -197,292 +410,11 @@ def _in_turn(
 
 
 def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
-    """The requests: one for all but kraft.version where they are all or nothing, else one each;
-    what others need goes up before them, and down after them."""
-    order = sorted(updates, key=_turn)
-    kraft = [update for update in order if update.feature == KRAFT_VERSION]
-    rest = [update for update in order if update.feature != KRAFT_VERSION]
-    groups = [rest] if own.can.atomic else [[update] for update in rest]
-    groups += [[update] for update in kraft]
-    return [Step(updates=tuple(group), timeout_ms=60_000) for group in groups if group]
-
-
-def _turn(update: Move) -> tuple[int, str]:
-    up = update.to_level > update.from_level
-    place = 1 if update.feature != METADATA_VERSION else 0 if up else 2
-    return place, update.feature
-
-
-def _leaders(cluster: Cluster, mode: str) -> Iterator[Cluster]:
-    """The cluster led by each node that may lead; of nodes that are alike one."""
-    nodes = {node.node_id: node for node in cluster.nodes}
-    seen = []
-    for led in who_may_lead(cluster, mode):
-        node = nodes.get(led.active)
-        alike = None if node is None else replace(node, node_id=0)
-        if alike not in seen:
-            seen.append(alike)
-            yield led
-
-
-# ----------------------------------------
-# What the controller itself said of a level, when a collector asked it to validate only.
-#
-# The audit has held it against everything else; here it is found again for the levels of a
-# question.
-
-
-def probe_proofs(sight: Sight, reasons: Reasons, moves: Levels) -> Iterator[Proof]:
-    """What the controller itself refused of these levels, with the line that says it."""
-    source = wordings(load(STRICT))[PROBE_REFUSED].source
-    seen = {row["feature"]: row for row in _findings(sight, PROBE_REFUSED)}
-    for reason in reasons.of_probe(moves):
-        proof, row = proof_of(reason, source), seen[reason.feature]
-        yield replace(proof, seen_at=_microseconds(row), line_id=row["line_id"])
-
-
-def agreement(sight: Sight, moves: Levels) -> Proof | None:
-    """That the controller itself agreed to these levels, if it was asked about all of them."""
-    wording = wordings(load(STRICT))[PROBE_AGREED]
-    for row in _findings(sight, PROBE_AGREED):
-        if {f"{name} {level}" for name, level in moves.items()} <= set(row["detail"].split(", ")):
-            return Proof(
-                judge=PROBE,
-                code=PROBE_AGREED,
-                source=wording.source,
-                feature="",
-                level=0,
-                message=wording.message.format_map(row),
-                seen_at=_microseconds(row),
-                line_id=row["line_id"],
-            )
-    return None
-
-
-def _findings(sight: Sight, code: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
-    return [row for row in rows if row["code"] == code]
-
-
-def _microseconds(row: dict[str, Any]) -> int:
-    since: timedelta = row["observed_at"] - datetime.fromtimestamp(0, UTC)
-    return since // timedelta(microseconds=1)
-
-
-# ----------------------------------------
-
-LEVELS = range(2**15)  # int16 on the wire
-
-
-class Answer(StrEnum):
-    """What stands between a cluster and a level."""
-
-    NOTHING = "nothing"
-    FINALIZED = "finalized"  # it is finalized at that level
-    BLOCKED = "blocked"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhyNot:
-    """The answer. `current` None = nobody knows; 0 = not finalized.
-
-    `moves` are all levels that would be asked for, what the level depends on among them; `words`
-    plan them, after `featurelib plan CLUSTER`.
-    """
-
-    cluster_id: str
-    feature: str
-    level: int
-    current: int | None
-    answer: Answer
-    moves: tuple[tuple[str, int], ...]
-    dialects: tuple[str, ...]
-    proofs: tuple[Proof, ...]
-    unknown: tuple[Proof, ...]
-    unlock: Unlock | None  # None: nothing is in the way, or it is about going down
-    also_refused_over: tuple[Half, ...] = ()  # nodes that only its controllers refuse over
-    words: str = ""
-    address: str = ""  # of its brokers, for commands; "" = not known
-    agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
-
-
-def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
-    """What stands between the cluster and `level` of `feature` (KIP-584, KIP-778, KIP-1022).
-
-    A level below the finalized one is asked for as a downgrade that may lose nothing.
-    """
-    current, known = _current(sight, feature), level_of(sight.cluster, feature)
-    found = WhyNot(
-        cluster_id=sight.cluster_id,
-        feature=feature,
-        level=level,
-        current=current,
-        answer=Answer.FINALIZED,
-        moves=(),
-        dialects=sight.dialects,
-        proofs=(),
-        unknown=(),
-        unlock=None,
-        address=sight.address,
-    )
-    if level == current:
-        return found
-    way, up = None, level > known
-    moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
-    sure = replace(sight, cluster=known_cluster(sight, moves))
-    if up:
-        ways = [unlock(sure.cluster, catalogue, *move) for move in sorted(moves.items())]
-        fixes = {fix for one in ways for fix in one.fixes}
-        way = next(one for one in ways if one.feature == feature)
-        order = sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))
-        way = replace(way, fixes=tuple(order))
-    seen = _Seen(sight)
-    said = list(_said(sure, moves, feature, up, catalogue))
-    unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
-    proofs = tuple(seen.dated(p) for p in said if not (p.judge == STRICT and p.code in unsure))
-    agreed = agreement(sight, moves) if up else None
-    unknown = [p for p in said if p.judge == STRICT and p.code in unsure]
-    unknown += [proof_of(reason, _source(reason)) for reason in _missing(sight, moves, catalogue)]
-    answer = Answer.BLOCKED if proofs else Answer.UNKNOWN if unknown else Answer.NOTHING
-    return replace(
-        found,
-        answer=answer,
-        moves=tuple(sorted(moves.items())),
-        proofs=proofs,
-        unknown=tuple(seen.dated(p) for p in unknown),
-        unlock=way if proofs else None,
-        also_refused_over=_only_own(way, proofs) if way is not None else (),
-        words=_intent(moves, up).text,
-        agreed=agreed,
-    )
-
-
-def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> dict[str, int]:
-    """The level, with the least of all that it depends on: what it declares, and the
-    metadata.version that any level needs in a controller's release (KIP-1022)."""
-    moves = {feature: level}
-    needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
-    moves = dict(needs) | moves
-    levels = {name: level for name, (_, level) in sight.cluster.finalized.items()} | moves
-    if mode_of(sight) != "zk":
-        named = {catalogue.release_named(release) for release in sight.releases} - {None}
-        least = [
-            needed.least
-            for release in named
-            for needed in catalogue.of(release or "").unmet(
-                {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
-            )
-            if needed.feature in moves and needed.other == METADATA_VERSION
-        ]
-        if least:
-            enough = max(*least, moves.get(METADATA_VERSION, 0))
-            moves[METADATA_VERSION] = lowest_supported(sight, enough, catalogue)
-    return moves
-
-
-def _intent(moves: dict[str, int], up: bool) -> Intent:
-    levels = {name: str(level) for name, level in moves.items()}
-    if up:
-        return Intent(command=Command.UPGRADE, up=levels)
-    if 0 in moves.values():
-        return Intent(command=Command.DISABLE, delete=tuple(moves))
-    return Intent(command=Command.DOWNGRADE, down=levels)
-
-
-def _said(
-    sight: Sight, moves: dict[str, int], feature: str, up: bool, catalogue: Catalogue
-) -> Iterable[Proof]:
-    """Everything that speaks against these levels together: policy, controllers, the asking."""
-    kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
-    cluster = sight.cluster
-    request = Request(
-        updates=tuple(Asked(feature=n, level=v, kind=kind) for n, v in sorted(moves.items()))
-    )
-    reasons = Reasons(sight, catalogue)
-    refusals: list[Reason] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)[0]
-    yield from policy_proofs(refusals, reasons)
-    updates = [
-        Move(
-            feature=name,
-            from_level=level_of(cluster, name),
-            to_level=level,
-            upgrade_type=kind.name,
-        )
-        for name, level in moves.items()
-    ]
-    yield from own_proofs(cluster, sight.releases, mode_of(sight), updates, catalogue)
-    if up:
-        yield from probe_proofs(sight, reasons, moves)
-    goal = goal_of(_intent(moves, up), cluster, catalogue)
-    yield from (proof_of(reason, "") for reason in goal.faults)
-
-
-def _missing(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> Sequence[Reason]:
-    reasons = Reasons(sight, catalogue)
-    found = list(reasons.of_unknown(moves))
-    if not sight.releases and not found:
-        text = "Nothing tells which release the controllers run, so nobody knows what they say."
-        found.append(
-            Reason(
-                judge=EVIDENCE,
-                code="release_unknown",
-                message=text,
-                remedy="Name the release in conf/fleet.toml.",
-            )
-        )
-    return found
-
-
-def _source(reason: Reason) -> str:
-    known = wordings(load(STRICT)).get(reason.code)
-    return known.source if known else ""
-
-
-def _current(sight: Sight, feature: str) -> int | None:
-    """The finalized level as the audit knows it; 0 where nobody speaks of the feature."""
-    for row in sight.judged.readiness.to_pylist():
-        if row["feature"] == feature:
-            level: int | None = row["finalized_level"]
-            return level
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    return 0 if evidence.levels.trusted[0] and not evidence.levels.too_old[0] else None
-
-
-def _only_own(way: Unlock, proofs: Sequence[Proof]) -> tuple[Half, ...]:
-    """Nodes that only a controller refuses over: each of them is enough."""
-    fixed = {(fix.role, fix.node_id) for fix in way.fixes}
-    own = {
-        (Role[proof.role.upper()], proof.node_id)
-        for proof in proofs
-        if proof.judge not in (STRICT, GOAL) and proof.role and proof.node_id is not None
-    }
-    return tuple(sorted(own - fixed))
-
-
-class _Seen:
-    """When and in which line each node's range, and what is finalized, was seen."""
-
-    def __init__(self, sight: Sight) -> None:
-        evidence = sight.judged.evidence
-        assert evidence is not None
-        who, levels = evidence.subjects, evidence.levels
-        columns = (who.role, who.node_id, who.at, who.line, who.failed_at, who.failed_line)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        self._nodes = {
-            (Role(role).text, node): (at, line) if at else (failed, failed_line)
-            for role, node, at, line, failed, failed_line in rows
-        }
-        self._cluster = int(levels.at[0]), int(levels.line[0])
-
-    def dated(self, proof: Proof) -> Proof:
-        if proof.seen_at:
-            return proof
-        at, line = self._cluster
-        if proof.node_id is not None:
-            at, line = self._nodes.get((proof.role or "", proof.node_id), (0, 0))
-        return replace(proof, seen_at=at, line_id=line)
+    """The requests: one for all but kraft.version where they are all or nothing, else one each."""
+    order = sorted(updates, key=turn)
+    together = [move for move in order if own.can.atomic and move.feature != KRAFT_VERSION]
+    groups = [together, *([move] for move in order if move not in together)]
+    return [Step(updates=tuple(group), timeout_ms=TIMEOUT_MS) for group in groups if group]
 
 
 def named_level(sight: Sight, feature: str, text: str, catalogue: Catalogue) -> int:

@@ -18,7 +18,7 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
 from featurelib.planning.night import level_names
-from featurelib.planning.outlook import NONE, Change, StepOutlook, look_ahead
+from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE
 from featurelib.view.layout import Page
@@ -189,7 +189,7 @@ def _other_catalogue(plan: Plan, catalogue: Catalogue) -> list[str]:
     ]
 
 
-def _change(change: Change, catalogue: Catalogue, page: Page) -> None:
+def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
     """An update, what each level brings or may lose, what it unlocks, and the way back."""
     page.text(update_text(change.update, catalogue), 2, 6)
     rows = []

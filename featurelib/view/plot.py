@@ -18,7 +18,7 @@ import numpy as np
 
 from featurelib.audit.evidence import Evidence
 from featurelib.feature import Role, Verdict
-from featurelib.model import NodeGroup
+from featurelib.model import RangeGroup
 from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import BY_NODE
 from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedReturn
@@ -36,7 +36,7 @@ Node = tuple[str, int]  # its role and its id
 class Portrait:
     """One cluster: its groups of nodes, the nodes whose ranges nobody knows, and its history."""
 
-    groups: tuple[NodeGroup, ...] = ()
+    groups: tuple[RangeGroup, ...] = ()
     silent: tuple[Node, ...] = ()
     history: tuple[LevelChange, ...] = ()
 
@@ -48,14 +48,14 @@ def portraits(evidence: Evidence) -> dict[str, Portrait]:
     for subject in np.flatnonzero(answering.of_subject < 0).tolist():
         node = (Role(int(who.role[subject])).text, int(who.node_id[subject]))
         silent[int(who.cluster[subject])].add(node)
-    groups: list[list[NodeGroup]] = [[] for _ in evidence.clusters]
+    groups: list[list[RangeGroup]] = [[] for _ in evidence.clusters]
     ranges = _ranges(evidence)
     for profile, cluster in enumerate(answering.cluster.tolist()):
         begin, end = answering.subject_first[profile : profile + 2].tolist()
         behind = answering.subject_order[begin:end]
         ids, brokers = who.node_id[behind], who.role[behind] == int(Role.BROKER)
         groups[cluster].append(
-            NodeGroup(
+            RangeGroup(
                 brokers=tuple(sorted(ids[brokers].tolist())),
                 controllers=tuple(sorted(ids[~brokers].tolist())),
                 ranges=ranges[profile],
@@ -161,22 +161,24 @@ def _draw(ready: Readiness, cluster: ReportedCluster, portrait: Portrait) -> Plo
     )
 
 
-def _by_range(groups: Iterable[NodeGroup], feature: str) -> list[tuple[NodeGroup, tuple[int, int]]]:
+def _by_range(
+    groups: Iterable[RangeGroup], feature: str
+) -> list[tuple[RangeGroup, tuple[int, int]]]:
     """Groups that support the same range of the feature are one, the lowest range first."""
-    found: dict[tuple[int, int], list[NodeGroup]] = {}
+    found: dict[tuple[int, int], list[RangeGroup]] = {}
     for group in groups:
         found.setdefault(group.ranges.get(feature, (0, 0)), []).append(group)
     return [(_joined(alike), ends) for ends, alike in sorted(found.items(), key=_upper_end)]
 
 
-def _upper_end(entry: tuple[tuple[int, int], list[NodeGroup]]) -> tuple[int, int]:
+def _upper_end(entry: tuple[tuple[int, int], list[RangeGroup]]) -> tuple[int, int]:
     return entry[0][::-1]
 
 
-def _joined(groups: Sequence[NodeGroup]) -> NodeGroup:
+def _joined(groups: Sequence[RangeGroup]) -> RangeGroup:
     brokers = sorted(node for group in groups for node in group.brokers)
     controllers = sorted(node for group in groups for node in group.controllers)
-    return NodeGroup(brokers=tuple(brokers), controllers=tuple(controllers), ranges={})
+    return RangeGroup(brokers=tuple(brokers), controllers=tuple(controllers), ranges={})
 
 
 def _levels_of(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[tuple[str, str, Level]]:
@@ -229,7 +231,7 @@ class _Scale:
 
 def _bar(
     y: int,
-    group: NodeGroup,
+    group: RangeGroup,
     ends: tuple[int, int],
     place: _Scale,
     holding: frozenset[Node],

@@ -11,7 +11,7 @@ from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.model import Proof
 from featurelib.planning.unlock import Unlock
 from featurelib.questions.muted import over_reason
-from featurelib.questions.why_not import Answer, WhyNot
+from featurelib.questions.why_not import LevelStatus, WhyNot
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, judge_text, judges_text, show_muted
 from featurelib.words import (
@@ -36,10 +36,10 @@ LOOK_AGAIN = (
 )
 _NEVER_REGISTERED = frozenset({"voter_not_registered", "configured_voter_not_registered"})
 _HEADS = {
-    Answer.NOTHING: "nothing stands in the way",
-    Answer.FINALIZED: "it is finalized already",
-    Answer.BLOCKED: "BLOCKED",
-    Answer.UNKNOWN: "UNKNOWN",
+    LevelStatus.NOTHING: "nothing stands in the way",
+    LevelStatus.FINALIZED: "it is finalized already",
+    LevelStatus.BLOCKED: "BLOCKED",
+    LevelStatus.UNKNOWN: "UNKNOWN",
 }
 Places = Mapping[int, str]
 
@@ -145,14 +145,14 @@ def _unknown(unknown: Sequence[Proof], places: Places, page: Page) -> None:
 def _way_out(found: WhyNot, name: str, ways: tuple[str, str], page: Page) -> None:
     now, later = ways
     command = f"featurelib plan {shlex.quote(name)} {found.words}"
-    if found.answer is Answer.FINALIZED:
+    if found.answer is LevelStatus.FINALIZED:
         return
     page.line()
-    if found.answer is Answer.NOTHING:
+    if found.answer is LevelStatus.NOTHING:
         page.line("this plans it")
         page.line(f"  {command}{now}")
         return
-    if found.answer is Answer.UNKNOWN:
+    if found.answer is LevelStatus.UNKNOWN:
         page.text("nothing that is known stands in the way: find out what is not, and ask again")
         return
     if found.unlock is not None:

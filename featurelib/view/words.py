@@ -12,7 +12,7 @@ from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.feature import UpgradeType
 from featurelib.model import Move
 from featurelib.planning.goal import GOAL
-from featurelib.planning.outlook import NONE, Change
+from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.reasons import PROBE
 from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
@@ -48,7 +48,7 @@ def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) 
     )
 
 
-def danger_lines(change: Change, catalogue: Catalogue) -> list[str]:
+def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
     """What cannot be taken back of an update, and what else is changed; a command stands on a line
     of its own, after blanks."""
     update, lines = change.update, []
@@ -66,13 +66,13 @@ def danger_lines(change: Change, catalogue: Catalogue) -> list[str]:
     return lines
 
 
-def show_change(change: Change, catalogue: Catalogue, page: Page) -> None:
+def show_change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
     """One update, and below it what cannot be taken back."""
     page.text(update_text(change.update, catalogue), 2, 6)
     show_danger(change, catalogue, page)
 
 
-def show_danger(change: Change, catalogue: Catalogue, page: Page) -> None:
+def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
     """What danger_lines says, below an update."""
     for line in danger_lines(change, catalogue):
         if line.startswith(" "):

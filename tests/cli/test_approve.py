@@ -24,7 +24,7 @@ from featurelib.cli.app import make_app
 from featurelib.config.settings import Settings
 from featurelib.controller.signing import check_approval
 from featurelib.core.downgrade import UpdateLoss, loss_of
-from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
+from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 from featurelib.planning import files
 
 CATALOGUE = load()
@@ -51,7 +51,7 @@ def meaning_of(*steps: tuple[Move, ...], cluster: str = "c") -> Plan:
         steps=tuple(Step(updates=step, timeout_ms=60_000) for step in steps),
         requirements=Requirements(
             levels={name: level for name, level in first.items() if level},
-            nodes=(NodeGroup(brokers=(1, 2), controllers=(100,), ranges=ranges),),
+            nodes=(RangeGroup(brokers=(1, 2), controllers=(100,), ranges=ranges),),
             features_node_version=None,
         ),
     )

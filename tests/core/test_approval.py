@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from featurelib.errors import ApprovalError, FeatureLibError, PlanError
-from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
+from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 from featurelib.planning import files
 from featurelib.planning.files import (
     Approval,
@@ -50,7 +50,7 @@ MEANING = Plan(
     ),
     requirements=Requirements(
         levels={"f": 1, "g": 2},
-        nodes=(NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
+        nodes=(RangeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
         features_node_version=None,
     ),
 )

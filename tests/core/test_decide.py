@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from featurelib.controller.decide import (
+    AlreadyThere,
     Decision,
-    Reached,
     Refuse,
     Send,
     Situation,
@@ -17,7 +17,7 @@ from featurelib.controller.decide import (
     decide,
     runs,
 )
-from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
+from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 
 
 def step(feature: str, low: int, high: int) -> Step:
@@ -36,7 +36,7 @@ PLAN = Plan(
     steps=(step("f", 1, 2), step("g", 0, 1)),
     requirements=Requirements(
         levels={"f": 1, "h": 4},
-        nodes=(NodeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES),),
+        nodes=(RangeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES),),
         features_node_version=None,
     ),
 )
@@ -68,8 +68,8 @@ def test_a_feature_that_nobody_finalized_may_be_listed_as_level_0() -> None:
 
 def test_how_nodes_are_grouped_does_not_matter() -> None:
     groups = (
-        NodeGroup(brokers=(2,), controllers=(), ranges=RANGES),
-        NodeGroup(brokers=(1,), controllers=(9,), ranges=RANGES | {"x": (0, 0)}),
+        RangeGroup(brokers=(2,), controllers=(), ranges=RANGES),
+        RangeGroup(brokers=(1,), controllers=(9,), ranges=RANGES | {"x": (0, 0)}),
     )
     assert isinstance(decide(PLAN, 0, required(nodes=groups)), Send)
 
@@ -109,14 +109,14 @@ def test_how_nodes_are_grouped_does_not_matter() -> None:
             required(
                 nodes=(
                     *FOUND.requirements.nodes,
-                    NodeGroup(brokers=(7,), controllers=(), ranges={"f": (1, 1), "g": (0, 0)}),
+                    RangeGroup(brokers=(7,), controllers=(), ranges={"f": (1, 1), "g": (0, 0)}),
                 )
             ),
             ["broker 7: expected no such node, found f 1-1, g 0-0"],
         ),
         (
             required(
-                nodes=(NodeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES | {"g": (1, 2)}),)
+                nodes=(RangeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES | {"g": (1, 2)}),)
             ),
             [f"{nodes}: expected g 1-3, found g 1-2" for nodes in ("brokers 1-2", "controller 9")],
         ),
@@ -175,7 +175,7 @@ def test_after_a_step_controllers_may_be_told_apart_from_their_look_alikes() -> 
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_when_every_level_is_there_nothing_is_to_do_whatever_else_changed(done: int) -> None:
     found = replace(required(levels={"f": 2, "g": 1}, nodes=()), catalogue="x")
-    assert decide(PLAN, done, found) == Reached()
+    assert decide(PLAN, done, found) == AlreadyThere()
 
 
 def test_levels_that_are_not_known_are_not_there() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from featurelib.catalogue import load
-from featurelib.controller.decide import Reached, Refuse, decide
+from featurelib.controller.decide import AlreadyThere, Refuse, decide
 from featurelib.core.dialect import GENERATIONS
 from featurelib.core.dry_run import dialect_of
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
@@ -22,7 +22,7 @@ def test_controllers_newer_than_all_answer_as_the_newest_there_is() -> None:
 
 def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() -> None:
     empty = replace(PLAN, steps=())
-    assert decide(empty, 0, FOUND) == Reached()
+    assert decide(empty, 0, FOUND) == AlreadyThere()
     assert isinstance(decide(empty, 0, replace(FOUND, catalogue="x")), Refuse)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from featurelib.catalogue import load
-from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
+from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 from featurelib.planning.files import digest, file_name, file_names, write_plan
 from featurelib.planning.night import with_texts
 from tests.core.lines import judge_clusters
@@ -29,7 +29,7 @@ MEANING = Plan(
     steps=(Step(updates=(UPDATE,), timeout_ms=60_000),),
     requirements=Requirements(
         levels={"f": 1, "g": 2},
-        nodes=(NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
+        nodes=(RangeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
         features_node_version=None,
     ),
 )
@@ -41,7 +41,7 @@ def required(**changes: object) -> Plan:
 
 
 def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
-    group = NodeGroup(brokers=(1, 2), controllers=(), ranges={"g": (0, 3), "f": (1, 2)})
+    group = RangeGroup(brokers=(1, 2), controllers=(), ranges={"g": (0, 3), "f": (1, 2)})
     other = required(levels={"g": 2, "f": 1}, nodes=(group,))
     assert digest(other) == digest(MEANING)
     assert write_plan(other) == write_plan(MEANING)
@@ -61,12 +61,12 @@ def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
         required(levels={"f": 1}),
         required(nodes=()),
         required(
-            nodes=(NodeGroup(brokers=(1,), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),)
+            nodes=(RangeGroup(brokers=(1,), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),)
         ),
         required(
-            nodes=(NodeGroup(brokers=(), controllers=(1, 2), ranges={"f": (1, 2), "g": (0, 3)}),)
+            nodes=(RangeGroup(brokers=(), controllers=(1, 2), ranges={"f": (1, 2), "g": (0, 3)}),)
         ),
-        required(nodes=(NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 3)}),)),
+        required(nodes=(RangeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 3)}),)),
         required(features_node_version=0),
     ],
 )

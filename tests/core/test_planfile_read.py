@@ -20,8 +20,8 @@ from featurelib.errors import PlanError
 from featurelib.model import (
     Guards,
     Move,
-    NodeGroup,
     Plan,
+    RangeGroup,
     Requirements,
     SideEffect,
     Step,
@@ -45,7 +45,7 @@ GUARDS = (
 )
 # Written down by the last release that knew none.
 DIGEST_WITHOUT_GUARDS = "sha256:4b06eaa1087bcb182dca3039176115764b3faa42ba8bf94458a4f9f20c6d78ab"
-KINDS = (Plan, Guards, SideEffect, ValueChange, Step, Move, Requirements, NodeGroup)
+KINDS = (Plan, Guards, SideEffect, ValueChange, Step, Move, Requirements, RangeGroup)
 Json = dict[str, Any]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.core.downgrade import Return, lowest_metadata, returns_of
-from featurelib.model import Move, NodeGroup, Plan, Requirements, Step
+from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 
 CATALOGUE = load()
 METADATA, GROUP = "metadata.version", "group.version"
@@ -23,7 +23,7 @@ def planned(
     own: tuple[str, ...] = ("kraft-4.2",),
     ranges: dict[str, tuple[int, int]] = WIDE,
 ) -> Plan:
-    group = NodeGroup(brokers=(1,), controllers=(1,), ranges=ranges)
+    group = RangeGroup(brokers=(1,), controllers=(1,), ranges=ranges)
     required = Requirements(levels=levels, nodes=(group,), features_node_version=None)
     return Plan(
         cluster="c",

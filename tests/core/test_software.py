@@ -24,7 +24,7 @@ from featurelib.catalogue.rows import read_release_apis as read_rows
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.questions.why_not import Answer, why_not
+from featurelib.questions.why_not import LevelStatus, why_not
 from tests.core.lines import MAX_AGE
 
 CATALOGUE = load()
@@ -113,7 +113,7 @@ def test_a_controller_uses_what_it_was_started_with_and_not_what_its_listener_sh
     """The real controllers: 4.1.2 with unstable requests alone refuses 29, and 4.2.1 with unstable
     features accepts 30, though their listeners show 7-29 both."""
     refused = why_not(look(lines_of("apis41")), METADATA_VERSION, 29, CATALOGUE)
-    assert refused.answer is Answer.BLOCKED
+    assert refused.answer is LevelStatus.BLOCKED
     said = [proof.message for proof in refused.proofs if proof.is_answer]
     assert said == [
         "Invalid update version 29 for feature metadata.version. Local controller 100 only "

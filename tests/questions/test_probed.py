@@ -9,7 +9,7 @@ from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.reasons import PROBE
-from featurelib.questions.why_not import Answer, why_not
+from featurelib.questions.why_not import LevelStatus, why_not
 from tests.questions.nights import CATALOGUE
 from tests.test_probing import OK, WITH_UPGRADE, Scripted, asked, judged, probes
 
@@ -36,7 +36,7 @@ def upgrade(level: int) -> Intent:
 def test_a_refusal_of_the_controller_is_proof_with_its_words_and_its_line() -> None:
     sight, level, when = probed(REFUSED)
     found = why_not(sight, METADATA_VERSION, level, CATALOGUE)
-    assert (found.answer, found.agreed) == (Answer.BLOCKED, None)
+    assert (found.answer, found.agreed) == (LevelStatus.BLOCKED, None)
     [proof] = found.proofs
     assert (proof.judge, proof.code, proof.level) == (PROBE, "probe_refused", level)
     assert "error 95: ghost 7" in proof.message
@@ -46,13 +46,13 @@ def test_a_refusal_of_the_controller_is_proof_with_its_words_and_its_line() -> N
 def test_a_level_that_was_not_asked_about_is_judged_as_ever() -> None:
     sight, level, _ = probed(REFUSED)
     lower = why_not(sight, METADATA_VERSION, level - 1, CATALOGUE)
-    assert (lower.answer, lower.proofs, lower.agreed) == (Answer.NOTHING, (), None)
+    assert (lower.answer, lower.proofs, lower.agreed) == (LevelStatus.NOTHING, (), None)
 
 
 def test_an_agreement_is_said_with_when_it_was_given() -> None:
     sight, level, when = probed(OK)
     found = why_not(sight, METADATA_VERSION, level, CATALOGUE)
-    assert found.answer is Answer.NOTHING
+    assert found.answer is LevelStatus.NOTHING
     assert found.agreed is not None
     assert (found.agreed.code, found.agreed.seen_at) == ("probe_agreed", when)
     assert f"{METADATA_VERSION} {level}" in found.agreed.message

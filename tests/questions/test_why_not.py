@@ -15,7 +15,7 @@ from featurelib.feature import METADATA_VERSION, Role
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.unlock import Fix, ladder
-from featurelib.questions.why_not import Answer, WhyNot, why_not
+from featurelib.questions.why_not import LevelStatus, WhyNot, why_not
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.made_up import catalogue_of
 from tests.core.oracle import Cluster, Node
@@ -37,7 +37,7 @@ def told(found: WhyNot) -> list[tuple[str, str, str, tuple[int, int] | None]]:
 
 def test_a_ghost_is_named_by_the_policy_and_by_its_own_controllers() -> None:
     found = ask("ghost-broker", METADATA_VERSION, 27)
-    assert found.answer is Answer.BLOCKED
+    assert found.answer is LevelStatus.BLOCKED
     assert (found.current, found.dialects) == (25, ("kraft-4.1",))
     assert told(found) == [
         ("strict", "unsupported_by_node", "broker 2", (7, 25)),
@@ -79,29 +79,29 @@ def test_a_node_that_only_the_own_controller_refuses_over_is_found() -> None:
 
 def test_nobody_proves_anything_where_no_node_answers() -> None:
     found = ask("rollback-too-late", METADATA_VERSION, 29)
-    assert found.answer is Answer.UNKNOWN
+    assert found.answer is LevelStatus.UNKNOWN
     assert found.proofs == ()
     assert ("node_not_answering", "controller 1") in [(p.code, p.node) for p in found.unknown]
 
 
 def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
-    assert ask("ghost-broker", METADATA_VERSION, 23).answer is Answer.NOTHING
+    assert ask("ghost-broker", METADATA_VERSION, 23).answer is LevelStatus.NOTHING
     found = ask("ghost-broker", METADATA_VERSION, 21)
-    assert found.answer is Answer.BLOCKED
+    assert found.answer is LevelStatus.BLOCKED
     assert "lossy_safe_downgrade" in {proof.code for proof in found.proofs}
     assert found.unlock is None
     assert found.words == "downgrade --feature metadata.version=21"
 
 
 def test_a_level_that_is_finalized_needs_nothing() -> None:
-    assert ask("ghost-broker", METADATA_VERSION, 25).answer is Answer.FINALIZED
+    assert ask("ghost-broker", METADATA_VERSION, 25).answer is LevelStatus.FINALIZED
 
 
 def test_a_level_no_release_knows_is_never_open() -> None:
-    assert ask("ghost-broker", METADATA_VERSION, 99).answer is not Answer.NOTHING
+    assert ask("ghost-broker", METADATA_VERSION, 99).answer is not LevelStatus.NOTHING
 
 
-def expect_as_the_audit(one: Sight) -> Iterator[Answer]:
+def expect_as_the_audit(one: Sight) -> Iterator[LevelStatus]:
     """Nothing stands in the way exactly where the audit says READY at or above the level, and
     where a plan can be made; above the ceiling only the plan tells."""
     for row in one.judged.readiness.to_pylist():
@@ -109,7 +109,7 @@ def expect_as_the_audit(one: Sight) -> Iterator[Answer]:
             if row["finalized_level"] is not None and level <= row["finalized_level"]:
                 continue
             found = why_not(one, row["feature"], level, CATALOGUE)
-            open_ = found.answer is Answer.NOTHING
+            open_ = found.answer is LevelStatus.NOTHING
             asked = Intent(command=Command.UPGRADE, up={n: str(v) for n, v in found.moves})
             planned = make_plan(one, asked, CATALOGUE)
             assert open_ == (planned.plan is not None), (row, level, found, planned.refusals)
@@ -168,7 +168,7 @@ def test_a_node_nobody_asked_proves_nothing_and_is_named_as_unknown() -> None:
     lines = cluster_of(node(1, "broker", new, answered=None), node(11, "controller", new))
     one = see(lines, catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
     found = why_not(one, METADATA_VERSION, 29, CATALOGUE)
-    assert (found.answer, found.proofs, found.unlock) == (Answer.UNKNOWN, (), None)
+    assert (found.answer, found.proofs, found.unlock) == (LevelStatus.UNKNOWN, (), None)
     assert ("node_not_asked", "broker 1") in [(p.code, p.node) for p in found.unknown]
 
 

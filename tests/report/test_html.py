@@ -11,7 +11,7 @@ import pytest
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
 from featurelib.feature import Verdict
-from featurelib.model import NodeGroup
+from featurelib.model import RangeGroup
 from featurelib.view.html import IN_FULL, page_names, render_html, render_pages
 from featurelib.view.plot import LEFT, RIGHT, STATES, WIDTH, Plot, Portrait, draw, portraits
 from featurelib.view.prometheus import render_prometheus
@@ -102,7 +102,7 @@ def marks(**levels: int) -> list[tuple[str, str]]:
     returns = [{"feature": "other", "downgrade_floor": 1}, {"feature": "f", **then}]
     plans = [plan("c", "READY", returns_after=returns)]
     [cluster] = report(judged(plans, readiness=[row])).clusters
-    groups = (NodeGroup(brokers=(1,), controllers=(), ranges={"f": (0, 9)}),)
+    groups = (RangeGroup(brokers=(1,), controllers=(), ranges={"f": (0, 9)}),)
     [plot] = draw(cluster, Portrait(groups=groups))
     places = {mark.text: mark.x for mark in plot.marks}
     assert sorted(places.values()) == [x for _, x in sorted((m[1], m[0]) for m in _numbered(plot))]
@@ -186,10 +186,10 @@ def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> N
         )
     ).clusters
     groups = (
-        NodeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 30_000), "g": (1, 1)}),
-        NodeGroup(brokers=(4,), controllers=(9,), ranges={"f": (1, 30_000)}),
-        NodeGroup(brokers=(3,), controllers=(), ranges={"f": (1, 2)}),
-        NodeGroup(brokers=(5,), controllers=(), ranges={}),
+        RangeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 30_000), "g": (1, 1)}),
+        RangeGroup(brokers=(4,), controllers=(9,), ranges={"f": (1, 30_000)}),
+        RangeGroup(brokers=(3,), controllers=(), ranges={"f": (1, 2)}),
+        RangeGroup(brokers=(5,), controllers=(), ranges={}),
     )
     [plot] = draw(cluster, Portrait(groups=groups, silent=(("broker", 6), ("controller", 9))))
     assert [(bar.full, bar.state, bar.text) for bar in plot.bars] == [
@@ -213,7 +213,7 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
     )
     entry = Entry(id=hostile, name=hostile, owner=hostile, contact=hostile, labels={"x": hostile})
     said = report(tables, inventory=Fleet(cluster=(entry,)))
-    groups = (NodeGroup(brokers=(1,), controllers=(), ranges={hostile: (1, 2)}),)
+    groups = (RangeGroup(brokers=(1,), controllers=(), ranges={hostile: (1, 2)}),)
     seen = {hostile: Portrait(groups=groups)}
     plain = read_page(render_html(report(judged([plan("c", "BLOCKED")])), {}))
     text = render_html(said, seen)
@@ -258,7 +258,7 @@ def big_report(clusters: int) -> tuple[Mapping[str, Portrait], str]:
     )  # fmt: skip
     wide = dict.fromkeys(features, (1, 27))
     groups = tuple(
-        NodeGroup(brokers=(node,), controllers=(), ranges=wide | {"vendor.feature.0": (1, node)})
+        RangeGroup(brokers=(node,), controllers=(), ranges=wide | {"vendor.feature.0": (1, node)})
         for node in range(1, 54)
     )
     said = report(tables)

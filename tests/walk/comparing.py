@@ -17,7 +17,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.feature import KRAFT_VERSION, Severity, UpgradeType
 from featurelib.planning.reasons import PROBE
-from featurelib.questions.why_not import Answer, WhyNot, why_not
+from featurelib.questions.why_not import LevelStatus, WhyNot, why_not
 from tests.walk.wire import Said
 
 Question = tuple[tuple[str, int, int], ...]  # (feature, level, wire code of the upgrade type)
@@ -113,7 +113,7 @@ def _compare_row(
         target = row["target"]
         answer = why_not(sight, feature, target, catalogue)
         said = ask(_question(answer))
-        if answer.answer is not Answer.NOTHING:
+        if answer.answer is not LevelStatus.NOTHING:
             words = f"READY for {target}, and why-not: {answer.answer} ({_rules(answer)})"
             found.disagreements.append(_differ(CONTRADICTION, answer, words, said))
         if said is not None:
@@ -172,23 +172,23 @@ def _compare_plan(sight: Sight, ask: Ask, found: Compared) -> None:
 
 
 def _compare_why_not(answer: WhyNot, ask: Ask, found: Compared) -> None:
-    if answer.answer is Answer.FINALIZED:
+    if answer.answer is LevelStatus.FINALIZED:
         return
     said = ask(_question(answer))
     if said is None:
         return
     found.counts[f"why-not {answer.answer} compared"] += 1
     own = [p for p in answer.proofs if p.judge == PROBE or (p.judge in GENERATIONS and p.is_answer)]
-    if answer.answer is Answer.NOTHING and not said.is_good:
+    if answer.answer is LevelStatus.NOTHING and not said.is_good:
         found.disagreements.append(_differ(WRONG_NOTHING, answer, "nothing in the way", said))
-    elif answer.answer is Answer.BLOCKED and said.is_good and own:
+    elif answer.answer is LevelStatus.BLOCKED and said.is_good and own:
         words = f"{own[0].judge} would answer: {own[0].message}"
         found.disagreements.append(_differ(WRONG_REFUSAL, answer, words, said))
-    elif answer.answer is Answer.BLOCKED and said.is_good:
+    elif answer.answer is LevelStatus.BLOCKED and said.is_good:
         later = any(proof.judge in GENERATIONS for proof in answer.proofs)
         whom = "a controller that may lead later" if later else "the policy alone"
         found.counts[f"why-not: {whom} is against it"] += 1
-    elif answer.answer is Answer.BLOCKED and not answer.unknown:
+    elif answer.answer is LevelStatus.BLOCKED and not answer.unknown:
         quotes = list(_quotes(answer))
         if not quotes and not own:
             words = f"only the policy refuses ({_rules(answer)})"
