@@ -32,7 +32,7 @@ from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
 from featurelib.source import Reached, open_catalogue, reach
 from featurelib.view.layout import terminal_width, wrap
-from featurelib.view.outcome import move_text, sentence, update_line, warnings
+from featurelib.view.outcome import danger_page, order_page, sentence, update_line
 from featurelib.words import clean
 
 # ----------------------------------------
@@ -66,36 +66,24 @@ class Shown:
 
     def ask(self, *, yes: bool) -> None:
         """What would be done, and what cannot be taken back; then the question."""
-        plan, show = self.made.plan, say if self.as_json else print
-        width = terminal_width()
-        lines = [f"plan {self.made.digest}"]
-        lines += wrap(f"{clean(plan.intent)}, for cluster {self.name}", width, "  ")
-        lines += self._rule_lines()
-        for position, step in enumerate(plan.steps, start=1):
-            lines.append(f"step {position} of {len(plan.steps)}:")
-            for update in step.updates:
-                lines += wrap(move_text(update, self.reached.catalogue), width, "  ", "    ")
-        show("\n".join([*lines, *self._warning_lines()]))
+        page = order_page(self.made, self.name, self._rules(), self.reached.catalogue)
+        (say if self.as_json else print)(str(page))
         confirm(f"Apply this plan to cluster {self.name}?", yes=yes)
 
     def warn(self) -> None:
         """What rules and what cannot be taken back, where nothing is asked because nothing is
         written."""
-        for line in self._rule_lines():
-            say(line)
-        if lines := self._warning_lines():
-            (say if self.as_json else print)("\n".join(lines))
+        for name, value in self._rules():
+            say(f"{name}: {value}")
+        if text := str(danger_page(self.made.plan, self.reached.catalogue)):
+            (say if self.as_json else print)(text)
 
-    def _rule_lines(self) -> list[str]:
-        width, given = terminal_width(), self.clearance
-        lines = wrap(f"settings: {clean(self.settings, 400)}", width, "", "  ")
+    def _rules(self) -> list[tuple[str, str]]:
+        given = self.clearance
+        rules = [("settings", clean(self.settings, 400))]
         if given is not None and given.by:
-            lines += wrap(f"approval: {clean(given.text, 2000)}", width, "", "  ")
-        return lines
-
-    def _warning_lines(self) -> list[str]:
-        said = warnings(self.made.plan, self.reached.catalogue)
-        return [line for warning in said for line in wrap(warning, terminal_width(), "! ")]
+            rules.append(("approval", clean(given.text, 2000)))
+        return rules
 
     def refused(self, error: FeatureLibError) -> None:
         """What ended it before anything was sent, for a program; people are told on stderr."""

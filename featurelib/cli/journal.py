@@ -11,16 +11,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
-from featurelib.controller.journal import Clearance, Dispatch, Journal, JournalEntry
+from featurelib.controller.journal import Dispatch, Journal, JournalEntry
 from featurelib.core.outcome import MoveOutcome
 from featurelib.errors import ConfigError
 from featurelib.source import open_catalogue, open_fleet
-from featurelib.view.layout import terminal_width, wrap
-from featurelib.view.outcome import move_text, operation
+from featurelib.view.layout import Page
+from featurelib.view.outcome import operation, show_entry
 from featurelib.words import clean, count
 
 
@@ -58,7 +57,9 @@ def journal(
         print(json.dumps(document, indent=2, ensure_ascii=False))
         return 0
     for entry in entries:
-        print("\n".join(_shown(entry, catalogue, names)))
+        page = Page()
+        show_entry(entry, _named(entry.intent, names), catalogue, page)
+        print(page)
     waiting = sum(entry.is_open for entry in entries)
     what = count(len(entries), "open request" if only_open else "request")
     print(f"{path}: {what}" + (f"; {waiting} to settle with featurelib resume" if waiting else ""))
@@ -93,34 +94,6 @@ def _id_of(text: str, entries: Sequence[JournalEntry], fleet: Fleet, where: str)
         return named[0]
     more = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
     return fleet.find(text, where, others=more).id
-
-
-def _shown(entry: JournalEntry, catalogue: Catalogue, names: Mapping[str, str]) -> list[str]:
-    """One request: who sent it when and what became of it, then a line an update, and by whose word
-    it was."""
-    intent = entry.intent
-    fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
-    who = f"{clean(intent.who.user)} on {clean(intent.who.host)}"
-    head = f"{entry.number}: {_time(intent.at)} by {who}, cluster {_named(intent, names)}, "
-    width = terminal_width()
-    lines = wrap(f"{head}step {intent.position + 1} of {intent.total}: {fate}", width, "", "  ")
-    for update in intent.step.updates:
-        lines += wrap(move_text(update, catalogue), width, "    ", "      ")
-    if intent.approved_by:
-        given = Clearance(
-            approval=intent.approval,
-            by=intent.approved_by,
-            reason=intent.reason,
-            signed=bool(intent.signed),
-        )
-        lines += wrap(f"approval: {clean(given.text, 2000)}", width, "    ", "      ")
-    if intent.settings:
-        lines += wrap(f"settings: {clean(intent.settings, 400)}", width, "    ", "      ")
-    for outcome in entry.outcomes:
-        why = outcome.result.proof or outcome.result.unproven
-        text = f"{outcome.by}: {outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
-        lines += wrap(f"{_time(outcome.at)} {text}", width, "    ", "      ")
-    return lines
 
 
 def _named(intent: Dispatch, names: Mapping[str, str]) -> str:

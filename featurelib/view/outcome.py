@@ -5,16 +5,21 @@ that says what is true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
-from featurelib.audit.side_effects import effects_of, say_effect
 from featurelib.catalogue import Catalogue
+from featurelib.controller.journal import Clearance, JournalEntry
 from featurelib.controller.resume import Unexplained
-from featurelib.core.downgrade import loss_of
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan
-from featurelib.words import clean
+from featurelib.planning.files import PlanFile
+from featurelib.planning.outlook import look_ahead
+from featurelib.view.layout import Page
+from featurelib.view.plan import show_steps
+from featurelib.view.words import danger_lines, update_text
+from featurelib.words import clean, count, level_text, some, time_text
 
 _SHOWN = 5  # nodes named in one sentence
 
@@ -64,55 +69,65 @@ def _answer(outcome: MoveOutcome) -> Iterable[str]:
         yield clean(outcome.message, 300)
 
 
-def move_text(update: Move, catalogue: Catalogue) -> str:
-    """`Upgrade metadata.version: 25 (4.0-IV3) → 29 (4.2-IV1)`."""
-    here, there = (
-        level_text(update.feature, level, catalogue)
-        for level in (update.from_level, update.to_level)
-    )
-    return f"{operation(update)} {clean(update.feature)}: {here} → {there}"
+def order_page(
+    file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue
+) -> Page:
+    """What `featurelib apply` is about to do, and what cannot be taken back. `name`: the cluster's,
+    with its id; `rules`: by what and by whose word."""
+    page = Page()
+    intent = clean(file.plan.intent, 400)
+    facts = [("cluster", name), ("intent", intent), ("digest", file.digest), *rules]
+    page.facts(facts)
+    page.line()
+    show_steps(file.plan, catalogue, page)
+    return page
 
 
-def warnings(plan: Plan, catalogue: Catalogue, first: int = 0) -> list[str]:
-    """What a person should know before saying yes to the steps from `first` on: each downgrade and
-    deletion, what may be lost, what nothing takes back, and what else is changed."""
-    said, effects = [], effects_of(plan, catalogue)
-    for position, step in enumerate(plan.steps[first:], start=first + 1):
-        for update in step.updates:
-            loss = loss_of(update, plan, catalogue)
-            here, there = (
-                level_text(update.feature, level, catalogue)
-                for level in (update.from_level, update.to_level)
-            )
-            name, where = clean(update.feature), f"step {position}"
-            lost = "; METADATA MAY BE LOST" if loss.may_lose_metadata else ""
-            if loss.deletes:
-                said.append(f"{where} DELETES {name}, which is finalized at {here}{lost}")
-            elif update.upgrade_type != UpgradeType.UPGRADE.name:
-                how = update.upgrade_type.replace("_", " ")
-                said.append(f"{where} is a {how} of {name} from {here} to {there}{lost}")
-            if loss.no_return is not None:
-                point = level_text(update.feature, loss.no_return, catalogue)
-                said.append(
-                    f"{where} is a POINT OF NO RETURN: from {name} {point} on, {here} cannot be "
-                    "had again without loss"
-                )
-            said += [
-                f"{where} ALSO CHANGES {clean(say_effect(effect), 1000)}"
-                for effect in effects
-                if effect.feature == update.feature
-            ]
-    return said
+def danger_page(plan: Plan, catalogue: Catalogue) -> Page:
+    """What a person should know of a plan: each downgrade and deletion, what may be lost, what
+    nothing takes back, and what else is changed."""
+    page = Page()
+    for number, step in enumerate(look_ahead(plan, catalogue), start=1):
+        for change in step.changes:
+            goes_up = change.update.upgrade_type == UpgradeType.UPGRADE.name
+            texts = [] if goes_up else [update_text(change.update, catalogue)]
+            for text in [*texts, *danger_lines(change, catalogue)]:
+                page.item(f"! step {number}: {text.strip()}")
+    return page
 
 
-def level_text(feature: str, level: int | None, catalogue: Catalogue) -> str:
-    """`25 (4.0-IV3)`, `2`, `not finalized`, `not known`."""
-    if level is None:
-        return "not known"
-    if level == 0:
-        return "not finalized"
-    name = catalogue.level_name(feature, level)
-    return str(level) if name == str(level) else f"{level} ({name})"
+def show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page) -> None:
+    """One request of the journal: who sent it when and what became of it, then each update, and by
+    whose word it was. `name`: the cluster's, with its id."""
+    sent = entry.intent
+    fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
+    who = f"{clean(sent.who.user)} on {clean(sent.who.host)}"
+    at = time_text(datetime.fromtimestamp(sent.at, UTC), seconds=True)
+    step = f"step {sent.position + 1} of {sent.total}"
+    page.item(f"{entry.number}: {at} by {who}, cluster {name}, {step}: {fate}")
+    for update in sent.step.updates:
+        page.item(update_text(update, catalogue), 4)
+    if sent.approved_by:
+        given = Clearance(
+            approval=sent.approval,
+            by=sent.approved_by,
+            reason=sent.reason,
+            signed=bool(sent.signed),
+        )
+        page.item(f"approval: {clean(given.text, 2000)}", 4)
+    if sent.settings:
+        page.item(f"settings: {clean(sent.settings, 400)}", 4)
+    for outcome in entry.outcomes:
+        why = outcome.result.proof or outcome.result.unproven
+        at = time_text(datetime.fromtimestamp(outcome.at, UTC), seconds=True)
+        became = f"{outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
+        page.item(f"{at} {outcome.by}: {became}", 4)
+
+
+def _is_at(feature: str, level: int | None, catalogue: Catalogue) -> str:
+    """`metadata.version is at 25 (4.0-IV3)`, `group.version is not finalized`, `f is not known`."""
+    at = f"at {level_text(catalogue, feature, level)}" if level else "not finalized"
+    return f"{clean(feature)} is {'not known' if level is None else at}"
 
 
 def sentence(
@@ -128,7 +143,6 @@ def sentence(
     `resume` where something is not known, `again` to go on with the same plan, `plan` to make
     another."""
     who = f"cluster {clean(name or ending.cluster)}"
-    steps = "1 step" if ending.total == 1 else f"{ending.total} steps"
     if ending.kind is EndingKind.APPLIED:
         return f"Applied: {who}: {_where(ending.steps, catalogue)}; {_reported(ending.steps)}."
     if ending.kind is EndingKind.NOTHING_TO_DO:
@@ -142,7 +156,7 @@ def sentence(
     if ending.kind is EndingKind.REJECTED:
         how = _whys(ending) or "the controller refused"
         return f"Rejected: {who}: nothing was written: {how}.{_next(ending, again, plan)}"
-    done = f"{ending.applied} of {steps}"
+    done = f"{ending.applied} of {count(ending.total, 'step')}"
     if ending.kind is EndingKind.UNKNOWN:
         return f"Unknown: {who}: {done} known to be applied; {_whys(ending)}. Run: {resume}"
     return (
@@ -162,10 +176,7 @@ def _next(ending: Ending, again: str, plan: str) -> str:
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
     """Where each feature that was asked to move is now."""
     now = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
-    return ", ".join(
-        f"{clean(name)} is {'at ' if level else ''}{level_text(name, level, catalogue)}"
-        for name, level in sorted(now.items())
-    )
+    return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
 
 
 def _reported(steps: Sequence[StepOutcome]) -> str:
@@ -180,10 +191,8 @@ def _whys(ending: Ending) -> str:
     if last is not None:
         said += _whys_of(last)
         if last.late:
-            names = ", ".join(last.late[:_SHOWN])
-            more = f" and {len(last.late) - _SHOWN} more" if last.late[_SHOWN:] else ""
-            count = f"{last.asked - len(last.late)} of {last.asked} nodes report it"
-            said.append(f"{count}, not {names}{more}")
+            report = f"{last.asked - len(last.late)} of {last.asked} nodes report it"
+            said.append(f"{report}, not {some(last.late, _SHOWN)}")
     return "; ".join(said)
 
 
@@ -242,9 +251,8 @@ def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> 
 
 def unexplained_sentence(one: Unexplained, catalogue: Catalogue) -> str:
     """One sentence about a level that no request explains."""
-    where = level_text(one.feature, one.level, catalogue)
     return (
-        f"{clean(one.feature)} is {'at ' if one.level else ''}{where}; no request in this journal "
-        f"that is known to be applied explains it; entry {one.entry.number} asked for it and was "
-        f"closed as {one.entry.fate.value}."
+        f"{_is_at(one.feature, one.level, catalogue)}; no request in this journal that is known to "
+        f"be applied explains it; entry {one.entry.number} asked for it and was closed as "
+        f"{one.entry.fate.value}."
     )

@@ -99,21 +99,18 @@ def test_apply_prints_a_line_an_update_and_ends_in_one_sentence() -> None:
     plan(up={"f": "4"}, delete=("g",))
     code, out, err = run(*APPLY, "--yes")
     assert code == 0
-    lines = out.splitlines()
-    assert lines[0].startswith("plan sha256:")
-    assert lines[1:] == [
-        "  update --upgrade f:4 --delete g, for cluster c-1",
-        f"settings: {Path('conf/audit.toml').absolute()}",
-        f"approval: by {getpass.getuser()}, NOT signed",
-        "step 1 of 2:",
-        "  Upgrade f: 2 → 4",
-        "step 2 of 2:",
-        "  Delete g: 3 → not finalized",
-        "! step 2 DELETES g, which is finalized at 3",
+    assert out.splitlines()[-7:] == [
+        "Step 1 of 2",
+        "  f 2 → 4: upgrade",
+        "Step 2 of 2",
+        "  g 3 → 0 (not finalized): DELETION (safe downgrade)",
         "[Upgrade] Feature: f ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: 4 Result: OK",
         "[Delete] Feature: g ExistingFinalizedMaxVersion: 3 NewFinalizedMaxVersion: - Result: OK",
         "Applied: cluster c-1: f is at 4, g is not finalized; 3 of 3 nodes report it.",
     ]
+    facts = " ".join(out.partition("Step 1")[0].split())
+    assert f"settings {Path('conf/audit.toml').absolute()}" in facts
+    assert f"approval by {getpass.getuser()}, NOT signed" in facts
     assert err.splitlines() == [
         "asking 3 listeners of cluster.db",
         "This controller would apply a request to validate, so it is not asked to.",
@@ -139,7 +136,7 @@ def test_apply_asks_before_it_sends_and_without_a_terminal_names_the_flag() -> N
     assert code == 2
     assert "Apply this plan to cluster c-1?" in err
     assert "--yes" in err
-    assert "Upgrade f: 2 → 5" in out
+    assert "f 2 → 5: upgrade" in out
     assert not Path("state").exists()
 
 
@@ -262,7 +259,7 @@ def test_apply_as_json_says_what_became_of_every_update() -> None:
             "message": "NONE",
         }
     ]
-    assert "Upgrade f: 2 → 4" in err
+    assert "f 2 → 4: upgrade" in err
 
 
 # --- journal and resume ---------------------------------------------------------------------------
@@ -307,8 +304,10 @@ def test_an_interrupted_apply_is_unknown_until_resume_settles_it(
     head, move, *by, last = out.splitlines()
     assert by[0] == f"    approval: by {getpass.getuser()}, NOT signed"
     host = socket.gethostname()
-    assert re.fullmatch(rf"1: \S+Z by \S+ on {host}, cluster c-1, step 1 of 1: UNKNOWN", head)
-    assert move == "    Upgrade f: 2 → 4"
+    assert re.fullmatch(
+        rf"1: \S+ \S+ UTC by \S+ on {host}, cluster c-1, step 1 of 1: UNKNOWN", head
+    )
+    assert move == "    f 2 → 4: upgrade"
     assert last.endswith("1 open request; 1 to settle with featurelib resume")
 
     code, out, _ = run("resume")  # nothing says how to reach it but the journal

@@ -123,8 +123,8 @@ def test_apply_shows_and_keeps_which_file_ruled_and_whether_it_was_signed(
     settle(tmp_path / "work" / "conf", signature=False)
     code, out, _ = run(*APPLY, "--yes")
     assert code == 0
-    assert f"settings: {tmp_path / 'work' / 'conf' / 'audit.toml'}" in out.splitlines()
-    assert "approval: by ann, NOT signed (CHG-1)" in out.splitlines()
+    assert f"settings {tmp_path / 'work' / 'conf' / 'audit.toml'}" in " ".join(out.split())
+    assert "approval  by ann, NOT signed (CHG-1)" in out.splitlines()
 
 
 def test_who_owns_which_feature_travels_in_the_plan_too(
