@@ -17,7 +17,7 @@ from featurelib.audit.columns import Bool, Int, find, first_of_equals, node_key,
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
-from featurelib.core.batch import Batch, ClusterColumns, Levels, NodeGroup, Ranges, Updates
+from featurelib.core.batch import Batch, ClusterColumns, Levels, NodePairs, Ranges, Updates
 from featurelib.core.dialect import Asks, Dialect, RuleRow
 from featurelib.core.judge import Offences, judge, offending_pairs
 from featurelib.core.nodes import Nodes, are_asked
@@ -66,7 +66,7 @@ class FleetColumns:
         if stable_metadata is not None:
             self._stable = stable_metadata
         self.zookeeper: Bool = evidence.membership.zookeeper & ~evidence.membership.kraft
-        self._groups: dict[Asks, tuple[NodeGroup, Int]] = {}
+        self._groups: dict[Asks, tuple[NodePairs, Int]] = {}
 
     def propose(
         self,
@@ -199,7 +199,7 @@ class FleetColumns:
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
-    def _group(self, asks: Asks) -> tuple[NodeGroup, Int]:
+    def _group(self, asks: Asks) -> tuple[NodePairs, Int]:
         """Whom every cluster of the evidence asks, and the code of each pair; worked out once.
 
         Which node a message names is nobody's concern here: an audit lists all of them.
@@ -214,7 +214,7 @@ class FleetColumns:
             owner[of_profile] = self.evidence.answering.cluster[place[of_profile]]
             order = np.argsort(owner, kind="stable")
             size = np.bincount(owner, minlength=self._clusters)
-            group = NodeGroup(
+            group = NodePairs(
                 start=np.cumsum(size) - size,
                 size=size,
                 profile=np.where(of_profile, place, self._profiles + behind)[order],

@@ -38,7 +38,7 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
+class NodePairs:
     """Whom a rule asks: nodes of one request with one profile are one pair.
 
     Pairs of a request lie together, in the order in which the controller asks the first node of
@@ -93,7 +93,7 @@ class Batch:
     names: tuple[str, ...]  # [F]
     catalogued: Ints  # [F] a position in the catalogue's tables; -1 = not a catalogued feature
     ranges: Ranges
-    groups: dict[Asks, NodeGroup]
+    groups: dict[Asks, NodePairs]
     state: ClusterColumns
     updates: Updates
     dry_run: Flags  # [R] validate only was asked for
@@ -343,7 +343,7 @@ class NodeColumns:
 
     def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
         assert row.asks is not None
-        self.group: NodeGroup = batch.groups[row.asks]
+        self.group: NodePairs = batch.groups[row.asks]
         size = self.group.size[updates.request]
         first = np.cumsum(size) - size
         self.update: Ints = np.repeat(np.arange(len(size)), size)

@@ -19,7 +19,7 @@ from featurelib.core.batch import (
     Flags,
     Ints,
     Levels,
-    NodeGroup,
+    NodePairs,
     Ranges,
     Updates,
 )
@@ -261,7 +261,7 @@ def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
     return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
 
 
-def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodeGroup:
+def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
     """A pair for each node: whichever offends can be named."""
     asked, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
     if asks is Asks.CONFIGURED_VOTERS:  # walked as it is written, not as they registered
@@ -270,7 +270,7 @@ def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodeGro
     every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)
     every = every[asked[every]]
     size = np.bincount(nodes.cluster[every], minlength=clusters)
-    return NodeGroup(
+    return NodePairs(
         start=np.cumsum(size) - size,
         size=size,
         profile=nodes.profile[every],
