@@ -85,10 +85,6 @@ def test_a_release_the_owner_names_settles_it(
     assert "generation_ambiguous" not in codes(judged)
 
 
-def test_a_release_without_a_zookeeper_mode_settles_nothing() -> None:
-    assert "generation_ambiguous" in codes(audit(zookeeper(UNEVEN, controller=1), "4.1"))
-
-
 def test_only_3_3_and_later_write_schema_2() -> None:
     judged = audit(zookeeper(UNEVEN, controller=1, schema=2))
     assert verdict(judged) == ("READY", 5)
@@ -168,11 +164,17 @@ def test_a_cluster_whose_release_nothing_tells_is_never_ready(release: str, expe
     assert rows == {"f": 1 if expected == "UNKNOWN" else 0, METADATA: 0}
 
 
-def test_an_even_cluster_is_ready_in_either_generation() -> None:
-    even = {1: {"f": (2, 5)}, 2: {"f": (2, 6)}}
-    judged = audit(zookeeper(even, controller=2))
-    assert verdict(judged) == ("READY", 5)
-    assert "refused_by_own_controller" not in codes(judged)
+@pytest.mark.parametrize(
+    ("release", "target"),
+    [("3.9.1", 23), ("3.7", 20), ("", 25)],  # the last levels that they have heard of
+)
+def test_a_level_is_lowered_until_whoever_may_answer_takes_it(release: str, target: int) -> None:
+    node = Node(node_id=1, ranges=RELEASES["4.0"], levels={METADATA: 17}, epoch=900)
+    controller = Node(node_id=11, role="controller", ranges=node.ranges)
+    cluster = Cluster(name=NAME, nodes=(node, controller), voters=(11,), stored={METADATA: 17})
+    judged = audit(lines_of(cluster), release)
+    assert verdict(judged, METADATA) == ("READY", target)
+    assert ("refused_by_own_controller" in codes(judged)) == bool(release)
 
 
 @pytest.mark.parametrize(

@@ -111,22 +111,6 @@ def test_the_request_that_moved_kraft_version_is_refused_as_recorded_and_moves_i
     assert (dry.reply.message, dry.after.finalized) == (found.reply.message, levels)
 
 
-def test_a_ghost_is_registered_fenced_and_not_running() -> None:
-    ghost = node(sample("ghost-broker"), Role.BROKER, 2)
-    assert (ghost.registered, ghost.fenced, ghost.running) == (True, True, False)
-    assert (ghost.release, ghost.supported[METADATA_VERSION]) == ("4.0", (7, 25))
-    leader = node(sample("ghost-broker"), Role.CONTROLLER, 1)
-    assert (leader.voter, leader.registered, leader.running, leader.release) == (
-        True, True, True, "4.1",
-    )  # fmt: skip
-
-
-def test_a_node_whose_own_controller_listener_stops_lower_runs_unstable_features() -> None:
-    cluster = sample("k43-unstable")
-    assert (cluster.release, cluster.nodes[0].release) == ("4.3", "4.3")
-    assert node(sample("mixed-42-39"), Role.BROKER, 1).release == "4.2"  # advertises up to 30
-
-
 def test_where_two_releases_look_alike_the_stable_one_is_likelier_unless_it_is_told() -> None:
     assert releases_of("k42-dynamic") == ("4.2", "4.1")
     assert releases_of("k42-dynamic", "4.1.2") == ("4.1.2",)
@@ -134,13 +118,6 @@ def test_where_two_releases_look_alike_the_stable_one_is_likelier_unless_it_is_t
     assert (told.release, told.nodes[0].release) == ("4.1.2", "4.1.2")
     # A release that the ranges do not fit is one candidate more, and the last one.
     assert releases_of("k42-dynamic", "3.9") == ("4.2", "4.1", "3.9")
-
-
-def test_in_zookeeper_mode_a_release_stands_for_its_generation() -> None:
-    assert releases_of("zk-282-ranges") == ("3.2", "3.9")
-    assert releases_of("zk-282-ranges", "2.8.2") == ("2.8.2",)
-    assert releases_of("zk-282-ranges", "4.1") == ("3.2", "3.9")
-    assert {n.release for n in sample("zk-282-ranges").nodes} == {""}
 
 
 def test_zookeeper_mode_keeps_minimums_and_says_who_is_ignored_and_whether_it_is_off() -> None:
@@ -236,11 +213,6 @@ def test_a_node_whose_range_nobody_knows_supports_nothing() -> None:
     cluster = first_of(seen(quorum(registry="live", nodes=(*quorum().nodes, silent))))
     unknown = node(cluster, Role.BROKER, 2)
     assert (unknown.supported, unknown.running, unknown.release) == ({}, False, "")
-
-
-def test_what_only_the_inventory_speaks_of_is_no_node_of_the_cluster() -> None:
-    cluster = first_of(seen(quorum(expected_brokers=(1, 7))))
-    assert [n.node_id for n in cluster.nodes if n.role is Role.BROKER] == [1]
 
 
 @pytest.mark.parametrize(("metadata", "blocks"), [(14, False), (15, True), (21, True)])

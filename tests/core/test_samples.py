@@ -75,12 +75,3 @@ def test_every_sample_is_named_and_told(judged: Judged) -> None:
     stories = (SAMPLES / "README.md").read_text(encoding="utf-8").partition("## Their stories")[2]
     assert set(NAMES.values()) == folders
     assert [name for name in folders if f"`{name}`" not in stories] == []
-
-
-def test_the_ghost_blocks_what_nobody_runs_any_more(judged: Judged) -> None:
-    ghost = next(cluster for cluster, name in NAMES.items() if name == "ghost-broker")
-    said = [f for f in judged.findings.to_pylist() if f["cluster"] == ghost]
-    blockers = [f for f in said if f["code"] == "unsupported_by_node"]
-    assert [(f["node_id"], f["feature"], f["level"], f["max_version"]) for f in blockers] == [
-        (2, "metadata.version", 27, 25)
-    ]

@@ -115,38 +115,6 @@ def test_each_rule_refuses_what_it_is_about() -> None:
     assert judge.fleet.nodes.node_id[who].tolist() == [12, 13]
 
 
-@pytest.mark.parametrize(("dialect", "absent"), [("strict", 1), ("zk-3.3", 0)])
-def test_a_metadata_version_that_is_not_finalized_reads_as_the_dialect_says(
-    dialect: str, absent: int
-) -> None:
-    lowest = kraft("lowest", node(1, NEW), voters=(), metadata=1)
-    vendors = kraft("vendors", node(1, NEW), voters=(), f=3)
-    some = judging(OFF, lowest, ROLL, FRESH, vendors)
-    judge = Judge(some.evidence, some.bounds, load_dialect(dialect), some.catalogue)
-    assert judge.metadata_version.tolist() == [absent, 1, 20, absent, absent]
-
-
-@pytest.mark.parametrize(("level", "expected"), [(3, []), (4, [2, 3]), (5, [2, 3]), (6, [1, 2, 3])])
-def test_whom_a_level_offends(level: int, expected: list[int]) -> None:
-    judge = judging(OFF, ROLL)
-    wanted = levels(judge, roll__f=level)
-    proposed = judge.propose(wanted, wanted > judge.asked.current)
-    found = [judge.fleet.offenders(proposed, place)[2] for place, _, _ in proposed.by_row()]
-    ids = [i for who in found for i in judge.fleet.nodes.node_id[who].tolist()]
-    assert [i for i in ids if i < 10] == expected
-
-
-def test_an_answer_that_may_leave_a_feature_out_offends_nobody() -> None:
-    full, partial = node(1, {**NEW, "z": (0, 4)}), node(2, NEW, asked_version=3)
-    described = kraft("c", full, partial, voters=(), metadata=20)
-    judge = judging(replace(described, registry="fenced"))
-    wanted = levels(judge, c__z=5)
-    proposed = judge.propose(wanted, wanted > judge.asked.current)
-    [(place, _, _)] = proposed.by_row()
-    _, _, who = judge.fleet.offenders(proposed, place)
-    assert judge.fleet.nodes.node_id[who].tolist() == [1]
-
-
 CHAIN = (
     Dependency(feature=TRANSACTION, level=2, other=GROUP, least=1),
     Dependency(feature=TRANSACTION, level=2, other=METADATA, least=21),
@@ -241,19 +209,6 @@ def targets(judge: Judge, ceiling: np.ndarray) -> dict[tuple[str, str], int]:
     return {of(judge, at): level for at, level in enumerate(search(judge, ceiling).tolist())}
 
 
-@pytest.mark.parametrize(
-    ("ceiling", "target"), [(2, 2), (3, 3), (4, 3), (5, 3), (6, 3), (9, 3), (1, 2)]
-)
-def test_the_target_is_the_highest_level_every_node_supports(ceiling: int, target: int) -> None:
-    judge = judging(OFF, ROLL)
-    wanted = levels(judge, roll__f=ceiling, off__f=5)
-    before = wanted.copy()
-    found = targets(judge, wanted)
-    assert found["roll", "f"] == target
-    assert found["off", "f"] == 0
-    assert wanted.tolist() == before.tolist()
-
-
 def test_nothing_is_raised_past_a_gap_between_ranges() -> None:
     low, high = node(1, {**NEW, "f": (1, 2)}), node(2, {**NEW, "f": (4, 5)})
     judge = judging(kraft("gap", low, high, voters=(), metadata=20, f=1))
@@ -281,3 +236,15 @@ def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None
 def test_a_level_that_no_catalogue_knows_is_lowered_to_where_it_is() -> None:
     judge = judging(OFF)
     assert targets(judge, levels(judge, off__f=5))["off", "f"] == 0
+
+
+@pytest.mark.parametrize("level", [0, 30])
+def test_another_features_level_is_not_taken_for_metadata_version(level: int) -> None:
+    ranges = {"vendor.f": (0, 40)}
+    said = Node(node_id=1, ranges=ranges, levels={"vendor.f": level}, epoch=40)
+    quorum = node(11, ranges, role=CONTROLLER)
+    fleet = judging(Cluster(name="c", nodes=(said, quorum), registry="fenced", voters=(11,))).fleet
+    dialect = load_dialect("kraft-4.2")
+    columns = fleet.propose(np.array([0]), np.array([31]), dialect, release="4.2").judged.columns
+    assert columns.metadata_version.tolist() == [1]
+    assert columns.metadata_proposed.tolist() == [1]

@@ -9,7 +9,7 @@ from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as catalogue
 from featurelib.core.dialect import load
-from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds, snapshot
+from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds, snapshot
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
 CAPTURE = Path(__file__).parents[2] / "data" / "samples" / "k41-forgotten" / "landing.jsonl"
@@ -101,11 +101,6 @@ def test_a_broker_nobody_asked_stays_unknown() -> None:
     assert verdict(judged(raw, WORD)) == "UNKNOWN"
 
 
-def test_a_controller_that_answers_is_believed_and_not_vouched_for() -> None:
-    told = judged(lines("metadata_log"), WORD)
-    assert "controller_vouched" not in codes(told)
-
-
 def test_the_word_does_not_silence_a_controller_known_to_be_unfit() -> None:
     """A range that was seen counts: the owner vouches for what nobody can see."""
     fit, unfit = {METADATA: (7, 25)}, {METADATA: (7, 20)}
@@ -122,21 +117,3 @@ def test_the_word_does_not_silence_a_controller_known_to_be_unfit() -> None:
     said = judge(batch, conditions, catalogue(), load("strict"))
     assert verdict(said) == "BLOCKED"
     assert {"unsupported_by_node", "controller_vouched"} <= codes(said)
-
-
-def test_a_dispute_about_a_feature_nobody_is_asked_about_touches_no_other_feature() -> None:
-    """Beside a cluster that finalizes it, the last feature of the batch was taken for it."""
-    only = {"kraft.version": (0, 1)}
-    agreed = Cluster(name="agreed", voters=())
-    disputed = Cluster(
-        name="disputed",
-        nodes=(
-            Node(node_id=1, ranges=only, levels={METADATA: 1}, epoch=1000),
-            Node(node_id=2, ranges=only, levels={}, epoch=1000),
-        ),
-        voters=(),
-    )
-    for batch in ((disputed,), (agreed, disputed)):
-        said = judge_clusters(*batch)
-        assert verdict(said, "kraft.version") == "UP_TO_DATE"
-        assert "witnesses_disagree" in codes(said)
