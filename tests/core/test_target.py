@@ -224,10 +224,11 @@ def test_a_level_falls_with_what_it_depends_on_and_no_further() -> None:
 
 
 def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None:
-    # 2 needs what is not there; 1 is below what one node takes: the current one stays.
+    # 2 needs what is not there; 1 is below what one node takes: the current one stays. Who refuses
+    # 2 as well does not cost a level more.
     catalogue = depending(Dependency(feature=TRANSACTION, level=2, other=METADATA, least=30))
-    for lowest, target in ((0, 1), (1, 1), (2, 0)):
-        narrow = node(2, {**NEW, TRANSACTION: (lowest, 2)})
+    for ends, target in (((0, 2), 1), ((1, 2), 1), ((2, 2), 0), ((0, 1), 1)):
+        narrow = node(2, {**NEW, TRANSACTION: ends})
         c = kraft("c", node(1, NEW), narrow, voters=(), metadata=20)
         judge = judging(c, OFF, catalogue=catalogue)
         assert targets(judge, levels(judge, c__transaction=2))["c", TRANSACTION] == target
