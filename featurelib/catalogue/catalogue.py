@@ -97,10 +97,6 @@ class Catalogue:
         rows = "1 row" if count == 1 else f"{count} rows"
         return f"{self.dated} + overlay {self.overlay.name} ({rows}, {self.overlay.digest[:12]})"
 
-    def overlaid(self, table: str, *key: Cell) -> bool:
-        """Whether the row with that key comes from the overlay (`feature_level`, name, level)."""
-        return self.overlay is not None and (table, key) in self.overlay.rows
-
     def of(self, release: str) -> ReleaseCatalogue:
         """The catalogue of one release's own software. KeyError for a release that is not in it:
         texts of people and collectors go through `release_named` first."""

@@ -3,6 +3,11 @@
 A row with the key of one that is there replaces it, any other is added. Whatever contradicts itself
 or the catalogue is a ConfigError that names the row, before anything is judged by it. The file is
 read by the entrance; here it is only text and a name for messages.
+
+Every contradiction of rows is a value: first what a row says by itself and of others; where that
+holds, what Kafka holds each release's own catalogue to (Feature.java,
+validateDefaultValueAndLatestProductionValue). The package's own rows pass (a test holds it), so
+what is found with an overlay is the overlay's.
 """
 
 from __future__ import annotations
@@ -31,15 +36,6 @@ from featurelib.catalogue.rows import (
 )
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-
-# ----------------------------------------
-# What rows of a catalogue may not say: each contradiction as a value, the first one first.
-#
-# First what a row says by itself and of others; where that holds, what Kafka holds each release's
-# own
-# catalogue to (Feature.validateDefaultValueAndLatestProductionValue). The package's own rows pass
-# (a
-# test holds it), so what is found with an overlay is the overlay's.
 
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
 
@@ -351,7 +347,7 @@ def _defaults(feature: str, own: Own) -> Iterator[Contradiction]:
                 )
 
 
-# ----------------------------------------
+# --- The file -------------------------------------------------------------------------------------
 
 HEADER = re.compile(r"\s*\[\[\s*\"?(\w+)\"?\s*\]\]")
 KINDS = {"int": int, "str": str, "bool": bool}

@@ -128,13 +128,6 @@ class ReleaseCatalogue:
         if level > 0:
             yield Dependency(feature=feature, level=level, other=METADATA_VERSION, least=least)
 
-    def changes_metadata(self, one: int, other: int) -> bool:
-        """Whether a metadata.version between two levels changed what is written: then going down
-        from the higher one to the lower may lose metadata (MetadataVersion.checkIfMetadataChanged).
-        """
-        low, high = sorted((one, other))
-        return any(low < level <= high for level in self.loses_metadata_below)
-
 
 def release_catalogues(rows: Rows) -> dict[str, ReleaseCatalogue]:
     """Each release's own catalogue, in the order of the releases."""

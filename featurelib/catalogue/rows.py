@@ -2,6 +2,11 @@
 
 The package's CSV files and an overlay's TOML hold the same tables with the same columns, so a row
 reads alike in both. Nothing is looked up or defaulted here; what a row means is built above.
+
+Which release a listener is of, the requests tell that it offers (`api_keys` of ApiVersions):
+supported features do not, since 4.1 with unstable features looks like a stock 4.2. release_apis.csv
+was measured on real nodes by scripts/record_api_keys.py: a row stands where a release line differs
+from the one before.
 """
 
 from __future__ import annotations
@@ -184,14 +189,7 @@ def _cell(kind: str, text: str) -> Cell:
     return text == "true" if kind == "bool" else text
 
 
-# ----------------------------------------
-# Which release a listener is of, by the requests it offers (`api_keys` of ApiVersions).
-#
-# Supported features do not tell releases apart: 4.1 with unstable features looks like a stock 4.2,
-# and a controller's listener hides unstable levels. What requests a node offers does, from 4.0 on
-# each line for itself. release_apis.csv was measured on real nodes by scripts/record_api_keys.py:
-# a
-# row stands where a release line differs from the one before.
+# --- What listeners offer -------------------------------------------------------------------------
 
 BROKER: Final = Role.BROKER.text
 CONTROLLER: Final = Role.CONTROLLER.text

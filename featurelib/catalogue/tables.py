@@ -33,7 +33,6 @@ class Tables:
     features: tuple[str, ...]  # metadata.version first, then in the order Kafka lists them
     width: int
     level_known: Bools  # [release, feature, level]
-    level_stable: Bools  # [release, feature, level]: known, and for production
     defaults: Levels  # [release, feature, metadata.version]: what version-mapping gives
     changes: Levels  # [release, level, 0 to width]: lossy steps up to a metadata.version
     oldest: Levels  # [release, feature]
@@ -71,7 +70,7 @@ def make_tables(catalogues: Mapping[str, ReleaseCatalogue], features: Iterable[s
         [LEAST_WIDTH - 1, *(n for c in all_of for name in names for n in c.known_levels(name))]
     )
     shape = (len(all_of), len(names))
-    known, stable = np.zeros((*shape, width), dtype=bool), np.zeros((*shape, width), dtype=bool)
+    known = np.zeros((*shape, width), dtype=bool)
     defaults = np.zeros((*shape, width), dtype=np.int16)
     changes = np.zeros((len(all_of), width + 1), dtype=np.int16)
     ends = np.full((3, *shape), UNKNOWN, dtype=np.int16)
@@ -81,7 +80,7 @@ def make_tables(catalogues: Mapping[str, ReleaseCatalogue], features: Iterable[s
         for j, name in enumerate(names):
             levels = catalogue.known_levels(name)
             production = catalogue.known_levels(name, unstable=False)
-            known[i, j, list(levels)] = stable[i, j, list(production)] = True
+            known[i, j, list(levels)] = True
             defaults[i, j] = [catalogue.default(name, n) for n in range(width)]
             if levels:
                 newest = max(production, default=UNKNOWN)
@@ -91,7 +90,6 @@ def make_tables(catalogues: Mapping[str, ReleaseCatalogue], features: Iterable[s
         features=names,
         width=width,
         level_known=_fixed(known),
-        level_stable=_fixed(stable),
         defaults=_fixed(defaults),
         changes=_fixed(changes),
         oldest=_fixed(ends[0]),

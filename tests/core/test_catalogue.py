@@ -12,30 +12,6 @@ ELR = "eligible.leader.replicas.version"
 FEATURES = ("transaction.version", "group.version", "eligible.leader.replicas.version")
 FEATURES += ("share.version", "streams.version")
 # Release → its metadata.version, its name, and the default level of FEATURES in that order.
-DEFAULTS = {
-    "3.3": (7, "3.3-IV3", (0, 0, 0, 0, 0)),
-    "3.4": (8, "3.4-IV0", (0, 0, 0, 0, 0)),
-    "3.7": (19, "3.7-IV4", (0, 0, 0, 0, 0)),
-    "3.9": (21, "3.9-IV0", (0, 0, 0, 0, 0)),
-    "4.0": (25, "4.0-IV3", (2, 1, 0, 0, 0)),
-    "4.1": (27, "4.1-IV1", (2, 1, 1, 0, 0)),
-    "4.2": (29, "4.2-IV1", (2, 1, 1, 1, 1)),
-    "4.3": (30, "4.3-IV0", (2, 1, 1, 1, 1)),
-    "4.4": (33, "4.4-IV2", (2, 1, 1, 2, 1)),
-}
-
-
-@pytest.mark.parametrize(("release", "row"), DEFAULTS.items())
-def test_a_release_has_the_defaults_its_own_tool_prints(
-    release: str, row: tuple[int, str, tuple[int, ...]]
-) -> None:
-    catalogue = load()
-    metadata, name, defaults = row
-    assert {r.name: r.newest_stable for r in catalogue.releases}[release] == metadata
-    assert catalogue.level_name("metadata.version", metadata) == name
-    own = catalogue.of(release)
-    found = tuple(own.default(feature, metadata) for feature in FEATURES)
-    assert found == defaults
 
 
 def ceilings(
@@ -98,11 +74,6 @@ def test_a_maximum_that_is_only_ever_unstable_reads_as_the_stable_one(
     assert load().stable_up_to()[supported] == stable
 
 
-def test_what_is_stable_never_exceeds_what_is_supported() -> None:
-    table = load().stable_up_to()
-    assert all(stable <= level for level, stable in enumerate(table))
-
-
 @pytest.mark.parametrize(
     ("feature", "level", "name"),
     [
@@ -134,17 +105,6 @@ def test_a_level_is_named_as_people_write_it(feature: str, level: int | None, na
 )
 def test_the_texts_of_the_tools_are_levels(text: str, level: int | None) -> None:
     assert load().level_of(text) == level
-
-
-def test_names_and_levels_are_a_round_trip() -> None:
-    catalogue = load()
-    assert {catalogue.level_of(name): name for name in catalogue.names.values()} == catalogue.names
-    assert sorted(catalogue.names) == list(range(1, 35))
-
-
-def test_eligible_leader_replicas_need_metadata_version_23() -> None:
-    found = {(d.feature, d.level, d.other, d.least) for d in load().dependencies}
-    assert found == {("eligible.leader.replicas.version", 1, "metadata.version", 23)}
 
 
 def test_every_feature_with_a_level_is_known() -> None:

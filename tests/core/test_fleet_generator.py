@@ -74,8 +74,6 @@ def test_built_rows_are_the_folded_ones(shape: Shape, night: int) -> None:
     assert built.to_pylist() == folded.to_pylist()
 
 
-
-
 def test_the_core_finds_the_planted_offenders(facts: Facts, judged: Judged) -> None:
     builds = facts.builds
     planted = {
