@@ -37,7 +37,6 @@ from featurelib.backends.opening import look
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster, Fleet
 from featurelib.core.reply import Reply
-from featurelib.core.rights import ALTER, NOT_AUTHORIZED
 from featurelib.errors import (
     ConfigError,
     CredentialsError,
@@ -51,7 +50,7 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeTyp
 from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 from featurelib.landing.fields import write_line
 from featurelib.landing.probe import ProbedUpdate
-from featurelib.landing.responses import UpdateFeatures
+from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
 from featurelib.model import Move, Step
 from featurelib.planning.goal import level_of
 from featurelib.planning.reasons import UNPROVEN

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from featurelib.audit.columns import Bool, Int, node_key
@@ -27,11 +28,14 @@ _VOTER: Final = re.compile(r"(\d{1,10})@.+", re.ASCII)
 _LARGEST_ID: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredValue:
-    """One value; None = not set, or the node knows no such key. `at` in microseconds, `line` as in
-    bronze."""
+class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node told of one key; None = not set, or the node knows no such key. `at` in
+    microseconds, `line` as in bronze."""
 
+    node_id: int
+    role: int
+    resource: str
+    key: str
     value: str | None
     source: int
     at: int
@@ -89,16 +93,12 @@ class Configurations:
         own = known.field("key") == known.code("key", VOTERS)
         own &= known.field("role") == int(Role.CONTROLLER)
         own &= known.field("resource") != known.code("resource", BROKER_DEFAULT)
+        where = np.flatnonzero(own)
+        values = zip(known.row[where].tolist(), known.structs(ConfiguredValue, where), strict=True)
         return tuple(
-            StaticVoters(
-                cluster=int(known.row[i]),
-                node_id=int(known.field("node_id")[i]),
-                ids=ids,
-                at=int(known.field("at")[i]),
-                line=int(known.field("line")[i]),
-            )
-            for i in np.flatnonzero(own).tolist()
-            if (ids := voter_ids(known.text("value", i))) is not None
+            StaticVoters(cluster=cluster, node_id=one.node_id, ids=ids, at=one.at, line=one.line)
+            for cluster, one in values
+            if (ids := voter_ids(one.value)) is not None
         )
 
     def voters(self, active: Int, *, as_of: int, max_age: int) -> ConfiguredVoters:
@@ -124,19 +124,9 @@ class Configurations:
 
     @cached_property
     def _values(self) -> dict[tuple[int, int, int, str, str], ConfiguredValue]:
-        known = self._records
-        names = ("role", "node_id", "source", "at", "line")
-        numbers = zip(*(known.field(name).tolist() for name in names), strict=True)
-        return {
-            (
-                int(known.row[i]),
-                role,
-                node_id,
-                known.text("resource", i) or BROKER_DEFAULT,
-                known.text("key", i) or "",
-            ): ConfiguredValue(value=known.text("value", i), source=source, at=at, line=line)
-            for i, (role, node_id, source, at, line) in enumerate(numbers)
-        }
+        values = self._records.structs(ConfiguredValue)
+        rows = zip(self._records.row.tolist(), values, strict=True)
+        return {(row, one.role, one.node_id, one.resource, one.key): one for row, one in rows}
 
 
 @cache

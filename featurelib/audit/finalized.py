@@ -154,6 +154,10 @@ class Levels:
     absent: list[int] = field(default_factory=list)
     modern: list[int] = field(default_factory=list)  # clusters whose node only 3.3 and later write
 
+    def place(self, cluster: Int) -> dict[str, Int]:
+        """Where what is believed of these clusters was seen, as a finding has it."""
+        return {"epoch": self.epoch[cluster], "at": self.at[cluster], "line": self.line[cluster]}
+
 
 def read_levels(
     snapshots: Snapshots, *, as_of: int, max_age: int, generations: dict[int, Generation]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -20,8 +21,8 @@ from featurelib.audit.evidence import Evidence
 from featurelib.audit.finalized import UNSEEN, epochs_back
 from featurelib.audit.findings import Findings
 from featurelib.audit.quorum import vouched_for, without_range
-from featurelib.core.rights import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.feature import Role, Witness
+from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.snapshot.records import MALFORMED
 
 
@@ -31,32 +32,28 @@ def report_features(evidence: Evidence, said: Findings) -> Int:
     count = np.zeros(len(asked.cluster), dtype=np.int64)
     disputed = sorted(set(levels.disputed))
     where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
-    said.add(
-        "witnesses_disagree",
-        where,
-        feature=pa.array([name for _, name, _ in disputed], pa.string()),
-        epoch=levels.epoch[where],
-        at=levels.at[where],
-        line=levels.line[where],
-        detail=[detail for _, _, detail in disputed],
-    )
-    codes = {name: code for code, name in enumerate(asked.names)}
-    known = [(cluster, codes[name]) for cluster, name, _ in disputed if name in codes]
-    width = max(len(codes), 1)
-    wanted = np.array([cluster * width + code for cluster, code in known], dtype=np.int64)
-    at = find(asked.cluster * width + asked.feature, wanted)
+    names = [name for _, name, _ in disputed]
+    details = [detail for _, _, detail in disputed]
+    features = pa.array(names, pa.string())
+    said.add("witnesses_disagree", where, feature=features, **levels.place(where), detail=details)
+    at = _questions(evidence, where, names)
     np.add.at(count, at[at >= 0], 1)  # nobody may ask about it in that cluster
-    _say_level_unknown(evidence, said, count)
-    pairs = np.flatnonzero(asked.pair_unclear)
-    pair, subject = evidence.expand(pairs)
+    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
+    where, features = levels.entry_cluster[unseen], levels.names.take(pa.array(unseen))
+    details = [
+        f"the {Witness(kind).name.lower().replace('_', ' ')} does not show it"
+        for kind in levels.kind[where].tolist()
+    ]
+    said.add("level_unknown", where, feature=features, **levels.place(where), detail=details)
+    np.add.at(count, _questions(evidence, where, features.to_pylist()), 1)
+    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))
     question = asked.pair_question[pair]
-    names = pa.array(asked.names, pa.string())
     said.add(
         "partial_answer",
         asked.cluster[question],
         role=who.role[subject],
         node_id=who.node_id[subject],
-        feature=names.take(pa.array(asked.feature[question])),
+        feature=evidence.features(question),
         at=who.at[subject],
         line=who.line[subject],
     )
@@ -64,28 +61,14 @@ def report_features(evidence: Evidence, said: Findings) -> Int:
     return count
 
 
-def _say_level_unknown(evidence: Evidence, said: Findings, count: Int) -> None:
-    """Features whose level the witness that is believed cannot see."""
-    asked, levels = evidence.questions, evidence.levels
-    entries = np.flatnonzero(levels.entry_level == UNSEEN)
-    where = levels.entry_cluster[entries]
-    names = levels.names.take(pa.array(entries))
-    said.add(
-        "level_unknown",
-        where,
-        feature=names,
-        epoch=levels.epoch[where],
-        at=levels.at[where],
-        line=levels.line[where],
-        detail=[
-            f"the {Witness(kind).name.lower().replace('_', ' ')} does not show it"
-            for kind in levels.kind[where].tolist()
-        ],
-    )
+def _questions(evidence: Evidence, cluster: Int, names: list[str]) -> Int:
+    """The question about each feature of each cluster; -1 = it is not asked there."""
+    asked = evidence.questions
     codes = {name: code for code, name in enumerate(asked.names)}
-    code = np.array([codes[name] for name in names.to_pylist()], dtype=np.int64)
     width = max(len(codes), 1)
-    np.add.at(count, find(asked.cluster * width + asked.feature, where * width + code), 1)
+    code = np.array([codes.get(name, width) for name in names], dtype=np.int64)
+    at = find(asked.cluster * width + asked.feature, cluster * width + code)
+    return np.where(code < width, at, -1)
 
 
 _TITLES = {
@@ -102,8 +85,7 @@ _SHOWS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withheld:
+class Withheld(msgspec.Struct, frozen=True, kw_only=True):
     """One request that one half of the nodes refused last for want of a right.
 
     `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
@@ -150,18 +132,8 @@ def report_rights(evidence: Evidence, said: Findings, count: Callable[[Int], Int
 def _by_request(evidence: Evidence) -> list[tuple[int, str, list[Withheld]]]:
     """(cluster, request, its refusals) in the order of clusters."""
     refused, found = evidence.snapshots["refusals"], dict[tuple[int, str], list[Withheld]]()
-    for i, cluster in enumerate(refused.row.tolist()):
-        request = refused.text("request", i) or ""
-        one = Withheld(
-            request=request,
-            role=Role(int(refused.field("role")[i])),
-            node_id=int(refused.field("node_id")[i]),
-            elsewhere=bool(refused.field("elsewhere")[i]),
-            principal=refused.text("principal", i) or "",
-            at=int(refused.field("at")[i]),
-            line=int(refused.field("line")[i]),
-        )
-        found.setdefault((cluster, request), []).append(one)
+    for cluster, one in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
+        found.setdefault((cluster, one.request), []).append(one)
     return [(cluster, request, some) for (cluster, request), some in sorted(found.items())]
 
 
@@ -333,9 +305,8 @@ def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
         said.add(
             code,
             count.add(where),
-            epoch=levels.epoch[where],
-            at=levels.at[where],
-            line=levels.line[where],
+            **levels.place(where),
+            detail=None,
         )
     for code, entries in (
         ("features_node_damaged", levels.damaged),
@@ -346,9 +317,7 @@ def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
         said.add(
             code,
             where if code == "features_node_absent" else count.add(where),
-            epoch=levels.epoch[where],
-            at=levels.at[where],
-            line=levels.line[where],
+            **levels.place(where),
             detail=[detail for _, detail in entries],
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -18,15 +19,13 @@ from featurelib.audit.controllers import OwnDialects
 from featurelib.audit.evidence import Conditions, Evidence
 from featurelib.audit.findings import Findings
 from featurelib.audit.target import Agreed, Judge, search
-from featurelib.core.dialect import load
-from featurelib.core.rights import HONOURED
+from featurelib.core.dialect import HONOURED, load
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
 _ANSWERED_OK = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validated:
+class Validated(msgspec.Struct, frozen=True, kw_only=True):
     """One update the controller validated, and its code and words about it."""
 
     feature: str
@@ -130,21 +129,13 @@ def _fresh(
 
 def _answers(evidence: Evidence) -> Iterator[_Answer]:
     probe = evidence.snapshots["probe"]
+    updates = probe.structs(Validated)
     for cluster in np.flatnonzero(probe.lengths).tolist():
         first = int(probe.start[cluster])
-        updates = [
-            Validated(
-                feature=probe.text("feature", i) or "",
-                from_level=int(probe.field("from_level")[i]),
-                to_level=int(probe.field("to_level")[i]),
-                code=int(probe.field("code")[i]),
-                message=probe.text("message", i) or "",
-            )
-            for i in range(first, first + int(probe.lengths[cluster]))
-        ]
+        mine = updates[first : first + int(probe.lengths[cluster])]
         yield _Answer(
             cluster=cluster,
-            updates={one.feature: one for one in updates},
+            updates={one.feature: one for one in mine},
             at=probe.field("at")[[first]],
             line=probe.field("line")[[first]],
         )

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from featurelib.core.dialect import load
+from featurelib.core.dialect import HONOURED, load
 from featurelib.core.reply import Reply
-from featurelib.core.rights import ALTER, HONOURED
 from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.feature import KRAFT_VERSION
+from featurelib.landing.responses import ALTER
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
 Say = Callable[[str], None]

@@ -122,6 +122,7 @@ def rule_words(name: str) -> RuleWords:
 
 STRICT = "strict"  # the policy that decides READY
 KIP = "kip"
+HONOURED = "honoured"  # a request to validate only is not applied
 GENERATIONS = (
     "zk-2.7",
     "zk-3.3",
@@ -201,7 +202,7 @@ class Capability:
     duplicates: str = "last"  # which mention of a name counts: each, first, last
     results_up_to: int = 2  # the last wire version that carries results
     update_order: str = "request"  # of the results, and who is the first to fail: name, hash
-    validate_only: str = "honoured"  # or ignored: a dry run is applied
+    validate_only: str = HONOURED  # or ignored: a dry run is applied
     upgrade_type_v0: str = "upgrade"  # or allow_downgrade: the flag means SAFE_DOWNGRADE
     absent_metadata_version: int = 1  # what a cluster or node without it is taken to have
     stores_min: str = "level"  # what a write makes of minimums: local (the own one) or the level

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from featurelib.core.reply import Reply, Result
+from featurelib.feature import Role
 from featurelib.landing.fields import (
     Epoch,
     FilledText,
@@ -30,9 +31,25 @@ from featurelib.landing.fields import (
 Unused = object
 _Words = Text | None | UnsetType
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION = 0, 41, 35
+NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
+# Operations on the resource CLUSTER; and what needs one, named as the lines that hold the answers.
+DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
+QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
+CONFIGS = "describe_configs"
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 BROKER: Final = 4  # resource type; a controller is asked for its own configuration as one, too
+
+
+def needed(request: str, role: Role) -> str:
+    """The operation on CLUSTER that a request asks for (ControllerApis and KafkaApis, 3.3 to 4.4).
+
+    A controller lists controllers to those only who may alter the cluster.
+    """
+    if request == CONFIGS:
+        return DESCRIBE_CONFIGS
+    to_alter = request == PROBE or (request == MEMBERS and role is Role.CONTROLLER)
+    return ALTER if to_alter else DESCRIBE
 
 
 def given(text: str | UnsetType | None) -> str | None:

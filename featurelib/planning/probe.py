@@ -18,7 +18,7 @@ from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_tex
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.reply import NO_ERROR, Reply
-from featurelib.core.rights import NOT_AUTHORIZED
+from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Guards, Reason, Step
 from featurelib.planning.goal import Intent
 from featurelib.planning.planner import Planned, make_plan

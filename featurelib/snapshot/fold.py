@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue.rows import releases_offering
-from featurelib.core.rights import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
 from featurelib.feature import Role, Witness
 from featurelib.landing import (
     ApiVersionsAnswer,
@@ -29,20 +28,21 @@ from featurelib.landing import (
     features_describe,
     znode,
 )
+from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
 from featurelib.snapshot import state as kept
 from featurelib.snapshot.log import DumpLine, LogChange, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 
 
-def add_members(state: ClusterState, said: ClusterDescription, at: int, line: int) -> None:
+def add_members(state: ClusterState, content: ClusterDescription, at: int, line: int) -> None:
     """Whom a DescribeCluster answer lists; `at` in microseconds."""
-    _note_right(state, MEMBERS, said, at, line)
-    if not said.answered or said.version is None:
+    _note_right(state, MEMBERS, content, at, line)
+    if not content.answered or content.version is None:
         return
-    role = Role.CONTROLLER if said.endpoint_type == 2 else Role.BROKER
-    fenced_shown = role == Role.BROKER and said.version >= 2 and said.include_fenced
+    role = Role.CONTROLLER if content.endpoint_type == 2 else Role.BROKER
+    fenced_shown = role == Role.BROKER and content.version >= 2 and content.include_fenced
     members = tuple(
-        sorted((node, -1 if fenced is None else int(fenced)) for node, fenced in said.brokers)
+        sorted((node, -1 if fenced is None else int(fenced)) for node, fenced in content.brokers)
     )
     new = kept.Members(int(role), fenced_shown, at, line, members)
     lists = state.members
@@ -55,23 +55,23 @@ def add_members(state: ClusterState, said: ClusterDescription, at: int, line: in
     lists.sort(key=lambda listed: (listed.role, listed.fenced_shown))
 
 
-def add_quorum(state: ClusterState, said: QuorumDescription, at: int, line: int) -> None:
+def add_quorum(state: ClusterState, content: QuorumDescription, at: int, line: int) -> None:
     """Who votes and who follows, by a DescribeQuorum answer."""
-    _note_right(state, QUORUM, said, at, line)
+    _note_right(state, QUORUM, content, at, line)
     old = state.quorum
     before = (old.leader_epoch, old.at, old.line)
-    if not said.answered or (said.leader_epoch, at, line) <= before:
+    if not content.answered or (content.leader_epoch, at, line) <= before:
         return
-    voters, observers = tuple(sorted(said.voters)), tuple(sorted(said.observers))
-    state.quorum = kept.Quorum(said.leader_epoch, at, line, voters, observers, said.leader_id)
+    voters, observers = tuple(sorted(content.voters)), tuple(sorted(content.observers))
+    state.quorum = kept.Quorum(content.leader_epoch, at, line, voters, observers, content.leader_id)
 
 
-def add_configs(state: ClusterState, said: ConfigDescription, at: int, line: int) -> None:
+def add_configs(state: ClusterState, content: ConfigDescription, at: int, line: int) -> None:
     """What one node is configured with; a newer answer about a resource takes the place of all
-    that an older one said of it."""
-    _note_right(state, CONFIGS, said, at, line)
-    for resource, values in said.resources:
-        new = kept.Configs(int(said.listener), said.asked_node, resource, at, line, values)
+    that an older one content of it."""
+    _note_right(state, CONFIGS, content, at, line)
+    for resource, values in content.resources:
+        new = kept.Configs(int(content.listener), content.asked_node, resource, at, line, values)
         key = (new.role, new.node_id, new.resource)
         others = [one for one in state.configs if (one.role, one.node_id, one.resource) != key]
         mine = [one for one in state.configs if (one.role, one.node_id, one.resource) == key]
@@ -81,11 +81,11 @@ def add_configs(state: ClusterState, said: ConfigDescription, at: int, line: int
         )
 
 
-def add_probe(state: ClusterState, said: ProbeReply, at: int, line: int) -> None:
+def add_probe(state: ClusterState, content: ProbeReply, at: int, line: int) -> None:
     """What the controller answered to a request to validate."""
-    if said.code is None:
+    if content.code is None:
         return
-    refused = said.code == NOT_AUTHORIZED
+    refused = content.code == NOT_AUTHORIZED
     _note(state, kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line), refused, at)
     if refused:
         return
@@ -94,7 +94,7 @@ def add_probe(state: ClusterState, said: ProbeReply, at: int, line: int) -> None
     # About what an answer does not mention nothing is known.
     answers = tuple(
         (one.feature, one.from_level, one.to_level, one.code, one.message)
-        for one in said.answers
+        for one in content.answers
         if one.code is not None
     )
     state.probe = kept.Probe(at, line, answers)
@@ -103,20 +103,20 @@ def add_probe(state: ClusterState, said: ProbeReply, at: int, line: int) -> None
 def _note_right(
     state: ClusterState,
     request: str,
-    said: ClusterDescription | QuorumDescription | ConfigDescription,
+    content: ClusterDescription | QuorumDescription | ConfigDescription,
     at: int,
     line: int,
 ) -> None:
     """Whether this half of the nodes answered a description, or refused it."""
-    refused = said.error_code == NOT_AUTHORIZED
-    if refused or said.answered:
+    refused = content.error_code == NOT_AUTHORIZED
+    if refused or content.answered:
         new = kept.Right(
             request,
-            int(said.listener),
+            int(content.listener),
             refused_at=at,
             line=line,
-            node_id=said.asked_node,
-            principal=said.principal,
+            node_id=content.asked_node,
+            principal=content.principal,
         )
         _note(state, new, refused, at)
 
@@ -210,46 +210,46 @@ class Fold:
         kept.settle(state)
         return state
 
-    def _position(self, said: Map) -> int:
+    def _position(self, features: Map) -> int:
         # Equal answers share one parsed tuple, so its identity is nearly always enough.
-        hit = self._by_id.get(id(said))
+        hit = self._by_id.get(id(features))
         if hit is not None:
             return hit[1]
-        position = self._positions.setdefault(said, len(self.state.maps))
+        position = self._positions.setdefault(features, len(self.state.maps))
         if position == len(self.state.maps):
-            self.state.maps.append(said)
-        self._by_id[id(said)] = (said, position)
+            self.state.maps.append(features)
+        self._by_id[id(features)] = (features, position)
         return position
 
-    def _add_answer(self, said: ApiVersionsAnswer, at: int, line: int) -> None:
-        key = (int(said.role), said.node_id)
+    def _add_answer(self, content: ApiVersionsAnswer, at: int, line: int) -> None:
+        key = (int(content.role), content.node_id)
         listener = self._listeners.get(key)
         if listener is None:
-            listener = self._listeners[key] = kept.Listener(said.node_id, int(said.role))
-        if said.error is not None:
+            listener = self._listeners[key] = kept.Listener(content.node_id, int(content.role))
+        if content.error is not None:
             if (at, line) > (listener.failed_at, listener.failed_line):
                 listener.failed_at, listener.failed_line = at, line
-                listener.error = said.error
+                listener.error = content.error
             return
-        ranges = self._position(said.supported)
+        ranges = self._position(content.supported)
         # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
-        if said.asked_version >= KNOWS_MINIMUM_ZERO:
+        if content.asked_version >= KNOWS_MINIMUM_ZERO:
             if (at, line) > (listener.full_at, listener.full_line):
                 listener.full, listener.full_at, listener.full_line = ranges, at, line
         elif (at, line) > (listener.partial_at, listener.partial_line):
             listener.partial, listener.partial_at, listener.partial_line = ranges, at, line
         if (at, line) > (listener.releases_at, listener.releases_line):
-            listener.releases = ";".join(releases_offering(said.role, said.offers))
+            listener.releases = ";".join(releases_offering(content.role, content.offers))
             listener.releases_at, listener.releases_line = at, line
-        if said.epoch < 0:
+        if content.epoch < 0:
             return
-        levels = self._position(said.finalized)
+        levels = self._position(content.finalized)
         if (at, line) > (listener.levels_at, listener.levels_line):
-            listener.levels, listener.epoch = levels, said.epoch
+            listener.levels, listener.epoch = levels, content.epoch
             listener.levels_at, listener.levels_line = at, line
-        kind = Witness.BROKER if said.role == Role.BROKER else Witness.CONTROLLER
-        listener.highest_epoch = max(listener.highest_epoch, said.epoch)
-        self._witness(kept.WitnessedLevels(int(kind), 0, said.epoch, at, line, levels))
+        kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
+        listener.highest_epoch = max(listener.highest_epoch, content.epoch)
+        self._witness(kept.WitnessedLevels(int(kind), 0, content.epoch, at, line, levels))
 
     def _witness(self, new: kept.WitnessedLevels) -> None:
         witnesses = self.state.witnesses
@@ -261,59 +261,59 @@ class Fold:
         witnesses.append(new)
         witnesses.sort(key=lambda witness: witness.kind)
 
-    def _add_znode(self, said: Znode, at: int, line: int) -> None:
-        if said.path.startswith(_ROUND):
-            earlier = self.state.read_twice.get(said.path, (0, 0))
+    def _add_znode(self, content: Znode, at: int, line: int) -> None:
+        if content.path.startswith(_ROUND):
+            earlier = self.state.read_twice.get(content.path, (0, 0))
             times = sorted({*earlier, at}, reverse=True)
-            self.state.read_twice[said.path] = (times[0], times[1])
-        if said.path in ("/feature", "/features"):
-            self._add_features_node(said, at, line)
-        elif said.path == "/controller":
-            leads = (at, line, znode.controller(said.data))
+            self.state.read_twice[content.path] = (times[0], times[1])
+        if content.path in ("/feature", "/features"):
+            self._add_features_node(content, at, line)
+        elif content.path == "/controller":
+            leads = (at, line, znode.controller(content.data))
             self.state.controller = max(self.state.controller, leads)
-        elif said.path.startswith("/brokers/ids/"):
-            self._add_registration(said, at, line)
+        elif content.path.startswith("/brokers/ids/"):
+            self._add_registration(content, at, line)
 
-    def _add_registration(self, said: Znode, at: int, line: int) -> None:
-        node_id = int(said.path.rsplit("/", 1)[1])
+    def _add_registration(self, content: Znode, at: int, line: int) -> None:
+        node_id = int(content.path.rsplit("/", 1)[1])
         profile = NOTHING
-        if said.data is not None:
-            entry = znode.registration(said.data)
+        if content.data is not None:
+            entry = znode.registration(content.data)
             if entry.defect is not None:
                 profile = DAMAGED
             elif entry.features is not None:
                 profile = self._position(entry.features)
-        new = kept.Registration(node_id, profile, said.data is not None, at, line)
+        new = kept.Registration(node_id, profile, content.data is not None, at, line)
         old = self._registrations.get(node_id)
         if old is None or (at, line) > (old.at, old.line):
             self._registrations[node_id] = new
 
-    def _add_features_node(self, said: Znode, at: int, line: int) -> None:
+    def _add_features_node(self, content: Znode, at: int, line: int) -> None:
         node = self.state.node
         # Kafka's code says /feature, the KIP /features: that one counts where the other is unknown.
-        by_code = said.path == "/feature"
-        if said.data is None:
+        by_code = content.path == "/feature"
+        if content.data is None:
             if by_code:
                 node.absent_at = max(node.absent_at, at)
             return
-        incarnation = -1 if said.czxid is None else said.czxid
-        version = -1 if said.version is None else said.version
-        if said.czxid is not None:
-            low, high = node.incarnations.get(said.path, (incarnation, incarnation))
-            node.incarnations[said.path] = (min(low, incarnation), max(high, incarnation))
+        incarnation = -1 if content.czxid is None else content.czxid
+        version = -1 if content.version is None else content.version
+        if content.czxid is not None:
+            low, high = node.incarnations.get(content.path, (incarnation, incarnation))
+            node.incarnations[content.path] = (min(low, incarnation), max(high, incarnation))
         order = (node.by_code, node.incarnation, node.version, node.at, node.line)
         if (by_code, incarnation, version, at, line) > order:
             node.by_code, node.incarnation, node.version = by_code, incarnation, version
-            node.at, node.line, node.data = at, line, said.data
+            node.at, node.line, node.data = at, line, content.data
         low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
         node.recreated = low < high
 
-    def _add_tool(self, said: ToolLine, at: int) -> None:
-        entry = features_describe.parse_line(said.line)
+    def _add_tool(self, content: ToolLine, at: int) -> None:
+        entry = features_describe.parse_line(content.line)
         if entry is None:
             return
         level = 0 if entry.level_text == "-" else self.catalogue.level_of(entry.level_text)
-        new = (at, said.line_number, -1 if level is None else level)
+        new = (at, content.line_number, -1 if level is None else level)
         self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)
 
 
@@ -326,7 +326,7 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
     state = kept.thaw(stored)
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)
-    fold._positions = {said: i for i, said in enumerate(state.maps)}
+    fold._positions = {features: i for i, features in enumerate(state.maps)}
     fold._listeners = {(entry.role, entry.node_id): entry for entry in state.listeners}
     fold._registrations = {entry.node_id: entry for entry in state.registrations}
     return fold

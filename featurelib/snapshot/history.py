@@ -196,7 +196,7 @@ def _of_tool(content: ToolLine, catalogue: Catalogue) -> Iterator[tuple[bool, _S
 
 LOG = Witness.METADATA_LOG.name.lower()
 TOGETHER = frozenset({LOG, Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()})
-HEARD = (TOGETHER, {Witness.CONTROLLER.name.lower()}, {Witness.TOOL.name.lower()})
+IN_ORDER = (TOGETHER, {Witness.CONTROLLER.name.lower()}, {Witness.TOOL.name.lower()})
 
 
 class Row(TypedDict):
@@ -229,16 +229,16 @@ class LevelChange:
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     """The changes of one cluster, oldest first."""
     known = list(rows)
-    said = {row["witness"] for row in known}
-    heard = next((kinds for kinds in HEARD if kinds & said), set())
-    sayings: dict[tuple[int, datetime, int], list[Row]] = defaultdict(list)
+    witnesses = {row["witness"] for row in known}
+    believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
+    statements: dict[tuple[int, datetime, int], list[Row]] = defaultdict(list)
     for row in known:
-        if row["witness"] in heard:
+        if row["witness"] in believed:
             # Of a tool what is in the place of the epoch is the number of its line.
             epoch = -1 if row["witness"] == "tool" or row["epoch"] is None else row["epoch"]
-            sayings[epoch, row["observed_at"], row["line_id"] if epoch >= 0 else 0].append(row)
+            statements[epoch, row["observed_at"], row["line_id"] if epoch >= 0 else 0].append(row)
     levels: dict[str, int] = {}
-    for (epoch, at, _), mine in sorted(sayings.items(), key=lambda entry: entry[0]):
+    for (epoch, at, _), mine in sorted(statements.items(), key=lambda entry: entry[0]):
         after = {row["feature"]: row["level"] or 0 for row in mine if row["feature"] is not None}
         if mine[0]["witness"] == LOG:
             after = levels | after

@@ -36,7 +36,7 @@ def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> 
     """Cut one dump into pieces of consecutive offsets, and whole checkpoints.
 
     `lines` are in the order of their numbers. A number that is missing inside a file ends the
-    piece: whether the line said something, and in which file the next one stands, is not known.
+    piece: whether the line held something, and in which file the next one stands, is not known.
     """
     reader = _Reader(at, position)
     number = -1
@@ -95,7 +95,7 @@ class _Reader:
 
     def take_record(self, record: log.Record, line: int) -> Iterator[Segment]:
         if isinstance(record.body, log.Undecodable):
-            # Whatever it said is missing: the piece ends here, and a checkpoint is no image.
+            # Whatever it held is missing: the piece ends here, and a checkpoint is no image.
             kind = self.kind
             yield from self.end_section()
             self.kind = kind if kind == "log" else ""
@@ -242,8 +242,8 @@ def _waiting(image: LogImage) -> list[Segment]:
     for segment in image.pending:
         if segment.whole and segment.end == 0:
             # A dynamic quorum's first checkpoint: nothing precedes it, and only it may say this.
-            said = [event.number for event in segment.events if event.kind == "kraft"]
-            image.kraft_at_start = max([image.kraft_at_start, *said])
+            levels = [event.number for event in segment.events if event.kind == "kraft"]
+            image.kraft_at_start = max([image.kraft_at_start, *levels])
         elif segment.end <= image.end:
             image.at = max(image.at, segment.at)
             _credit(image, _registered(segment))
@@ -264,10 +264,10 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
     }
 
 
-def _credit(image: LogImage, said: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
+def _credit(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
     """A registration is credited to the newest dump that shows it, whichever came first."""
     for node in image.nodes:
-        shown = said.get((node.role, node.node_id))
+        shown = newer.get((node.role, node.node_id))
         if shown is None or shown.profile != node.profile:
             continue
         if (shown.at, shown.line) > (node.at, node.line):

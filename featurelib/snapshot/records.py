@@ -21,6 +21,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -39,6 +40,7 @@ _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_n
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 RecordArray = npt.NDArray[np.void]
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def make_records(part: str, rows: Sequence[tuple[object, ...]]) -> RecordArray:
@@ -230,6 +232,18 @@ class Records:
         """One text of one record; None = there is none."""
         code = int(self.field(name)[record])
         return None if code < 0 else self._texts[TEXT_FIELDS[name]].values[code]
+
+    def structs(self, of: type[Struct], where: Int | None = None) -> list[Struct]:
+        """All records, or those at `where`: with texts, as structs whose fields have these names."""
+        at = np.arange(len(self)) if where is None else where
+        columns = {
+            name: [self.text(name, i) for i in at.tolist()]
+            if name in TEXT_FIELDS
+            else self.field(name)[at].tolist()
+            for name in of.__struct_fields__
+        }
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return msgspec.convert(rows, list[of], strict=False)  # type: ignore[valid-type]  # 0 is false
 
     def code(self, name: str, text: str) -> int:
         """What `field` has in the place of `text`; -2 = no record of the batch has it."""

@@ -21,8 +21,8 @@ from featurelib.feature import METADATA_VERSION, Role
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
-NOTHING = -1  # no map was said
-DAMAGED = -2  # something was said, and it cannot be read
+NOTHING = -1  # there was no map
+DAMAGED = -2  # there was something, and it cannot be read
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
@@ -43,7 +43,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_at: int = 0
     failed_line: int = 0
     error: str | None = None
-    highest_epoch: int = -1  # this listener ever said; its newest epoch below that went back
+    highest_epoch: int = -1  # this listener ever had; its newest epoch below that went back
     releases: str = ""  # it may be of by the requests it offers, several with ;
     releases_at: int = 0
     releases_line: int = 0
@@ -80,7 +80,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
     fenced_shown: bool
     at: int
     line: int
-    members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 not · -1 not said), sorted
+    members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 not · -1 not known), sorted
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
@@ -273,12 +273,12 @@ def supported_by(listener: Listener, shown: Map, state: ClusterState) -> Map:
 
 
 def _has_unstable(node_id: int, state: ClusterState) -> bool:
-    """Whether a controller said that it was started with unstable features."""
+    """Whether a controller was started with unstable features."""
     return any(
         (key, value) == (UNSTABLE_FEATURES, "true")
-        for said in state.configs
-        if (said.role, said.node_id, said.resource) == (Role.CONTROLLER, node_id, str(node_id))
-        for key, value, _ in said.values
+        for one in state.configs
+        if (one.role, one.node_id, one.resource) == (Role.CONTROLLER, node_id, str(node_id))
+        for key, value, _ in one.values
     )
 
 

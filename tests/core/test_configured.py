@@ -49,7 +49,14 @@ def test_a_value_is_found_by_cluster_role_node_and_key_with_its_time_and_line() 
     said = configured(line)
     at = landing.observed_at
     assert said.of(1, Role.CONTROLLER, 3, VOTERS) == ConfiguredValue(
-        value="3@h:1", source=OWN_FILE, at=at or 0, line=line_id
+        node_id=3,
+        role=Role.CONTROLLER,
+        resource="3",
+        key=VOTERS,
+        value="3@h:1",
+        source=OWN_FILE,
+        at=at or 0,
+        line=line_id,
     )
     assert values(said.of(1, Role.CONTROLLER, 3, MIN_ISR)) == (None, NOT_LISTED)
     assert said.of(1, Role.BROKER, 3, VOTERS) is None  # nobody asked the broker's half

@@ -13,9 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from featurelib.audit.columns import latest
 from featurelib.errors import NoEvidenceError
@@ -25,13 +23,11 @@ from featurelib.snapshot.history import history_rows
 from featurelib.spark import refine as module
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import (
-    dump_times,
     fold_batches,
     fold_clusters,
     history_of,
     refine,
     valid_lines,
-    with_whole_dumps,
 )
 from featurelib.spark.store import Store
 from featurelib.tables import (
@@ -102,69 +98,11 @@ def undisturbed(
     return silver(store)
 
 
-# The transformations, frame by frame.
-
-
-def test_valid_lines_leaves_out_what_is_quarantined(session: SparkSession) -> None:
-    lines = with_run(RUN, [*sample_lines("zk-282-stock"), b"not a landing line"])
-    bronze = session.createDataFrame(lines)
-    valid = lines.filter(pa.compute.is_null(lines["reason"]))
-    names = ["run", "cluster", "kind", "observed_at", "line_id", "raw"]
-    assert valid.num_rows == lines.num_rows - 1
-    assert_df_equality(
-        valid_lines(bronze), session.createDataFrame(valid.select(names)), ignore_nullable=True
-    )
-
-
-def bronze_of(session: SparkSession, *rows: tuple[int, str, str, int, int]) -> DataFrame:
-    """Valid lines: run, cluster, kind, second they were read in, number."""
-    data = [(run, cluster, kind, at, line_id) for run, cluster, kind, at, line_id in rows]
-    names = ["run", "cluster", "kind", "observed_at", "line_id"]
-    columns = zip(*data, strict=True) if data else [[]] * 5
-    types = (pa.int64(), pa.string(), pa.string(), pa.timestamp("s", tz="UTC"), pa.int64())
-    arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
-    frame = session.createDataFrame(pa.Table.from_arrays(arrays, names=names))
-    return frame.withColumn("raw", F.lit(b""))
-
-
-def test_the_earlier_lines_of_a_dump_come_with_its_new_ones(session: SparkSession) -> None:
-    log = "metadata_log"
-    old = [(1, "a", log, 7, 1), (1, "a", log, 8, 2), (1, "b", log, 7, 3), (2, "a", "znode", 7, 4)]
-    late = [(3, "a", log, 7, 5), (4, "b", "znode", 9, 6)]
-    bronze = bronze_of(session, *old, *late)
-    fresh = bronze.filter("run > 2")
-    assert dump_times(fresh) == (7_000_000, 7_000_000)
-    found = with_whole_dumps(fresh, bronze, 2, dump_times(fresh))
-    expected = bronze_of(session, *late, old[0])
-    assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
-
-
-def test_nothing_comes_with_a_night_that_brought_no_dump(session: SparkSession) -> None:
-    bronze = bronze_of(session, (1, "a", "metadata_log", 7, 1), (2, "a", "znode", 7, 2))
-    fresh = bronze.filter("run > 1")
-    assert dump_times(fresh) is None
-    assert_df_equality(with_whole_dumps(fresh, bronze, 1, None), fresh)
+# The rows of the histories.
 
 
 def as_lines(session: SparkSession, run: int, lines: Sequence[bytes]) -> DataFrame:
     return valid_lines(session.createDataFrame(with_run(run, lines)))
-
-
-def test_a_cluster_becomes_the_row_its_lines_fold_to(session: SparkSession) -> None:
-    lines = sample_lines("k40-fresh", "zk-roll-282-332")
-    found = fold_clusters(as_lines(session, RUN, lines), None, 0, 0).drop("learned")
-    expected = session.createDataFrame(fold_samples(lines))
-    assert_df_equality(found.orderBy("cluster"), expected.orderBy("cluster"), ignore_nullable=True)
-
-
-def test_what_was_known_and_what_came_make_the_row_of_both(session: SparkSession) -> None:
-    stays, grows = sample_lines("zk-392-stock"), sample_lines("zk-roll-282-332")
-    new = sample_lines("zk-282-stock")
-    known = session.createDataFrame(fold_samples([*stays, *grows[::2]]))
-    lines = as_lines(session, 2, [*grows[1::2], *new])
-    found = fold_clusters(lines, known, 1, 1).drop("learned")
-    expected = session.createDataFrame(fold_samples([*stays, *grows, *new]))
-    assert_df_equality(found.orderBy("cluster"), expected.orderBy("cluster"), ignore_nullable=True)
 
 
 ANSWER = (
@@ -332,7 +270,7 @@ def test_files_split_packed_repeated_and_late_give_the_tables_of_one_night(
     for night, part in enumerate(thirds):
         folder = tmp_path / "landing" / str(night)
         folder.mkdir(parents=True)
-        (folder / "b.jsonl").write_bytes(b"\n".join(part[::2]))
+        (folder / "b.jsonl").write_bytes(b"\n".join([*part[::2], b"not a landing line"]))
         (folder / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join([*part[1::2], *part[:9]])))
         if night != 1:  # so that the third night refines two ingests at once
             ingest(store, str(tmp_path / "landing"), RUN + night, lambda _: None)

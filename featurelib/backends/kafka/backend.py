@@ -22,7 +22,6 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.security import ZOOKEEPER
 from featurelib.core.reply import Reply
-from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.errors import (
     FeatureLibError,
     OutcomeUnknownError,
@@ -31,7 +30,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role
-from featurelib.landing.responses import NOT_CONTROLLER
+from featurelib.landing.responses import NOT_AUTHORIZED, NOT_CONTROLLER
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached

@@ -23,9 +23,9 @@ from featurelib.backends.kafka.protocol import (
 )
 from featurelib.backends.kafka.responses import Api, ListenerAnswer, configurations
 from featurelib.config.fleet import split_id
-from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.errors import UnreachableError
 from featurelib.landing.fields import write_line
+from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.words import some
 
 if TYPE_CHECKING:

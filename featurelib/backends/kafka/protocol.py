@@ -24,7 +24,6 @@ from typing import NamedTuple, Self
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import Allowance, Connection, LostError
 from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, quorum
-from featurelib.core.rights import NOT_AUTHORIZED
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
 from featurelib.landing.describe import BROKER_DEFAULT, KEYS
@@ -33,6 +32,7 @@ from featurelib.landing.responses import (
     BROKERS,
     CONTROLLERS,
     METADATA_TOPIC,
+    NOT_AUTHORIZED,
     UNSUPPORTED_VERSION,
 )
 from featurelib.model import Step

@@ -16,11 +16,14 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from featurelib.core.reply import Reply
-from featurelib.core.rights import ALTER, DESCRIBE, DESCRIBE_CONFIGS, NOT_AUTHORIZED
 from featurelib.errors import ProtocolError
 from featurelib.landing.describe import KEYS
 from featurelib.landing.responses import (
+    ALTER,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
     NO_ERROR,
+    NOT_AUTHORIZED,
     DescribeCluster,
     DescribeConfigs,
     DescribeQuorum,
