@@ -170,8 +170,8 @@ def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_
     known = describe_features(cluster)
     assert (known.finalized_features_epoch, levels(cluster)) == (9, {"f": 1, "g": 1})
     with Simulated(str(tmp_path / "cluster.db"), TABLES) as opened:
-        opened.write_features_node(None)
-        assert opened.describe(1)["finalized_features_epoch"] == -1
+        gone = replace(opened.cluster, finalized={}, cached={}, node_missing=True)
+        opened.put(gone)
     described = describe_features(cluster)
     assert described.finalized_features_epoch is None
     assert described.finalized is None

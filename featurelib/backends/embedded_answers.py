@@ -67,7 +67,7 @@ def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
         "error_code": NO_ERROR,
         "supported_features": [
             SupportedFeature(name=name, min_version=low, max_version=high)
-            for name, (low, high) in sorted(state.supported(node).items())
+            for name, (low, high) in sorted(node.supported.items())
             if knows_all or low > 0
         ],
         "finalized_features_epoch": epoch,
@@ -87,7 +87,7 @@ def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict
         shows = _since(node, CONTROLLERS_SHOW_LEVELS)
         return (state.cluster.finalized, state.features_at) if shows else ({}, -1)
     read = reading_of(state, node)
-    if read is None or not state.follows(node, dialect):
+    if read is None or state.cluster.off:
         return {}, -1
     if read[0].reading is not Reading.ACCEPTED:
         return {}, -1

@@ -7,11 +7,11 @@ node is asked of the core; here its answers become the next state.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from featurelib.catalogue.tables import Tables
 from featurelib.config.fleet import zookeeper_generation
-from featurelib.core.cluster import Cluster, Features, Node
+from featurelib.core.cluster import Cluster, Node
 from featurelib.core.compatibility import (
     Admission,
     Effect,
@@ -22,20 +22,12 @@ from featurelib.core.compatibility import (
     join,
     stopped,
 )
-from featurelib.core.dialect import Dialect, is_before
+from featurelib.core.dialect import Dialect
 from featurelib.core.election import DISABLED, ENABLED, elect
 from featurelib.core.features_znode import DecodedNode, Generation, behaviour_row, decode
 from featurelib.feature import Role
 
 NOBODY = -1  # leads the cluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """How a broker of ZooKeeper mode was started, where that was said."""
-
-    protocol_version: str
-    supported: Features  # below 2.7 it supports more than it registers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +43,11 @@ class EmbeddedState:
     node: bytes | None = None
     features_at: int = -1
     term: int = 0
-    started: dict[int, Started] = field(default_factory=dict)
 
     @property
     def text(self) -> str | None:
         """The features node as `decode` reads it."""
         return None if self.node is None else self.node.decode("utf-8", "surrogateescape")
-
-    def protocol_version(self, node_id: int) -> str:
-        """inter.broker.protocol.version of a broker; empty: its release's own."""
-        return self.started[node_id].protocol_version if node_id in self.started else ""
-
-    def supported(self, node: Node) -> Features:
-        """What a node supports, registered or not."""
-        return (
-            self.started[node.node_id].supported
-            if node.node_id in self.started
-            else (node.supported)
-        )
-
-    def follows(self, node: Node, dialect: Dialect) -> bool:
-        """ZooKeeper mode: whether a broker looks at the features node at all."""
-        if node.node_id in self.started or not self.cluster.off:
-            version = self.protocol_version(node.node_id)
-            return not is_before(version, dialect.election.system_from)
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +85,7 @@ def start_of(cluster: Cluster, epoch: int, dialect: Dialect) -> EmbeddedState:
 def written(state: EmbeddedState, dialect: Dialect) -> EmbeddedState:
     """The features node as the controller writes what is finalized."""
     cluster = state.cluster
-    empty = elect(None, state.protocol_version(cluster.active), {}, dialect).content
+    empty = elect(None, "", {}, dialect).content
     assert empty is not None
     rows = sorted((name, low, level) for name, (low, level) in cluster.finalized.items())
     status = DISABLED if cluster.off else ENABLED
@@ -159,7 +131,7 @@ def watch(
     alike: dict[Generation, list[Node]] = {}
     for node in nodes:
         read = reading_of(after, node)
-        if read is not None and after.follows(node, dialect):
+        if read is not None and not after.cluster.off:  # below 2.7 nobody reads the node
             alike.setdefault(read[1], []).append(node)
     for generation, some in alike.items():
         assert after.text is not None

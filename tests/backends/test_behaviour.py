@@ -26,7 +26,7 @@ from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.outcome import Ending, EndingKind
-from featurelib.errors import ConfigError, RefusedError, UnreachableError
+from featurelib.errors import RefusedError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Move, Plan, Step
@@ -350,13 +350,6 @@ def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path
 # --- Only the embedded one ------------------------------------------------------------------------
 
 
-def test_a_file_that_is_not_there_is_no_embedded_cluster(tmp_path: Path) -> None:
-    path = str(tmp_path / "nothing")
-    with pytest.raises(ConfigError, match=f"featurelib embedded make {path}"):
-        open_embedded(FleetEntry(id="x", file=path), CATALOGUE)
-    assert not Path(path).exists()
-
-
 def test_a_cluster_of_which_nobody_runs_cannot_be_looked_at(tmp_path: Path) -> None:
     subject = embedded_kraft(tmp_path)
     assert isinstance(subject.backend, EmbeddedBackend)
@@ -376,18 +369,3 @@ def test_an_embedded_cluster_is_opened_by_its_file(tmp_path: Path) -> None:
     assert backend.where == path
     assert backend.describe(quiet)
     backend.close()
-
-
-@pytest.mark.parametrize("text", [None, "{", "\udcff", '{"version":2,"status":1,"features":{}}'])
-def test_whatever_is_in_the_features_node_is_a_line_that_is_accepted(
-    tmp_path: Path, text: str | None
-) -> None:
-    subject = embedded_zookeeper(tmp_path)
-    assert isinstance(subject.backend, EmbeddedBackend)
-    subject.backend._cluster.write_features_node(text)
-    if any(node.running for node in subject.backend._cluster.cluster.nodes):
-        lines = subject.backend.describe(quiet)
-        assert not [raw for raw in lines if not isinstance(read(raw), Landing)]
-    else:
-        with pytest.raises(UnreachableError):  # every broker stopped over it, as real ones do
-            subject.backend.describe(quiet)

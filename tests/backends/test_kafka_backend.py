@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    KafkaAdminClient,
-    ResourcePattern,
-    ResourceType,
-)
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.audit.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
@@ -30,7 +20,7 @@ from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
 from featurelib.config.fleet import Cluster
 from featurelib.config.security import Security
-from featurelib.core.reply import Reply, Result
+from featurelib.core.reply import Result
 from featurelib.errors import (
     ConfigError,
     OutcomeUnknownError,
@@ -105,7 +95,6 @@ def step(feature: str, from_level: int, to_level: int, upgrade_type: str = "UPGR
 
 
 UP = step("group.version", 0, 1)
-TOO_HIGH = step(METADATA_VERSION, 27, 99)
 
 
 # One node
@@ -160,44 +149,6 @@ def test_each_half_says_what_it_is_configured_with_and_nothing_secret(
         assert configs["min.insync.replicas"]["config_source"] in (KAFKAS_DEFAULT, ALL_BROKERS)
 
 
-def test_a_look_is_enough_to_judge_a_cluster(kraft_node: RunningCluster) -> None:
-    backend = opened(kraft_node)
-    sight = seen(backend)
-    assert sight.cluster_id == kraft_node.cluster_id
-    assert sight.rejected == ()
-    assert backend.abilities().mode == "kraft"
-    assert backend.abilities().validate_only
-
-
-def test_controllers_alone_are_enough_to_find_a_cluster(kraft_node: RunningCluster) -> None:
-    address = kraft_node.controller_bootstrap
-    for given in (address, f"1@{address}", address.replace("127.0.0.1", "localhost")):
-        found = asked(described(opened(kraft_node, bootstrap=(), controller_bootstrap=(given,))))
-        assert found["controller", 1]["endpoint"] == given.rpartition("@")[2]
-        assert "error" not in found["controller", 1]
-
-
-def test_where_brokers_do_not_name_controllers_they_are_taken_from_the_inventory(
-    kraft_node: RunningCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(kafka_wire.VERSIONS, Api.DESCRIBE_QUORUM, (0, 1))  # as before 3.9
-    told: list[str] = []
-    backend = opened(kraft_node)
-    backend.describe(told.append)
-    assert set(asked(described(backend))) == {("broker", 1)}
-    assert any(text.startswith("voters 1: not asked") for text in told)
-    assert backend.update(step(METADATA_VERSION, 27, 27), validate_only=True).code == 0  # forwarded
-    given = (kraft_node.controller_bootstrap,)
-    found = asked(described(opened(kraft_node, controller_bootstrap=given)))
-    assert set(found) == {("controller", 1), ("broker", 1)}
-
-
-def test_a_controller_named_as_broker_is_told_apart(kraft_node: RunningCluster) -> None:
-    backend = opened(kraft_node, bootstrap=(kraft_node.controller_bootstrap,))
-    with pytest.raises(UnreachableError, match="belongs under controller_bootstrap"):
-        backend.describe(lambda text: None)
-
-
 def test_where_nobody_answers_every_address_is_named_with_its_reason() -> None:
     entry = Cluster(id="x", bootstrap=("127.0.0.1:1", "nowhere.invalid:9092"))
     with pytest.raises(UnreachableError) as caught:
@@ -206,41 +157,7 @@ def test_where_nobody_answers_every_address_is_named_with_its_reason() -> None:
     assert "nowhere.invalid:9092: the host name is not known" in str(caught.value)
 
 
-def test_a_listener_that_stays_silent_ends_by_the_time_limit(kraft_node: RunningCluster) -> None:
-    wire = Wire(Credentials(Security(protocol="SSL")), 0.5)
-    with (
-        proxy(kraft_node.bootstrap, Cut.SILENCE) as silent,  # speaks no TLS: waits for a frame
-        pytest.raises(UnreachableError, match=r"no answer within 0\.5 s"),
-    ):
-        wire.connect(silent.address)
-
-
 # Several nodes
-
-
-def test_a_ghost_is_asked_and_recorded_as_not_answering(mixed_cluster: RunningCluster) -> None:
-    backend = opened(mixed_cluster, bootstrap=(mixed_cluster.nodes[1].broker,))
-    lines = described(backend)
-    found = asked(lines)
-    assert set(found) == {("controller", 100), ("broker", 1), ("broker", 2), ("broker", 3)}
-    assert "connection refused" in found["broker", 3]["error"]
-    versions = {
-        line["version"]: [one.get("is_fenced") for one in line["answer"]["brokers"]]
-        for line in lines
-        if line["kind"] == "describe_cluster" and line["listener"] == "broker"
-    }
-    assert versions == {2: [False, False, True], 1: [None, None]}
-    codes = set(seen(backend).judged.findings.column("code").to_pylist())
-    assert "ghost_broker" in codes
-
-
-def test_a_controller_that_is_down_is_recorded_as_not_answering(
-    cluster_without_a_controller: RunningCluster,
-) -> None:
-    backend = opened(cluster_without_a_controller)
-    found = asked(described(backend))
-    assert {key for key, line in found.items() if "error" in line} == {("controller", 3)}
-    assert {("controller", 1), ("controller", 2), ("broker", 1)} < set(found)
 
 
 def test_brokers_list_the_brokers_in_every_look_however_many_controllers_answered_first(
@@ -274,34 +191,6 @@ def test_where_the_controller_has_moved_it_is_found_again(
 
 
 # Updates
-
-
-def test_an_update_reaches_the_active_controller_and_its_words_come_as_they_were(
-    kraft_cluster: Callable[..., RunningCluster],
-) -> None:
-    cluster = kraft_cluster(release_version="4.1", features={"group.version": 0})
-    backend = opened(cluster)
-    assert backend.update(UP, validate_only=True) == Reply(code=0, message=None, results=None)
-    assert level(backend, "group.version") == 0
-    assert backend.update(UP) == Reply(code=0, message=None, results=None)
-    assert level(backend, "group.version") == 1
-    refused = backend.update(TOO_HIGH)
-    assert refused.code == INVALID_UPDATE_VERSION
-    assert refused.message is not None
-    assert "Local controller 1 only supports versions 7-29" in refused.message
-    down = backend.update(step("group.version", 1, 0, "SAFE_DOWNGRADE"))
-    assert down.code == 0
-    assert level(backend, "group.version") == 0
-
-
-def test_each_version_of_an_update_is_made_one_shape(
-    kraft_node: RunningCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(kafka_wire.VERSIONS, Api.UPDATE_FEATURES, (0, 1))
-    same = step(METADATA_VERSION, 27, 27)
-    result = Result(feature=METADATA_VERSION, code=0, message="NONE")
-    expected = Reply(code=0, message=None, results=(result,))
-    assert opened(kraft_node).update(same, validate_only=True) == expected
 
 
 def test_a_request_to_validate_is_never_sent_in_a_version_without_the_field(
@@ -482,56 +371,6 @@ def test_without_any_right_the_missing_one_is_recorded_and_said(
     assert missing.startswith("DESCRIBE on CLUSTER; DescribeQuorum was refused to User:stranger")
     assert "mode_unknown" not in findings  # the right is why
     assert set(judged.readiness["verdict"].to_pylist()) == {"UNKNOWN"}
-
-
-@contextmanager
-def allowed(cluster: RunningCluster, user: str, operation: ACLOperation) -> Iterator[None]:
-    """A user may do one operation on CLUSTER, and nothing else, for as long as the block runs."""
-    assert cluster.security is not None
-    rule = ACL(
-        principal=f"User:{user}",
-        host="*",
-        operation=operation,
-        permission_type=ACLPermissionType.ALLOW,
-        resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
-    )
-    admin = cluster.security.client("admin")
-    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap, **admin) as client:
-        client.create_acls([rule])
-        try:
-            yield
-        finally:
-            client.delete_acls([rule])
-
-
-def test_alter_on_cluster_is_enough_for_everything(
-    secured_node: RunningCluster, secrets: list[str]
-) -> None:
-    backend = opened(secured_node, **secured(secured_node, "stranger"))
-    same = step(METADATA_VERSION, 27, 27)
-    with allowed(secured_node, "stranger", ACLOperation.ALTER):
-        failed = [line for line in described(backend) if "error" in line]
-        # ALTER implies DESCRIBE, and not DESCRIBE_CONFIGS.
-        assert [(line["kind"], line["error_code"]) for line in failed] == [
-            ("describe_configs", NOT_AUTHORIZED)
-        ] * 2
-        assert backend.update(same, validate_only=True).code == 0
-        assert backend.update(same).code == 0
-    assert backend.update(same).code == NOT_AUTHORIZED
-
-
-def test_describe_configs_on_cluster_shows_what_nodes_are_configured_with(
-    secured_node: RunningCluster, secrets: list[str]
-) -> None:
-    backend = opened(secured_node, **secured(secured_node, "stranger"))
-    with (
-        allowed(secured_node, "stranger", ACLOperation.DESCRIBE),
-        allowed(secured_node, "stranger", ACLOperation.DESCRIBE_CONFIGS),
-    ):
-        lines = [line for line in described(backend) if line["kind"] == "describe_configs"]
-    assert [(line["role"], "error" in line) for line in lines] == [
-        ("controller", False), ("broker", False),
-    ]  # fmt: skip
 
 
 def test_scram_is_spoken_too(secured_node: RunningCluster, secrets: list[str]) -> None:

@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends import credentials as settings
-from featurelib.backends.credentials import Credentials
-from featurelib.config.security import Security
-from featurelib.errors import ConfigError
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.desk import Desk, collected, make_desk
@@ -82,21 +78,3 @@ def test_without_a_ticket_the_nodes_are_recorded_as_not_answering(
     assert "[cluster.security] of the inventory (SASL_SSL GSSAPI)" in text
     for line in collected(at).values():
         assert "No Kerberos credentials available" in str(line["error"])
-
-
-def test_without_the_principal_s_host_the_address_is_taken_and_the_kdc_does_not_know_it(
-    node: Kerberized, tmp_path: Path
-) -> None:
-    at = desk(tmp_path, node, "auditor", KEYS)
-    text = at.run("collect", "payments", "--out", "landing", code=5)
-    assert "authentication failed" in text
-    assert "not found in Kerberos database" in text
-
-
-def test_where_the_package_is_missing_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "find_spec", lambda name: None)
-    known = Credentials(
-        Security(protocol="SASL_SSL", mechanism="GSSAPI", kerberos_service_name="kafka")
-    )
-    with pytest.raises(ConfigError, match=r"pip install 'featurelib\[kerberos\]'"):
-        known.settings()

@@ -11,8 +11,6 @@ import pytest
 
 from tests.backends.conftest import running
 from tests.backends.rig.bearer import (
-    SUBJECT,
-    Provider,
     Signer,
     make_signer,
     provider,
@@ -134,28 +132,3 @@ def test_a_wrong_token_is_said_and_the_nodes_are_recorded_as_not_answering(
     text = at.run("describe", "payments", code=5)
     assert "authentication failed" in text
     assert at.leaks(token, *token.split(".")[1:]) == []
-
-
-def test_a_provider_that_refuses_the_client_is_recorded_as_the_reason(
-    bearer: Bearer, tmp_path: Path
-) -> None:
-    def refused(idp: Provider) -> Desk:
-        keys = CLIENT_KEYS.format(url=idp.url, where="file:../secrets/client")
-        return desk(tmp_path, bearer, keys)
-
-    with provider(CLIENT, SECRET) as idp:
-        at = refused(idp)
-        (tmp_path / "secrets" / "client").write_text("wr0ng-secret\n")
-        text = at.run("collect", "payments", "--out", "landing", code=5)
-    assert f"expected a token for the client {CLIENT}, found: 401 invalid_client" in text
-    for line in collected(at).values():
-        assert "401 invalid_client" in str(line["error"])
-    assert at.leaks("wr0ng-secret") == []
-
-
-def test_the_node_knows_the_user_by_the_token_s_subject(bearer: Bearer, tmp_path: Path) -> None:
-    token = bearer.signer.token(sub=f"not-{SUBJECT}")
-    at = desk(tmp_path, bearer, 'oauth_token = "env:TOKEN"\n', {"TOKEN": token})
-    text = at.run("collect", "payments", "--out", "landing")
-    assert "DescribeQuorum is not authorized" in text
-    assert at.leaks(*parts(token)) == []

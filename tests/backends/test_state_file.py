@@ -12,40 +12,11 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends import state_file
-from featurelib.backends.state_file import IN_MEMORY, Held, StateFile
-from featurelib.core.cluster import Cluster
 from featurelib.errors import InputError, UnreachableError
-from tests.backends.clusters import KRAFT, TABLES, ZK, finalized, opened, to
+from tests.backends.clusters import KRAFT, TABLES, ZK, finalized, to
 from tests.backends.simulator import Simulated
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_states_are_appended_and_stay_readable() -> None:
-    file = StateFile(IN_MEMORY, {"colour": "red"})
-    with file.transaction():
-        file.append("first", b"1")
-        file.append("second", b"2")
-    (newest, content), first = file.read(), file.read(1)
-    assert (newest, content, first) == (2, b"2", (1, b"1"))
-    assert file.about["colour"] == "red"
-    file.close()
-
-
-def test_a_reader_is_held_where_it_stood_first_until_it_is_let_go() -> None:
-    file = StateFile(IN_MEMORY, {})
-    file.hold([1, 2], 5)
-    file.hold([2, 3], 7, for_good=True)
-    assert file.held == {
-        1: Held(position=5, for_good=False),
-        2: Held(position=5, for_good=True),
-        3: Held(position=7, for_good=True),
-    }
-    file.let_go([1, 2])
-    assert set(file.held) == {2, 3}
-    file.let_go([2, 3], held_for_good=True)
-    assert file.held == {}
-    file.close()
 
 
 def test_a_cluster_is_there_again_when_its_file_is_opened_again(tmp_path: Path) -> None:
@@ -58,13 +29,6 @@ def test_a_cluster_is_there_again_when_its_file_is_opened_again(tmp_path: Path) 
         assert (again.mode, again.cluster_id) == ("zk", "mine")
         assert (again.cluster, again.epoch) == (left, 8)
         assert finalized(again, 1) == ({"f": 1, "g": 1}, 7)  # still lagging
-
-
-def test_a_new_file_holds_no_cluster(tmp_path: Path) -> None:
-    with Simulated(str(tmp_path / "new"), TABLES) as cluster:
-        for read in (lambda: cluster.cluster, lambda: cluster.describe(1)):
-            with pytest.raises(InputError, match=r"new: no cluster is in this file yet"):
-                read()
 
 
 def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -114,17 +78,6 @@ def test_a_file_that_another_process_holds_is_waited_for_and_then_given_up(
             cluster.update_features(to(26))
         holder.close()
         assert cluster.update_features(to(26)).answered.reply.code == 0
-
-
-def test_a_change_that_fails_half_way_leaves_the_state_before() -> None:
-    def fail(state: object) -> Cluster:
-        raise RuntimeError("a fault")
-
-    with opened(KRAFT, 100) as kraft:
-        with pytest.raises(RuntimeError):
-            kraft._change("fail", fail)
-        assert (kraft.cluster, kraft.epoch) == (KRAFT, 100)
-        kraft.fence(3)
 
 
 def test_killed_at_any_moment_the_state_is_before_or_after(tmp_path: Path) -> None:

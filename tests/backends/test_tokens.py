@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.credentials import FAILED_SECONDS, HIDDEN, Credentials, TokenEndpoint
-from featurelib.backends.kafka.protocol import Wire
+from featurelib.backends.credentials import FAILED_SECONDS, Credentials, TokenEndpoint
 from featurelib.config.security import Security
-from featurelib.errors import ConfigError, UnreachableError
+from featurelib.errors import UnreachableError
 from tests.backends.rig.bearer import Provider, provider
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.security import make_security
@@ -55,13 +54,6 @@ def credentials(url: str, secret: str = SECRET, **more: str) -> Credentials:
         **more,  # type: ignore[arg-type]
     )
     return Credentials(security, environment={"CLIENT": secret})
-
-
-def test_the_client_s_id_and_secret_get_a_token(idp: Provider) -> None:
-    assert endpoint(idp, scope="kafka read").token(SECRET, 2.0) == TOKEN
-    assert idp.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka read"]}]
-    assert endpoint(idp).token(SECRET, 2.0) == TOKEN
-    assert idp.asked[1] == {"grant_type": ["client_credentials"]}
 
 
 def test_one_token_serves_all_that_ask_at_once(idp: Provider) -> None:
@@ -137,43 +129,6 @@ def test_a_redirect_is_not_followed_because_the_secret_would_go_elsewhere(idp: P
         assert elsewhere.asked == []
 
 
-def test_a_provider_that_stays_silent_ends_by_the_time_limit(idp: Provider) -> None:
-    idp.pause_seconds = 1.0
-    with pytest.raises(UnreachableError, match=r"no answer within 0\.3 s"):
-        endpoint(idp).token(SECRET, 0.3)
-
-
-def test_a_provider_that_is_not_there_is_named() -> None:
-    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1/t: .*Connection refused"):
-        TokenEndpoint("http://127.0.0.1:1/t", CLIENT, "", no_tls).token(SECRET, 2.0)  # type: ignore[arg-type]
-
-
-def test_a_wrong_secret_is_said_for_the_listener_that_was_to_be_asked(idp: Provider) -> None:
-    with pytest.raises(UnreachableError) as caught:
-        Wire(credentials(idp.url, "wr0ng"), 2.0).connect("127.0.0.1:1")
-    assert str(caught.value).startswith("127.0.0.1:1: not asked. the token endpoint http://")
-    assert "found: 401 invalid_client" in str(caught.value)
-    assert "wr0ng" not in f"{caught.value!r}"
-
-
-def test_a_provider_that_repeats_the_secret_is_not_repeated(idp: Provider) -> None:
-    idp.status, idp.answer = 400, f'{{"error": "what is {SECRET}?"}}'.encode()
-    with pytest.raises(UnreachableError) as caught:
-        Wire(credentials(idp.url), 2.0).connect("127.0.0.1:1")
-    assert HIDDEN in str(caught.value)
-    assert SECRET not in f"{caught.value!r}"
-
-
-def test_a_token_that_was_given_is_hidden_in_the_words_of_others(idp: Provider) -> None:
-    known = credentials(idp.url)
-    assert known.token(2.0) == TOKEN
-    assert known.hide(f"what is {TOKEN}?") == f"what is {HIDDEN}?"
-    shown = f"{known!r} {known.summary} {known.advice}"
-    assert CLIENT in shown
-    assert SECRET not in shown
-    assert TOKEN not in shown
-
-
 def test_a_provider_is_spoken_to_by_tls_and_trusted_by_ca_file(tmp_path: Path) -> None:
     try:
         made = make_security(tmp_path)
@@ -188,9 +143,3 @@ def test_a_provider_is_spoken_to_by_tls_and_trusted_by_ca_file(tmp_path: Path) -
             credentials(idp.url).token(2.0)
         assert idp.asked == []
         assert credentials(idp.url, ca_file=str(made.certificate)).token(2.0) == TOKEN
-
-
-def test_a_secret_that_is_not_there_is_an_error_and_nobody_is_asked(idp: Provider) -> None:
-    with pytest.raises(ConfigError, match="environment variable CLIENT, found none"):
-        Wire(credentials(idp.url, ""), 2.0).connect("127.0.0.1:1")
-    assert idp.asked == []
