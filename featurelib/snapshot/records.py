@@ -234,7 +234,7 @@ class Records:
         return None if code < 0 else self._texts[TEXT_FIELDS[name]].values[code]
 
     def structs(self, of: type[Struct], where: Int | None = None) -> list[Struct]:
-        """All records, or those at `where`: with texts, as structs whose fields have these names."""
+        """All records, or those at `where`, with texts, as structs with fields of these names."""
         at = np.arange(len(self)) if where is None else where
         columns = {
             name: [self.text(name, i) for i in at.tolist()]
