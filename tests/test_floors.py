@@ -39,7 +39,6 @@ FLOORS = {
     "featurelib.controller.signing": 3,
     "featurelib.controller": 4,
     "featurelib.planning.planner": 4,
-    "featurelib.planning.probe": 4,
     "featurelib.planning.reasons": 4,
     "featurelib.source": 4,
     "featurelib.collect": 4,

@@ -43,8 +43,7 @@ from featurelib.planning import files
 from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import level_names
-from featurelib.planning.planner import Planned, make_plan
-from featurelib.planning.probe import Asking, plan_by_asking
+from featurelib.planning.planner import Planned, PlanProbe, make_plan, plan_by_probe
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.source import Source, Wanted, choose_software, open_catalogue
@@ -155,7 +154,7 @@ def plan_intent(
     where registrations are not seen. `where` says in which file it will stand."""
     catalogue = chosen.catalogue
     if probe:
-        source, planned = _plan_by_asking(chosen, intent)
+        source, planned = _plan_by_probe(chosen, intent)
     else:
         source = chosen.source()
         planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
@@ -191,9 +190,9 @@ def _made_from(planned: Planned, source: Source) -> str:
     return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
 
 
-def _plan_by_asking(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
+def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
     with chosen.live() as (source, backend):
-        asking = Asking(
+        probe = PlanProbe(
             backend=backend,
             sight=source.sight,
             as_if_seen=lambda: source.terms.see(source.sight.rows, controller_decides=True),
@@ -201,7 +200,7 @@ def _plan_by_asking(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
             say=chosen.say,
             guards=source.guards,
         )
-        return source, plan_by_asking(asking, intent)
+        return source, plan_by_probe(probe, intent)
 
 
 def _plan_document(

@@ -6,11 +6,17 @@ planned over missing evidence, upwards or downwards. An upgrade-all plan is the 
 A plain cluster holds nodes whose range nobody knows as if they supported nothing. So that only what
 is known proves anything, it is judged with the benefit of the doubt (`known_cluster`): there they
 support what is asked; that nobody knows it is a reason of its own.
+
+Where only those whom nobody shows are in the way, the controller, who knows every registration and
+its own configuration, can be asked (`plan_by_probe`). Each request of the plan is put to it to
+validate only; its yes to all of them stands for what was not seen, of just these requests, and its
+no is the reason why there is no plan. Where the evidence is whole, or more is missing, nothing is
+sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
@@ -19,11 +25,13 @@ from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.side_effects import side_effects
 from featurelib.audit.verdict import TIMEOUT_MS
+from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_text, validate
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.dry_run import dialect_of, judge_again, refusals_by, request_of, who_may_lead
 from featurelib.feature import METADATA_VERSION, Role, UpgradeType, Verdict
+from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Guards, Move, Plan, Reason, Step
 from featurelib.planning.goal import (
     Command,
@@ -34,7 +42,7 @@ from featurelib.planning.goal import (
     losses,
     stay_at_ceiling,
 )
-from featurelib.planning.reasons import Reasons
+from featurelib.planning.reasons import PROBE, UNPROVEN, Reasons
 from featurelib.planning.requirements import features_of, require
 from featurelib.planning.steps import Router
 from featurelib.planning.unlock import ladder, refusing
@@ -42,6 +50,15 @@ from featurelib.planning.unlock import ladder, refusing
 Half = tuple[Role, int]
 Levels = Mapping[str, int]
 _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
+_RIGHT = "right_withheld"
+_NOT_ASKED = "--probe: nothing was sent: "
+_WHOLE = "every registration was seen, and whom the controller asks; apply asks it before it sends."
+_MORE = "registrations and settings that nobody shows are not all that is in the way."
+_WRITES = "this controller cannot be asked without writing, or kraft.version is to move."
+_TOLD = (
+    "Nobody shows everybody whom the controller of this cluster asks: the plan rests on a probe, "
+    "its word when it was asked to validate only. `featurelib apply` asks it again."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +135,52 @@ def make_plan(
     )
     more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
     return replace(made, plan=plan, warnings=(*warnings, *more))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProbe:
+    """Who is asked: the cluster that was just looked at. `as_if_seen` judges that look as if
+    everybody had been seen whom the controller asks; `say` hears what is sent, or why nothing is;
+    `guards` go into the plan."""
+
+    backend: Backend
+    sight: Sight
+    as_if_seen: Callable[[], Sight]
+    catalogue: Catalogue
+    say: Say
+    guards: Guards | None = None
+
+
+def plan_by_probe(probe: PlanProbe, intent: Intent) -> Planned:
+    """As make_plan; where only who was not seen holds it back, what the controller says decides.
+
+    Raises UnreachableError where it says nothing; nothing is ever written.
+    """
+    seen = make_plan(probe.sight, intent, probe.catalogue, guards=probe.guards)
+    if not any(reason.code in UNPROVEN for reason in seen.refusals):
+        probe.say(f"{_NOT_ASKED}{_WHOLE}")
+        return seen
+    proven = make_plan(probe.as_if_seen(), intent, probe.catalogue, guards=probe.guards)
+    if proven.plan is None and not proven.refusals:
+        return proven  # nothing is to be done, whoever is registered
+    if proven.plan is None:
+        probe.say(f"{_NOT_ASKED}{_MORE}")
+        return seen
+    steps = proven.plan.steps
+    if not all(may_prove(probe.backend, probe.sight.dialects, step) for step in steps):
+        probe.say(f"{_NOT_ASKED}{_WRITES}")
+        return seen
+    for step in steps:
+        reply = validate(probe.backend, step, probe.say)
+        if not accepts(reply, step):
+            against = tuple(Reasons(probe.sight, probe.catalogue).of_reply(step, reply))
+            if reply.code == NOT_AUTHORIZED:
+                text = f"The controller was not heard: {reply.message}"
+                lacks = Reason(judge=PROBE, code=_RIGHT, message=text)
+                return replace(proven, plan=None, refusals=(*seen.refusals, lacks))
+            return replace(proven, plan=None, refusals=against)
+    moves = ", then ".join(map(moves_text, steps))
+    return replace(proven, probed=moves, warnings=(*proven.warnings, _TOLD))
 
 
 def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, tuple[Reason, ...]]:

@@ -19,8 +19,9 @@ from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node, unregistered
 from featurelib.core.dialect import STRICT, Asks, load
+from featurelib.core.reply import NO_ERROR, Reply
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
-from featurelib.model import Reason
+from featurelib.model import Reason, Step
 from featurelib.planning.goal import level_of, software_of
 from featurelib.planning.unlock import action_for, first_release, refusing
 from featurelib.words import level_text
@@ -127,34 +128,22 @@ class Reasons:
         return replace(reason, remedy=remedy, command=way.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
-        feature, level = refusal.feature, refusal.level
-        supported = node.supported.get(feature) if node else None
-        low, high = supported or (None, None)
-        said = self._words.of(
+        feature = refusal.feature
+        low, high = (node.supported.get(feature) if node else None) or (None, None)
+        reason = self._of_row(
             FindingColumns(
                 code=refusal.code,
                 role=node.role.text if node else None,
                 node_id=node.node_id if node else None,
                 feature=feature or None,
                 finalized_level=level_of(self._sight.cluster, feature),
-                level=level,
+                level=refusal.level,
                 min_version=low,
                 max_version=high,
                 observed_at=None,
                 detail=", ".join(self._detail(refusal)),
             ),
-            self._sight.address,
-        )
-        reason = Reason(
-            judge=STRICT,
-            code=refusal.code,
-            feature=feature,
-            level=level,
-            node=f"{node.role.text} {node.node_id}" if node else "",
-            supported=supported,
-            message=said.message,
-            remedy=said.remedy,
-            command=said.command,
+            STRICT,
         )
         if refusal.code == "lossy_safe_downgrade":
             return self._of_loss(reason)
@@ -201,13 +190,32 @@ class Reasons:
             if needs and level_of(cluster, known.feature) == known.level:
                 yield f"{known.feature} {known.level}"
 
-    def _of_finding(self, row: dict[str, Any]) -> Reason:
-        columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
-        said = self._words.of(columns, self._sight.address)
-        missing = self._is_missing(row["code"])
+    def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
+        """What the controller said against each update when it was asked to validate, in its own
+        words."""
+        for move in step.updates:
+            code, message = reply.of(move.feature)
+            if code != NO_ERROR:
+                columns = FindingColumns(
+                    code=PROBE_REFUSED,
+                    role=None,
+                    node_id=None,
+                    feature=move.feature,
+                    finalized_level=move.from_level,
+                    level=move.to_level,
+                    min_version=None,
+                    max_version=None,
+                    observed_at=None,
+                    detail=f"error {code}: {message}" if message else f"error {code}",
+                )
+                yield self._of_row(columns, PROBE)
+
+    def _of_row(self, row: FindingColumns, judge: str) -> Reason:
+        """A row of featurelib.schema.FINDING, or one like it, in words."""
+        said = self._words.of(row, self._sight.address)
         low, high = row["min_version"], row["max_version"]
-        reason = Reason(
-            judge=EVIDENCE if missing else STRICT,
+        return Reason(
+            judge=judge,
             code=row["code"],
             feature=row["feature"] or "",
             level=row["level"],
@@ -217,6 +225,10 @@ class Reasons:
             remedy=said.remedy,
             command=said.command,
         )
+
+    def _of_finding(self, row: dict[str, Any]) -> Reason:
+        columns: FindingColumns = row  # type: ignore[assignment]  # it has more than words use
+        reason = self._of_row(columns, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         node = self._node(row) if row["code"] in _NAMING else None
         return reason if node is None else self._with_way(reason, node)
 

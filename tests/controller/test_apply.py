@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from featurelib.backends.base import Say
-from featurelib.backends.kafka.responses import Api, missing_right
 from featurelib.config.fleet import Cluster as FleetEntry
 from featurelib.config.fleet import Fleet
-from featurelib.controller import send as sending
 from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock
 from featurelib.controller.resume import resume
 from featurelib.core.cluster import Node, Request, Update
@@ -20,9 +17,7 @@ from featurelib.core.outcome import Ending, EndingKind, Fate
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import (
     ApprovalError,
-    JournalError,
     OutcomeUnknownError,
-    PlanError,
     RefusedError,
     StalePlanError,
     UnreachableError,
@@ -94,19 +89,6 @@ def test_a_plan_for_zookeeper_mode_is_sent_step_by_step_and_never_to_validate(
     assert it.fates() == ["applied", "applied"]
 
 
-def test_a_downgrade_and_a_deletion_are_carried_out(tmp_path: Path) -> None:
-    it = bench(tmp_path, zookeeper(f=3, g=2), "zk")
-    ending = it.apply(it.plan(down={"f": "2"}, delete=("g",)))
-    assert ending.kind is EndingKind.APPLIED
-    assert it.levels() == {"f": 2}
-    lines = sorted(update_line(o.update, o) for step in ending.steps for o in step.updates)
-    assert lines == [
-        "[Delete] Feature: g ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: - Result: OK",
-        "[Downgrade] Feature: f ExistingFinalizedMaxVersion: 3 NewFinalizedMaxVersion: 2 "
-        "Result: OK",
-    ]
-
-
 def test_a_plan_that_was_applied_has_nothing_to_do(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     plan = it.plan()
@@ -123,23 +105,6 @@ def test_a_plan_that_was_applied_has_nothing_to_do(tmp_path: Path) -> None:
             by = ", written by this plan (journal entry 1, sent by "
         assert says(ending).startswith(begin + by)
     assert wrapped.sent == []
-
-
-def test_a_dry_run_sends_nothing_at_all(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    wrapped = it.wrapped()
-    ending = it.apply(it.plan(), wrapped, mode=Mode.REHEARSE)
-    assert ending.kind is EndingKind.REHEARSED
-    assert (wrapped.sent, it.fates()) == ([], [])
-
-
-def test_validate_only_asks_the_controller_and_writes_nothing(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    wrapped = it.wrapped()
-    ending = it.apply(it.plan(), wrapped, mode=Mode.VALIDATE)
-    assert ending.kind is EndingKind.VALIDATED
-    assert wrapped.written == []
-    assert it.levels() == {"metadata.version": 25}
 
 
 def test_validate_only_is_refused_where_it_would_be_written(tmp_path: Path) -> None:
@@ -181,20 +146,6 @@ def test_what_the_owner_of_a_cluster_does_not_move_is_ours_to_apply(tmp_path: Pa
     plan = it.plan(up={"group.version": "1"})
     assert it.apply(plan).kind is EndingKind.APPLIED
     assert it.levels() == {"metadata.version": 25, "group.version": 1}
-
-
-def test_the_rest_of_a_plan_is_planned_as_it_was_meant(tmp_path: Path) -> None:
-    it = bench(tmp_path, replace(kraft(25), finalized={"metadata.version": (25, 25)}))
-    it.apply(it.plan(up={"group.version": "1", "transaction.version": "2"}))
-    plan = it.plan(
-        up={"metadata.version": "26"}, down={"transaction.version": "1"}, delete=["group.version"]
-    )
-    it.fleet = Fleet(cluster=(FleetEntry(id="c-1", name="pay", managed_by="strimzi"),))
-    with pytest.raises(RefusedError) as told:
-        it.apply(plan)
-    assert str(told.value).endswith(
-        "update --delete group.version --downgrade transaction.version:1"
-    )
 
 
 def test_a_plan_says_itself_who_finalizes_what_wherever_it_is_applied(tmp_path: Path) -> None:
@@ -277,27 +228,6 @@ def test_a_request_is_announced_once_it_is_in_the_journal(
     assert told == [False, False, True]
 
 
-def test_a_request_that_cannot_be_written_down_is_not_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    it = bench(tmp_path, kraft(25))
-
-    def full(*how: object) -> int:
-        raise JournalError("no space left")
-
-    monkeypatch.setattr(Journal, "intend", full)
-    with pytest.raises(JournalError):
-        it.apply(it.plan())
-    assert not any("sending" in text for text in it.said)
-
-
-def test_a_plan_that_contradicts_itself_is_none(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan = it.plan()
-    with pytest.raises(PlanError, match="Nothing was sent"):
-        it.apply(replace(plan, requirements=replace(plan.requirements, levels={})))
-
-
 def test_a_plan_of_another_catalogue_is_refused_naming_the_option(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     plan = replace(it.plan(), catalogue="2020-01-01 + overlay x")
@@ -335,25 +265,6 @@ def test_a_broker_with_a_narrower_range_that_joins_in_between_is_noticed(tmp_pat
         it.apply(plan, wrapped)
     assert "metadata.version 1-21" in str(error.value)
     assert wrapped.sent == []
-
-
-def test_a_node_that_no_longer_answers_is_noticed(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan, wrapped = it.plan(), it.wrapped()
-    it.cluster.stop(12)
-    with pytest.raises(StalePlanError) as error:
-        it.apply(plan, wrapped)
-    assert "broker 12" in str(error.value)
-    assert wrapped.sent == []
-
-
-def test_a_controller_that_moved_since_the_plan_changes_nothing_it_depends_on(
-    tmp_path: Path,
-) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan = it.plan()
-    it.cluster.elect(2)
-    assert it.apply(plan).kind is EndingKind.APPLIED
 
 
 def test_a_controller_that_moves_between_look_and_update_is_not_asked_twice(
@@ -407,16 +318,6 @@ def test_what_a_controller_that_is_gone_did_not_take_up_is_rejected(tmp_path: Pa
     assert it.levels() == {"metadata.version": 25}
 
 
-def test_without_an_active_controller_nothing_is_sent(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan, wrapped = it.plan(), it.wrapped()
-    wrapped.before_update = lambda step: it.cluster.stop(1)
-    ending = it.apply(plan, wrapped)
-    assert ending.kind is EndingKind.REJECTED
-    assert "Nothing was sent" in says(ending)
-    assert it.fates() == ["not applied"]
-
-
 def test_without_anybody_to_send_to_nothing_is_written_down_either(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     plan, wrapped = it.plan(), it.wrapped()
@@ -442,27 +343,6 @@ def test_the_journal_says_whom_a_request_was_sent_to(tmp_path: Path) -> None:
     assert entry.intent.sent_to == Recipient(
         role="controller", node=1, address=it.backend.where, leader=1
     )
-
-
-def test_while_no_answer_comes_it_is_said_that_one_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    it = bench(tmp_path, kraft(25))
-    monkeypatch.setattr(sending, "_ANSWER_SAID_S", 0.01)
-    it.apply(it.plan(), it.wrapped(before_update=lambda step: time.sleep(0.2)))
-    assert any(text.startswith("no answer for ") for text in it.said)
-
-
-def test_an_update_that_is_refused_names_the_command_of_another_plan(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    wrapped, plan = it.wrapped(), it.plan()
-    wrapped.inner = Refusing(it.backend, Reply(code=95, message="not this level", results=()))
-    ending = it.apply(plan, wrapped)
-    said = sentence(ending, CATALOGUE, again="featurelib apply p.json", plan="featurelib plan c-1")
-    assert said.endswith(
-        " were refused (error 95, not this level). Make a new plan: featurelib plan c-1"
-    )
-    assert said.count("error 95") == 1
 
 
 def test_what_was_accepted_and_cannot_be_seen_is_not_said_to_be_pending(tmp_path: Path) -> None:
@@ -584,19 +464,6 @@ def test_a_refused_request_is_rejected_in_the_controller_s_words(tmp_path: Path)
     assert it.fates() == ["rejected"]
     update = ending.steps[0].updates[0]
     assert update_line(update.update, update).endswith("Result: FAILED due to error 31, no rights")
-
-
-def test_a_right_that_is_missing_is_named_in_the_ending(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    wrapped, plan = it.wrapped(), it.plan()
-    words = missing_right(Api.UPDATE_FEATURES)  # as a real cluster's backend has them
-    wrapped.inner = Refusing(it.backend, Reply(code=31, message=words, results=()))
-    ending = it.apply(plan, wrapped)
-    assert ending.kind is EndingKind.REJECTED
-    said = sentence(ending, CATALOGUE)
-    assert "nothing was written" in said
-    assert "the user needs the operation ALTER on the resource CLUSTER" in said
-    assert "kafka-acls.sh --add --allow-principal User:NAME --operation ALTER --cluster" in said
 
 
 def test_a_partial_answer_is_never_called_applied(tmp_path: Path) -> None:
@@ -745,14 +612,6 @@ def test_a_lost_reply_of_the_second_step_never_makes_the_plan_applied(tmp_path: 
     assert ending.kind is EndingKind.STOPPED
     assert fates(ending) == ["applied", "not applied"]
     assert says(ending).startswith("Stopped after 1 of 2 steps: cluster c-1: f is at 5, g is at 1;")
-
-
-def test_a_first_step_that_was_not_applied_ends_the_plan_there(tmp_path: Path) -> None:
-    it = bench(tmp_path, zookeeper(), "zk")
-    wrapped = it.wrapped(before_update=cut_before)
-    ending = it.apply(it.plan(), wrapped)
-    assert ending.kind is EndingKind.REJECTED
-    assert (ending.reasons, len(wrapped.written)) == ((), 1), "nothing more was tried or judged"
 
 
 def test_a_plan_that_stopped_goes_on_where_it_stopped_when_it_is_applied_again(

@@ -17,7 +17,7 @@ from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, StalePlanError, UnreachableError
 from featurelib.feature import Role
 from featurelib.model import Move, Plan, Step
-from tests.controller.clusters import OLD, Bench, Wrapped, bench, kraft, vouched, zookeeper
+from tests.controller.clusters import OLD, Bench, Wrapped, bench, kraft, vouched
 
 GHOST = Node(
     node_id=7,
@@ -90,16 +90,6 @@ def test_a_registration_that_nobody_listed_refuses_in_the_controller_s_words(
     assert "Broker 7 only supports versions 1-20" in (refused.message or "")
     assert [validate_only for _, validate_only in wrapped.sent] == [True]
     assert (it.levels(), it.fates()) == ({"metadata.version": 20}, [])
-
-
-def test_each_step_is_asked_for_itself(tmp_path: Path) -> None:
-    it = at_39(tmp_path, 19)
-    plan = it.by_hand(*([("metadata.version", n, n + 1, "UPGRADE")] for n in (19, 20)))
-    it.fleet = Fleet()
-    wrapped = Wrapped(Unaware(it.backend))  # type: ignore[arg-type]
-    assert it.apply(plan, wrapped).kind is EndingKind.APPLIED
-    first, second = plan.steps
-    assert wrapped.sent == [(first, True), (first, False), (second, True), (second, False)]
 
 
 def test_a_ghost_in_the_way_of_the_second_step_stops_after_the_first(tmp_path: Path) -> None:
@@ -183,20 +173,3 @@ def test_whoever_may_speak_for_the_cluster_has_to_honour_it_and_kraft_version_ne
     assert not may_prove(backend, ["kraft-4.1"], raft)
     assert not is_honoured(backend, ["kraft-3.9", "zk-3.3"])
     assert not is_honoured(backend, [])  # nobody knows who answers
-
-
-def test_zookeeper_mode_is_never_sent_a_request_to_validate(tmp_path: Path) -> None:
-    it = bench(tmp_path, zookeeper(), "zk")
-    plan = it.plan()
-
-    class Blind(Unaware):
-        """Nothing shows who is registered."""
-
-        def describe(self, say: Say) -> tuple[bytes, ...]:
-            lines = self._inner.describe(say)
-            return tuple(x for x in lines if "/brokers" not in str(json.loads(x).get("path")))
-
-    wrapped = Wrapped(Blind(it.backend))  # type: ignore[arg-type]
-    with pytest.raises(StalePlanError, match="evidence: expected complete"):
-        it.apply(plan, wrapped)
-    assert wrapped.sent == []

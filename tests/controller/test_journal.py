@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.controller import journal as holders
 from featurelib.controller import journal as journals
-from featurelib.controller.journal import Dispatch, Holder, Journal, Settlement, myself
+from featurelib.controller.journal import Dispatch, Journal, Settlement, myself
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Move, Step
@@ -71,16 +70,6 @@ def test_every_outcome_but_unknown_settles_a_request(journal: Journal, fate: Fat
     with journal.lock("c", "apply", seconds=60) as lock:
         journal.settle(journal.intend(lock, intent()), outcome(fate))
     assert journal.entries(only_open=True) == ()
-
-
-def test_another_process_reads_what_was_written(journal: Journal) -> None:
-    with journal.lock("c", "apply", seconds=60) as lock:
-        journal.intend(lock, intent())
-        other = Journal(journal.path)
-        assert [entry.intent for entry in other.entries()] == [intent(who=lock.who)] or (
-            other.entries()[0].intent.cluster == "c"
-        )
-        other.close()
 
 
 # --- The lock -------------------------------------------------------------------------------------
@@ -188,19 +177,6 @@ def test_another_user_s_process_is_there(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(os, "kill", forbidden)
     assert not myself("x").is_gone()
-
-
-def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nameless() -> str:
-        raise KeyError("getpwuid(): uid not found")
-
-    monkeypatch.setattr(holders.getpass, "getuser", nameless)
-    assert myself("x").user == f"user {os.getuid()}"
-
-
-def test_a_holder_is_one_line_for_a_person() -> None:
-    who = Holder(user="ann", host="admin-1", pid=4711, started="", since=0.0, command="apply x")
-    assert who.text == "ann on admin-1 (process 4711, since 1970-01-01T00:00:00Z: apply x)"
 
 
 # --- Files that are no journal --------------------------------------------------------------------

@@ -16,7 +16,7 @@ from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
 from featurelib.core.dry_run import judge_again
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
+from featurelib.feature import METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
@@ -169,17 +169,6 @@ def test_any_generation_that_may_answer_can_refuse() -> None:
     assert sent(alone) == [{"geo": (0, 4)}]
 
 
-def test_one_request_only_where_every_controller_is_all_or_nothing() -> None:
-    sight = sample("k41-forgotten")
-    assert len(sent(make_plan(sight, UPGRADE_ALL, CATALOGUE))) == 1
-    either = replace(sight, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
-    intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", "kraft.version": "1"})
-    refused = codes(make_plan(either, intent, CATALOGUE))
-    assert ("kraft-3.9", KRAFT_VERSION, "nothing_changes") in refused
-    lower = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21"})
-    assert sent(make_plan(either, lower, CATALOGUE)) == [{METADATA_VERSION: (7, 21)}]
-
-
 def test_the_careful_way_is_taken_where_one_of_them_is_not() -> None:
     ranges = RELEASES["4.1"] | {"f": (0, 2)}
     nodes = tuple(
@@ -280,13 +269,6 @@ def test_a_metadata_version_that_witnesses_disagree_about_holds_every_level() ->
 # --- Each command ---------------------------------------------------------------------------------
 
 
-def test_bare_upgrade_is_the_newest_the_controller_s_software_maps() -> None:
-    planned = plan("k41-forgotten", Command.UPGRADE)
-    assert sent(planned) == [{METADATA_VERSION: (7, 27), GROUP: (0, 1), TRANSACTION: (0, 2)}]
-    assert (stays(planned)[KRAFT_VERSION], stays(planned)[ELR]) == ("irreversible", "side_effect")
-    assert meaning_of(planned).intent == "upgrade"
-
-
 def test_all_that_is_in_the_way_of_an_upgrade_is_named() -> None:
     planned = plan("ghost-broker", Command.UPGRADE)
     assert codes(planned) == {
@@ -299,49 +281,6 @@ def test_all_that_is_in_the_way_of_an_upgrade_is_named() -> None:
     many = plan("mixed-42-39", Command.UPGRADE)
     features = {reason.feature for reason in many.refusals if reason.node == "broker 3"}
     assert features == {METADATA_VERSION, GROUP, SHARE, STREAMS, TRANSACTION}
-
-
-def test_levels_go_by_name_or_number() -> None:
-    for text in ("3.6", "3.6-IV2", "14"):
-        planned = plan("k37-forgotten", Command.UPGRADE, up={METADATA_VERSION: text})
-        assert sent(planned) == [{METADATA_VERSION: (11, 14)}]
-        assert meaning_of(planned).intent == f"upgrade --feature metadata.version={text}"
-    wrong = plan("k37-forgotten", Command.UPGRADE, up={METADATA_VERSION: "3.8-IV9", "x": "y"})
-    assert codes(wrong) == {
-        ("goal", METADATA_VERSION, "unknown_level"),
-        ("goal", "x", "unknown_level"),
-    }
-    assert "one of 3.0-IV1, " in wrong.refusals[0].message
-
-
-def test_every_wrong_direction_is_named() -> None:
-    up = plan("k42-dynamic", Command.UPGRADE, release_version="4.0")
-    wrong = {METADATA_VERSION, ELR, SHARE, STREAMS}
-    assert codes(up) == {("goal", name, "wrong_direction") for name in wrong}
-    down = plan("k41-forgotten", Command.DOWNGRADE, release_version="4.0")
-    assert codes(down) == {
-        ("goal", name, "wrong_direction") for name in (METADATA_VERSION, GROUP, TRANSACTION)
-    }
-    both = plan("k42-dynamic", Command.UPDATE, up={GROUP: "0"}, down={SHARE: "2", STREAMS: "0"})
-    assert codes(both) >= {("goal", GROUP, "wrong_direction")}
-
-
-def test_one_feature_a_request_before_4_0_and_no_kraft_version_in_vain() -> None:
-    assert codes(plan("k39-static", Command.UPGRADE, up={KRAFT_VERSION: "1"}))
-    assert codes(plan("k40-fresh", Command.UPGRADE, up={KRAFT_VERSION: "1"}))
-    zookeeper = plan("zk-332-ranges", Command.UPGRADE, up={"geo": "4", "search.index": "3"})
-    assert sent(zookeeper) == [{"geo": (0, 4)}, {"search.index": (2, 3)}]
-    assert meaning_of(zookeeper).requirements.features_node_version == 1
-
-
-def test_kraft_version_goes_alone_and_last_and_is_called_irreversible() -> None:
-    planned = plan(
-        "k41-forgotten", Command.UPGRADE, up={KRAFT_VERSION: "1", METADATA_VERSION: "25"}
-    )
-    assert sent(planned) == [{METADATA_VERSION: (7, 25)}, {KRAFT_VERSION: (0, 1)}]
-    assert planned.warnings == ("kraft.version 1 is irreversible: nothing takes it back.",)
-    back = plan("k42-dynamic", Command.DISABLE, delete=(KRAFT_VERSION,))
-    assert codes(back) == {("goal", KRAFT_VERSION, "irreversible")}
 
 
 def test_a_downgrade_that_loses_metadata_is_refused_in_every_controller_s_words() -> None:
@@ -372,47 +311,6 @@ def test_what_a_level_depends_on_is_said_as_it_is_now() -> None:
     assert needs.remedy == "Ask for metadata.version 23 (4.0-IV1) as well, or first."
 
 
-def test_downgrade_all_never_adds_and_deletes_what_the_release_lacks() -> None:
-    planned = plan("k42-dynamic", Command.DOWNGRADE_ALL, release_version="4.1")
-    assert sent(planned) == [{METADATA_VERSION: (29, 27), STREAMS: (1, 0)}]
-    assert kinds(planned) == {"SAFE_DOWNGRADE"}
-    assert set(stays(planned)) == {ELR, GROUP, KRAFT_VERSION, SHARE, TRANSACTION}
-    for release in ("2.8", "3.2"):
-        empty = plan("k42-dynamic", Command.DOWNGRADE_ALL, release_version=release)
-        assert codes(empty) == {("goal", "", "empty_catalogue")}
-        assert "update --delete" in empty.refusals[0].message
-    unknown = plan("k42-dynamic", Command.DOWNGRADE_ALL, release_version="9.9")
-    assert codes(unknown) == {("goal", "", "unknown_release")}
-
-
-def test_disable_and_update_delete() -> None:
-    planned = plan("k42-dynamic", Command.DISABLE, delete=(GROUP, SHARE))
-    assert sent(planned) == [{GROUP: (1, 0), SHARE: (1, 0)}]
-    assert meaning_of(planned).intent == "disable --feature group.version --feature share.version"
-    nothing = plan("k40-fresh", Command.DISABLE, delete=(ELR,))
-    assert (nothing.plan, nothing.refusals, stays(nothing)) == (None, (), {ELR: "at_level"})
-    assert nothing.goal.stays[0].text == f"{ELR} is not finalized, as asked."
-    update = plan("zk-332-ranges", Command.UPDATE, up={"geo": "4"}, delete=("tiering",))
-    assert sent(update) == [{"geo": (0, 4)}, {"tiering": (2, 0)}]
-    refused = plan("zk-332-ranges", Command.UPDATE, up={"geo": "4"}, down={"search.index": "1"})
-    assert {("strict", "search.index", "unsupported_by_node")} <= codes(refused)
-
-
-def test_stepwise_takes_each_known_level_and_requires_the_same() -> None:
-    planned = plan("k37-forgotten", Command.UPGRADE, release_version="3.6", stepwise=True)
-    assert sent(planned) == [{METADATA_VERSION: (n, n + 1)} for n in range(11, 14)]
-    at_once = plan("k37-forgotten", Command.UPGRADE, release_version="3.6")
-    assert meaning_of(planned).requirements == meaning_of(at_once).requirements
-    every = plan("k37-forgotten", Command.UPGRADE_ALL, stepwise=True)
-    assert sent(every) == [{METADATA_VERSION: (n, n + 1)} for n in range(11, 19)]
-    assert meaning_of(every).intent == "upgrade-all --stepwise"
-
-
 def test_a_system_that_is_off_refuses() -> None:
     planned = plan("zk-282-disabled", Command.UPGRADE, up={"search.index": "1"})
     assert ("strict", "search.index", "system_off") in codes(planned)
-
-
-def test_the_timeout_is_an_argument() -> None:
-    planned = make_plan(sample("k37-forgotten"), UPGRADE_ALL, CATALOGUE, timeout_ms=5)
-    assert [step.timeout_ms for step in meaning_of(planned).steps] == [5]

@@ -139,21 +139,6 @@ def test_levels_count_only_where_somebody_has_heard_of_all_that_was_carried_out(
     assert settled.result.fate is Fate.NOT_APPLIED
 
 
-def test_what_is_applied_while_resume_waits_is_seen(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    left_open(it, applied=False, timeout_ms=60_000)
-    watching = it.wrapped(unproven="controller 1 does not answer yet")
-    real = it.plan()
-
-    def late(look: int) -> None:
-        if look == 3:
-            it.backend.update(real.steps[0])
-
-    watching.before_describe = late
-    [settled] = resumed(it, watching)
-    assert settled.result.fate is Fate.APPLIED
-
-
 def test_a_cluster_that_does_not_answer_leaves_its_requests_open(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=True)
@@ -270,10 +255,3 @@ def test_a_level_that_no_request_explains_is_said_with_the_entry_that_asked_for_
     other_writer(it, "f", 1, UpgradeType.SAFE_DOWNGRADE)
     assert it.apply(it.plan(up={"f": "5"})).kind is EndingKind.APPLIED
     assert unexplained(it) == [], "the second entry explains it"
-
-
-def test_nothing_open_needs_no_lock_and_no_second_look(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    watching = it.wrapped()
-    assert resumed(it, watching) == ()
-    assert watching.looks == 1

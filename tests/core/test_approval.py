@@ -30,7 +30,6 @@ from featurelib.planning.files import (
     write_approval,
 )
 from tests.core.tampering import WAYS
-from tests.report.schema_check import faults
 
 CASES = min(50_000, 5 * int(os.environ.get("FEATURELIB_CASES", "2000")) // 2)
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -228,19 +227,6 @@ def test_no_bit_of_an_approval_can_be_flipped() -> None:
             assert not is_accepted(MEANING, other), (at, bit)
 
 
-def test_no_bit_of_a_plan_that_carries_meaning_can_be_flipped() -> None:
-    for_people = range(PLAN.index(b'"payments"'), PLAN.index(b'"payments"') + 10)
-    accepted = 0
-    for at in range(len(PLAN)):
-        for bit in range(8):
-            other = PLAN[:at] + bytes([PLAN[at] ^ 1 << bit]) + PLAN[at + 1 :]
-            if is_accepted(other, FILE):
-                accepted += 1
-                assert files.read_plan(other, "x").plan == MEANING
-                assert at in for_people or PLAN[at : at + 1].isspace(), (at, bit)
-    assert 0 < accepted < len(PLAN)
-
-
 def test_no_tampered_approval_is_accepted() -> None:
     dice, tried = random.Random(8), Counter[str]()
     for case in range(CASES):
@@ -251,18 +237,6 @@ def test_no_tampered_approval_is_accepted() -> None:
             assert not is_accepted(MEANING, other), (way.__name__, other)
     assert len(tried) == len(WAYS)
     assert sum(tried.values()) > 0.9 * CASES
-
-
-def test_no_tampered_plan_is_accepted_unless_it_means_the_same() -> None:
-    dice, refused = random.Random(9), 0
-    for case in range(CASES):
-        way = WAYS[case % len(WAYS)]
-        other = way(PLAN, dice)
-        if is_accepted(other, FILE):
-            assert files.read_plan(other, "x").plan == MEANING, (way.__name__, other)
-        else:
-            refused += 1
-    assert refused > 0.8 * CASES
 
 
 @pytest.mark.parametrize(
@@ -282,10 +256,3 @@ def test_the_shipped_schema_is_made_from_the_types() -> None:
     assert (
         SCHEMA.read_text("utf-8") == json.dumps(make_schema(), indent=2, ensure_ascii=False) + "\n"
     )
-
-
-def test_an_approval_fits_the_schema_and_another_file_does_not() -> None:
-    schema = json.loads(SCHEMA.read_text("utf-8"))
-    assert list(faults(json.loads(FILE), schema, schema)) == []
-    assert list(faults(json.loads(FILE.replace(b'"reason"', b'"x"')), schema, schema))
-    assert list(faults(json.loads(FILE.replace(b'"version": 1', b'"version": 2')), schema, schema))

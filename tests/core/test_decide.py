@@ -61,19 +61,6 @@ def test_a_world_as_the_plan_saw_it_is_sent_the_first_step() -> None:
     assert decide(PLAN, 0, FOUND) == Send(step=PLAN.steps[0], position=0)
 
 
-def test_a_feature_that_nobody_finalized_may_be_listed_as_level_0() -> None:
-    levels = {"f": 1, "h": 4, "g": 0, "new": 0}
-    assert isinstance(decide(PLAN, 0, required(levels=levels)), Send)
-
-
-def test_how_nodes_are_grouped_does_not_matter() -> None:
-    groups = (
-        RangeGroup(brokers=(2,), controllers=(), ranges=RANGES),
-        RangeGroup(brokers=(1,), controllers=(9,), ranges=RANGES | {"x": (0, 0)}),
-    )
-    assert isinstance(decide(PLAN, 0, required(nodes=groups)), Send)
-
-
 @pytest.mark.parametrize(
     ("found", "said"),
     [
@@ -181,11 +168,6 @@ def test_when_every_level_is_there_nothing_is_to_do_whatever_else_changed(done: 
 def test_levels_that_are_not_known_are_not_there() -> None:
     found = replace(required(levels={"f": 2, "g": 1, "h": 4}), unknown=frozenset("g"))
     assert isinstance(decide(PLAN, 0, found), Refuse)
-
-
-def test_the_levels_of_another_cluster_are_not_this_plan_s() -> None:
-    found = replace(required(levels={"f": 2, "g": 1, "h": 4}), cluster="d")
-    assert texts(decide(PLAN, 0, found)) == ["cluster: expected c, found d"]
 
 
 def test_a_plan_that_was_carried_out_and_undone_is_not_sent_again() -> None:

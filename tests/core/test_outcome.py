@@ -9,7 +9,6 @@ import pytest
 from featurelib.core.outcome import (
     FOR_GOOD,
     Delivery,
-    Ending,
     EndingKind,
     Fate,
     LevelsSeen,
@@ -18,7 +17,7 @@ from featurelib.core.outcome import (
     settle,
 )
 from featurelib.core.reply import Reply, Result
-from featurelib.model import NO_EPOCH, Move, Recipient, Step
+from featurelib.model import Move, Step
 
 
 def step(*names: str) -> Step:
@@ -171,18 +170,6 @@ def test_a_plan_is_rejected_only_when_nothing_was_written() -> None:
 def test_one_unknown_update_makes_the_plan_unknown() -> None:
     assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)) is EndingKind.UNKNOWN
     assert EndingKind.UNKNOWN.exit_code == 4
-
-
-def test_a_plan_that_stopped_says_after_how_many_steps() -> None:
-    steps = (NEXT, outcome(2, Fate.REJECTED))
-    kind = kind_of(steps, before=1, total=4, reasons=())
-    ended = Ending(kind=kind, cluster="c", plan="p", total=4, before=1, steps=steps)
-    assert (ended.kind, ended.applied) == (EndingKind.STOPPED, 2)
-
-
-def test_whom_a_request_was_sent_to_is_named_by_role_and_number() -> None:
-    sent = Recipient(role="broker", node=4, address="kafka-4:9092", leader=1)
-    assert (sent.title, sent.leader_epoch) == ("broker 4", NO_EPOCH)
 
 
 def test_a_request_that_was_overtaken_beside_a_good_part_is_partly_applied() -> None:

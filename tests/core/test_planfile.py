@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import dataclass, replace
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,13 +73,6 @@ def test_another_meaning_is_another_digest(other: Plan) -> None:
     assert digest(other) != digest(MEANING)
 
 
-def test_a_plan_file_says_its_format_and_its_own_digest() -> None:
-    plan = json.loads(write_plan(MEANING))
-    assert (plan["format"], plan["version"]) == ("featurelib.plan", 1)
-    assert plan["digest"] == digest(MEANING)
-    assert msgspec.convert(plan["meaning"], Plan) == MEANING
-
-
 @dataclass(frozen=True)
 class Planned:
     text: str
@@ -103,38 +95,6 @@ KRAFT = Cluster(
     voters=(11,),
     stored={METADATA: 25},
 )
-
-
-def test_a_plan_requires_levels_ranges_and_registrations_and_no_epoch() -> None:
-    made = planned(KRAFT)
-    meaning = msgspec.convert(made.plan["meaning"], Plan)
-    assert meaning.requirements.levels[METADATA] == 25
-    assert meaning.requirements.features_node_version is None
-    groups = [(group.brokers, group.controllers) for group in meaning.requirements.nodes]
-    assert groups == [((1, 2), ()), ((), (11,))]
-    wanted = {update.feature for step in meaning.steps for update in step.updates}
-    assert all(set(group.ranges) == wanted for group in meaning.requirements.nodes)
-    assert meaning.steps[0].updates[0].feature == METADATA
-    assert '"epoch"' not in made.text
-
-
-def test_a_broker_s_epoch_does_not_change_the_plan() -> None:
-    moved = (replace(KRAFT.nodes[0], epoch=990), *KRAFT.nodes[1:])
-    assert planned(replace(KRAFT, nodes=moved)).text == planned(KRAFT).text
-
-
-def test_a_plan_in_zookeeper_mode_requires_the_features_node_s_version() -> None:
-    node = Node(node_id=1, ranges={"f": (1, 3)}, epoch=5)
-    cluster = Cluster(name="z", zookeeper=True, nodes=(node,), stored={"f": 1})
-    meaning = msgspec.convert(planned(cluster).plan["meaning"], Plan)
-    assert meaning.requirements.features_node_version == 5
-
-
-def test_a_cluster_without_steps_has_no_plan_file() -> None:
-    node = Node(node_id=1, ranges={"f": (1, 3)})
-    cluster = Cluster(name="z", zookeeper=True, nodes=(node,), stored={"f": 3})
-    table = with_texts(judge_clusters(cluster), dialect="strict", catalogue=load())
-    assert table["plan"].to_pylist() == [None]
 
 
 HOSTILE = ["../../x", "", ".", "..", "a/b", "a\\b", "-rf", ".hidden", "CON", "nul", "com1.txt"]
@@ -160,23 +120,9 @@ def test_a_file_name_is_safe_whatever_the_cluster_is_called(name: str) -> None:
     assert len(made) <= 200
 
 
-def test_an_ordinary_cluster_keeps_its_name() -> None:
-    assert file_name("MkU3OEVBNTcwNTJENDM2Qg") == "MkU3OEVBNTcwNTJENDM2Qg.json"
-
-
-def test_two_hostile_names_never_share_a_file() -> None:
-    made = [file_name(name) for name in HOSTILE]
-    assert len(set(made)) == len(made)
-
-
 def test_names_that_file_systems_confuse_never_share_a_file() -> None:
     made = [name.lower() for name in file_names(["Prod", "prod", "PROD", "CON", "con"])]
     assert len(set(made)) == len(made)
-
-
-@pytest.mark.parametrize("name", ["CON", "con", "nul", "com1.txt", "AUX"])
-def test_a_device_of_windows_is_no_file_name(name: str) -> None:
-    assert file_name(name).split(".")[0].upper() != name.split(".")[0].upper()
 
 
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
