@@ -95,17 +95,6 @@ class Rule:
         return self.mask(*[getattr(rows, name) for name in self.columns])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRows:
-    """Columns about nodes, as the audit fills them: see NODE_COLUMNS."""
-
-    lowest: Level
-    level: Level
-    min_version: Level
-    max_version: Level
-    silent: Mask | np.bool_ = np.False_
-
-
 RULES: dict[str, Rule] = {}
 SCOPES: dict[str, Rule] = {}
 
