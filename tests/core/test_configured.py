@@ -21,7 +21,7 @@ from featurelib.feature import Role
 from featurelib.landing.describe import KEYS
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.records import Snapshots
-from featurelib.snapshot.state import ClusterState, freeze, thaw
+from featurelib.snapshot.state import freeze
 from tests.core.lines import configs_line, judge_rows, landings, lines_of, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
 
@@ -135,15 +135,6 @@ def test_a_refused_look_at_configurations_is_a_right_that_is_withheld(by_resourc
     answered = configs_line(1, "controller", {"1": {}}, age=0)
     said = judge_rows(snapshot({"c": [*lines, answered]}), [READY])
     assert "right_withheld" not in said.findings["code"].to_pylist()
-
-
-def test_what_an_earlier_release_kept_is_read_as_knowing_of_no_configuration() -> None:
-    line = configs_line(1, "broker", {"1": {MIN_ISR: ("3", 4)}})
-    state = fold_lines(landings([*READY_LINES, line]), load_catalogue())
-    fields = msgspec.msgpack.decode(freeze(state))
-    before = thaw(msgspec.msgpack.encode(fields[: ClusterState.__struct_fields__.index("configs")]))
-    assert before.configs == []
-    assert before.listeners == state.listeners
 
 
 def test_every_key_is_no_secret_and_stands_once_in_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from featurelib.catalogue import load as load_catalogue
@@ -9,7 +10,7 @@ from featurelib.landing import Landing
 from featurelib.landing.znode import controller
 from featurelib.snapshot import ClusterState, begin, fold_lines
 from featurelib.snapshot.history import Learned, history_rows, pack
-from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze
+from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
 from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES
 from tests.core.lines import anomalies, landings, line_of, snapshot
 from tests.core.test_replay import dump, fold_nights, levels, log
@@ -157,6 +158,15 @@ def told(finalized: str) -> list[tuple[int, int]]:
 )
 def test_the_history_of_a_tools_line(finalized: str, kept: list[tuple[int, int]]) -> None:
     assert told(finalized) == kept
+
+
+@pytest.mark.parametrize("known", range(len(ClusterState.__struct_fields__)))
+def test_a_state_from_before_fields_were_added_is_read_without_them(known: int) -> None:
+    state = fold([znode("/brokers/ids/1", 1, REGISTERED), *dump(1, log(0, "MV25"))])
+    fields: list[object] = msgspec.msgpack.decode(freeze(state))
+    kept, empty = thaw(msgspec.msgpack.encode(fields[:known])), ClusterState()
+    for at, name in enumerate(ClusterState.__struct_fields__):
+        assert getattr(kept, name) == getattr(state if at < known else empty, name)
 
 
 def test_where_a_table_lies_and_how_it_is_called() -> None:

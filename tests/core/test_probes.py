@@ -6,7 +6,6 @@ import itertools
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from featurelib.audit.audit import Judged, judge
@@ -16,7 +15,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, ProbeAnswer, ProbeReply, Quarantined, read
 from featurelib.snapshot import fold_lines
-from featurelib.snapshot.state import ClusterState, freeze, thaw
+from featurelib.snapshot.state import freeze, thaw
 from tests.core.lines import (
     AS_OF,
     HOUR,
@@ -192,12 +191,6 @@ def test_probes_fold_the_same_in_any_order() -> None:
     kept = thaw(state).probe
     assert kept is not None
     assert {answer[3] for answer in kept.answers} == {95}
-
-
-def test_a_state_of_an_older_release_has_no_probe_and_is_read() -> None:
-    fields: list[object] = msgspec.msgpack.decode(freeze(ClusterState()))
-    older = thaw(msgspec.msgpack.encode(fields[:-2]))
-    assert (older.rights, older.probe) == ([], None)
 
 
 def test_a_line_is_read_update_by_update() -> None:

@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import pytest
 
 from featurelib.audit.audit import Judged
 from featurelib.catalogue import load as load_catalogue
 from featurelib.snapshot import begin, fold_lines
-from featurelib.snapshot.state import ClusterState, freeze, thaw
+from featurelib.snapshot.state import freeze
 from tests.core.lines import judge_rows, landings, lines_of, refusal_line, snapshot
 from tests.core.oracle import METADATA, Cluster, Node
 
@@ -140,11 +139,6 @@ def test_refusals_fold_the_same_in_any_order_and_over_nights() -> None:
         fold.close_run()
         stored = freeze(fold.finish())
     assert stored == whole
-
-
-def test_a_state_of_an_older_release_has_no_rights_and_is_read() -> None:
-    fields: list[object] = msgspec.msgpack.decode(freeze(ClusterState()))
-    assert thaw(msgspec.msgpack.encode(fields[:-1])).rights == []
 
 
 def test_rights_of_one_cluster_say_nothing_of_another() -> None:

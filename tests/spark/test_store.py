@@ -70,7 +70,7 @@ def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: 
     outside = DeltaTable(store.path(CLUSTER_SNAPSHOT).removeprefix("file:"))
     assert outside.metadata().description == CLUSTER_SNAPSHOT.comment
     assert outside.metadata().configuration == {
-        "featurelib.tableVersion": "2",
+        "featurelib.tableVersion": "3",
         "delta.dataSkippingStatsColumns": "run,cluster",
         "delta.enableDeletionVectors": "false",
         "delta.deletedFileRetentionDuration": "interval 90 days",
