@@ -258,7 +258,7 @@ def _checker(
     from featurelib.controller.signing import checker
 
     text = _read(approval, "an approval")
-    check = checker(made, text, settings=settings, where=approval)
+    check = checker(made, text, settings=settings, where=approval, path=path)
 
     def check_by_name(now: datetime) -> Clearance:
         try:
@@ -270,10 +270,7 @@ def _checker(
                     f"plan. Nothing was sent. Give the one of this plan with --approval FILE, or "
                     f"write it: {again}"
                 ) from error
-            said = str(error).replace(
-                "featurelib approve PLAN", f"featurelib approve {quote(path)}"
-            )
-            raise type(error)(said) from error
+            raise
 
     return check_by_name
 

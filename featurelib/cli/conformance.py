@@ -9,7 +9,6 @@ import difflib
 import gzip
 import json
 import lzma
-import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
 from featurelib.source import open_catalogue
-from featurelib.view.layout import columns
+from featurelib.view.layout import Page, wrap
 from featurelib.words import count
 
 PACK = "conformance_pack.jsonl.gz"
@@ -155,7 +154,9 @@ def _print(reports: dict[str, ReplayReport], *, show_all: bool) -> None:
         dialects = " ".join(sorted(report.dialects))
         exchanges, differences = str(report.exchanges), str(len(report.differences))
         rows.append((name, exchanges, differences, str(excused), dialects))
-    print("\n".join(columns(rows)))
+    page = Page()
+    page.table(rows)
+    print(page)
     _print_differences(reports, show_all)
     for name, report in reports.items():
         for reason, number in sorted(report.excused.items()):
@@ -266,7 +267,9 @@ def _dialect_lines(found: list[dict[str, object]]) -> Iterator[str]:
         assert isinstance(releases, list)
         shown = " ".join(releases) or "no release"
         rows.append((str(table["name"]), str(table["rules"]), shown, str(table["title"])))
-    yield from columns(rows)
+    page = Page()
+    page.table(rows)
+    yield from page
 
 
 def _brief(entry: RulebookEntry) -> dict[str, object]:
@@ -341,7 +344,7 @@ def _entry_lines(entry: RulebookEntry) -> Iterator[str]:
     for group in entry.groups:
         row = group[0].row
         yield ""
-        for line in textwrap.wrap(_where_asked(group), WIDTH, subsequent_indent="  "):
+        for line in wrap(_where_asked(group), WIDTH, "", "  "):
             yield line.replace(TOGETHER, " ")
         if row.says:
             yield from _told(f"{row.code_number}: ", row.says)
@@ -371,7 +374,4 @@ def _where_asked(group: tuple[Question, ...]) -> str:
 
 
 def _told(label: str, text: str) -> Iterator[str]:
-    yield from textwrap.wrap(
-        f"{label}{text}", WIDTH, initial_indent="  ", subsequent_indent="    ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    yield from wrap(f"{label}{text}", WIDTH, "  ", "    ")

@@ -28,23 +28,29 @@ _SIGN_SECONDS = 120.0  # a hardware key waits to be touched
 
 
 def check_approval(
-    plan: PlanFile, text: bytes | str, *, now: datetime, settings: Settings, where: str
+    plan: PlanFile,
+    text: bytes | str,
+    *,
+    now: datetime,
+    settings: Settings,
+    where: str,
+    path: str = "PLAN",
 ) -> files.Approval:
     """The approval in `text`, if it is one of `plan`, holds now and is signed as the plan and
-    `settings` ask: the stricter of both.
+    `settings` ask: the stricter of both. `where` is its file, `path` the plan's.
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
-    file = files.read_approval(text, where)
+    file = files.read_approval(text, where, path)
     longest = timedelta(hours=settings.longest_approval_hours)
     try:
-        files.expect_approved(file.approval, plan.plan, now, longest=longest)
+        files.expect_approved(file.approval, plan.plan, now, longest=longest, path=path)
         if file.signature is not None:
-            verify(file.approval, file.signature, settings.allowed_signers)
+            verify(file.approval, file.signature, settings.allowed_signers, path)
         elif why := why_signed(plan, settings):
             raise ApprovalError(
                 f"expected a signature ({why}), found none. Nothing was sent. Sign it: featurelib "
-                "approve PLAN --expires 24h --key FILE"
+                f"approve {quote(path)} --expires 24h --key FILE"
             )
     except ApprovalError as error:
         raise ApprovalError(f"{where}: {error}") from error
@@ -60,13 +66,13 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
 
 
 def checker(
-    plan: PlanFile, text: bytes | str, *, settings: Settings, where: str
+    plan: PlanFile, text: bytes | str, *, settings: Settings, where: str, path: str = "PLAN"
 ) -> Callable[[datetime], Clearance]:
     """What asks for the approval in `text` again and again: as of a time it gives what lets the
     plan be sent, or raises as check_approval does."""
 
     def check(now: datetime) -> Clearance:
-        found = check_approval(plan, text, now=now, settings=settings, where=where)
+        found = check_approval(plan, text, now=now, settings=settings, where=where, path=path)
         return Clearance(
             approval=files.digest(found),
             by=found.approved_by,
@@ -115,7 +121,7 @@ def agent_key() -> str:
     return keys[0] + "\n"
 
 
-def verify(approval: files.Approval, signature: str, signers: str) -> None:
+def verify(approval: files.Approval, signature: str, signers: str, plan: str = "PLAN") -> None:
     """Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval.
 
     `signers` is an allowed_signers file of ssh-keygen(1). A key counts if it was valid when the
@@ -138,20 +144,22 @@ def verify(approval: files.Approval, signature: str, signers: str) -> None:
             return
         bare = _keygen("check-novalidate", check, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
-    raise ApprovalError(_why(approval, signers, done, bare, names))
+    raise ApprovalError(_why(approval, signers, plan, done, bare, names))
 
 
 _Done = subprocess.CompletedProcess[bytes]
 
 
-def _why(approval: files.Approval, signers: str, done: _Done, bare: _Done, names: _Done) -> str:
+def _why(
+    approval: files.Approval, signers: str, plan: str, done: _Done, bare: _Done, names: _Done
+) -> str:
     """What is wrong with a signature that ssh-keygen did not accept."""
     by = approval.approved_by
     if bare.returncode:
         return (
             f"expected {by}'s signature over this approval in the namespace {NAMESPACE}, found "
-            f"another ({_said(bare)}). Nothing was sent. Sign it again: featurelib approve PLAN "
-            "--expires 24h --key FILE"
+            f"another ({_said(bare)}). Nothing was sent. Sign it again: featurelib approve "
+            f"{quote(plan)} --expires 24h --key FILE"
         )
     key = bare.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2]
     known = names.stdout.decode("utf-8", "replace").replace(",", "\n").splitlines()
@@ -159,7 +167,7 @@ def _why(approval: files.Approval, signers: str, done: _Done, bare: _Done, names
         return (
             f"expected {by}'s signature, found that of {', '.join(known)} ({key}). Nothing was "
             f"sent. Give the name that {signers} has for the key: "
-            f"featurelib approve PLAN --expires 24h --key FILE --by {quote(known[0])}"
+            f"featurelib approve {quote(plan)} --expires 24h --key FILE --by {quote(known[0])}"
         )
     said = _said(done) if done.stderr.strip() else "it has no such key"
     return (

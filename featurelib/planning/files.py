@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
+from shlex import quote
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -31,7 +32,6 @@ VERSION: Literal[1] = 1  # of both
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
 APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
 AGAIN = "Use it as it was written, or make it again with `featurelib plan`."
-_NEXT = "Write the approval again: featurelib approve PLAN --expires 24h"
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 SKEW = timedelta(minutes=SKEW_MINUTES)
 LONGEST_NAME, LONGEST_REASON = 200, 1000
@@ -205,23 +205,30 @@ def read_plan(text: str | bytes, where: str) -> PlanFile:
     return file
 
 
-def read_approval(text: bytes | str, where: str) -> ApprovalFile:
-    """The approval file in `text`, as bytes or decoded as they are (no newline translated).
+def write_again(plan: str) -> str:
+    """What to do about an approval that is not right; `plan` is the plan's file."""
+    return f"Write the approval again: featurelib approve {quote(plan)} --expires 24h"
+
+
+def read_approval(text: bytes | str, where: str, plan: str = "PLAN") -> ApprovalFile:
+    """The approval file in `text`, as bytes or decoded as they are (no newline translated); `plan`
+    is its plan's file, as a command names it.
 
     Raises PlanError for what `write_approval` would not have written, ApprovalError for an approval
     that was changed afterwards; both name `where`.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    file, _ = _parsed(raw, ApprovalFile, where, _NEXT)
-    _expect_values(file.approval, where)
+    again = write_again(plan)
+    file, _ = _parsed(raw, ApprovalFile, where, again)
+    _expect_values(file.approval, where, again)
     if file.signature is not None and not _is_armored(file.signature):
-        raise PlanError(f"{where}: signature: expected one as ssh-keygen writes it. {_NEXT}")
+        raise PlanError(f"{where}: signature: expected one as ssh-keygen writes it. {again}")
     if file.digest != (expected := digest(file.approval)):
         raise ApprovalError(
             f"{where}: expected the digest {expected}, found {file.digest}: the approval was "
-            f"changed after it was written. Nothing was sent. {_NEXT}"
+            f"changed after it was written. Nothing was sent. {again}"
         )
-    _expect_form(raw, write_approval(file.approval, file.signature), where, _NEXT)
+    _expect_form(raw, write_approval(file.approval, file.signature), where, again)
     return file
 
 
@@ -241,16 +248,23 @@ def approve(
         expires_at=begin + expires,
         reason=reason,
     )
-    _expect_values(approval, "approval")
+    _expect_values(approval, "approval", write_again("PLAN"))
     return approval
 
 
 def expect_approved(
-    approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, skew: timedelta = SKEW
+    approval: Approval,
+    plan: Plan,
+    now: datetime,
+    *,
+    longest: timedelta,
+    skew: timedelta = SKEW,
+    path: str = "PLAN",
 ) -> None:
     """Raises ApprovalError unless the approval is of this plan, and of now.
 
-    `longest` is how long an approval may last, `skew` how far the approver's clock may be ahead.
+    `longest` is how long an approval may last, `skew` how far the approver's clock may be ahead;
+    `path` is the plan's file.
     """
     ours, lasts = digest(plan), approval.expires_at - approval.approved_at
     expected = found = ""
@@ -270,7 +284,9 @@ def expect_approved(
         expected = f"an approval that holds now, {say_time(now)}"
         found = f"one that expired {over} ago, at {say_time(approval.expires_at)}"
     if expected:
-        raise ApprovalError(f"expected {expected}, found {found}. Nothing was sent. {_NEXT}")
+        raise ApprovalError(
+            f"expected {expected}, found {found}. Nothing was sent. {write_again(path)}"
+        )
 
 
 def say_time(moment: datetime) -> str:
@@ -297,7 +313,7 @@ def make_schema() -> dict[str, object]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _expect_values(approval: Approval, where: str) -> None:
+def _expect_values(approval: Approval, where: str, again: str) -> None:
     """Raises PlanError for a value that is no name, no reason or no time."""
     texts = {"approved_by": LONGEST_NAME, "reason": LONGEST_REASON}
     for key, longest in texts.items():
@@ -308,19 +324,19 @@ def _expect_values(approval: Approval, where: str) -> None:
         if not plain:
             raise PlanError(
                 f"{where}: {key}: expected 1 to {longest} letters that can be shown, no space "
-                f"around them, found {text!r}. {_NEXT}"
+                f"around them, found {text!r}. {again}"
             )
     for key in ("approved_at", "expires_at"):
         moment = getattr(approval, key)
         if moment.tzinfo != UTC or moment.microsecond:
             raise PlanError(
                 f"{where}: {key}: expected a time as 2026-11-21T06:00:00Z, found "
-                f"{moment.isoformat()}. {_NEXT}"
+                f"{moment.isoformat()}. {again}"
             )
     if approval.expires_at <= approval.approved_at:
         raise PlanError(
             f"{where}: expires_at: expected a time after {say_time(approval.approved_at)}, found "
-            f"{say_time(approval.expires_at)}. {_NEXT}"
+            f"{say_time(approval.expires_at)}. {again}"
         )
 
 

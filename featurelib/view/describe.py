@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from featurelib.config.fleet import Cluster
 from featurelib.core.dialect import generation_of, load
 from featurelib.questions.describe import Description, LevelShown, NodeShown, Ranges
-from featurelib.view.layout import Page
+from featurelib.view.layout import Page, wrap
 from featurelib.words import clean, nodes, time_text
 
 WHO_WIDTH = 36
@@ -85,7 +84,7 @@ def _node_rows(shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
         alike.setdefault(key, []).append(node)
     rows: list[tuple[str, ...]] = []
     for (role, state, release, profile), group in alike.items():
-        who = textwrap.wrap(nodes(role, [node.node_id for node in group]), WHO_WIDTH)
+        who = wrap(nodes(role, [node.node_id for node in group]), WHO_WIDTH)
         epochs = sorted({node.epoch for node in group if node.epoch is not None})
         epoch = "-".join(map(str, dict.fromkeys([epochs[0], epochs[-1]]))) if epochs else NOTHING
         rows.append(("\n  ".join(who), state, release, profile, epoch))

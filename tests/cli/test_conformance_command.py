@@ -46,20 +46,6 @@ def wrong(count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_without_a_file_what_ships_is_replayed() -> None:
-    code, out, err = run()
-    assert code == 0
-    assert err == "[1/1] conformance_pack.jsonl.gz\n"
-    shipped = len(recordings.pack())
-    assert out == (
-        "FILE                       EXCHANGES  DIFFERENCES  EXCUSED  DIALECTS\n"
-        f"conformance_pack.jsonl.gz        {shipped}            0        1  kraft-3.3 kraft-3.5 "
-        "kraft-3.7 kraft-3.8 kraft-3.9 kraft-4.0 kraft-4.1 kraft-4.2 zk-2.7 zk-3.3\n"
-        "excused in conformance_pack.jsonl.gz: kraft.version of a refused request (1)\n"
-        f"{shipped} exchanges, no difference\n"
-    )
-
-
 def test_a_difference_is_shown_and_told_by_the_exit_code(tmp_path: Path) -> None:
     good = write(tmp_path / "good.jsonl", lines("zk-3.9.2.jsonl.xz", 3))
     bad = write(tmp_path / "bad.jsonl", wrong(1))
