@@ -163,10 +163,7 @@ def ask(
     current = np.zeros(len(keys), dtype=np.int64)
     minimum = np.zeros(len(keys), dtype=np.int64)
     current[at_finalized], minimum[at_finalized] = levels.entry_level, levels.entry_min
-    known = levels.trusted[cluster] & ~levels.too_old[cluster] & (current >= 0)
-    known &= ~levels.went_back[cluster]
     disputed = [c * width + names.index(name) for c, name, _ in levels.disputed if name in names]
-    known[np.isin(keys, disputed)] = False
     partial = np.zeros(len(profile), dtype=bool)
     counts = answering.of_subject >= 0
     partial[answering.of_subject[counts]] = subjects.partial[counts]
@@ -176,7 +173,7 @@ def ask(
         names=names,
         current=np.maximum(current, 0),
         finalized_min=np.maximum(minimum, 0),
-        known=known,
+        known=levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed),
         pair_first=pair_first,
         pair_count=pair_count,
         pair_question=pair_question,

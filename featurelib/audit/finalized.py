@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Int, is_fresh
+from featurelib.audit.columns import Bool, Int, is_fresh
 from featurelib.core.features_znode import (
     DecodedNode,
     Generation,
@@ -153,6 +153,11 @@ class Levels:
     ambiguous: list[tuple[int, str]] = field(default_factory=list)
     absent: list[int] = field(default_factory=list)
     modern: list[int] = field(default_factory=list)  # clusters whose node only 3.3 and later write
+
+    @property
+    def believed(self) -> Bool:
+        """Clusters with a trustworthy witness whose word still counts."""
+        return self.trusted & ~self.too_old & ~self.went_back
 
     def place(self, cluster: Int) -> dict[str, Int]:
         """Where what is believed of these clusters was seen, as a finding has it."""

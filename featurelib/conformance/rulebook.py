@@ -109,7 +109,8 @@ def questions(dialect: str) -> tuple[Question, ...]:
 
 
 def describe(row: RuleRow) -> str:
-    """On which updates a row is asked, and of whom: `where sets, asks live_brokers`."""
+    """On which updates a row is asked, and of whom: `where sets, asks live_brokers`; and why an
+    audit does not ask it."""
     said = []
     if row.where:
         said.append(f"where {' and '.join(scope.name for scope in row.where)}")
@@ -119,6 +120,8 @@ def describe(row: RuleRow) -> str:
             said.append("silence refuses")
         if row.order is not WalkOrder.NONE:
             said.append(f"in {row.order.value} order")
+    if row.not_in_audits:
+        said.append(f"not in audits: {row.not_in_audits}")
     return ", ".join(said)
 
 
