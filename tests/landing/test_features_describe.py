@@ -39,12 +39,6 @@ def test_layout_with_a_finalized_minimum_is_read() -> None:
     assert parse_line(absent) == FeatureLine("geo", "2", "5", "-", "-", None)
 
 
-def test_name_may_be_any_text() -> None:
-    found = parse_line(TAB.replace("metadata.version", "größe  名前"))
-    assert found is not None
-    assert found.feature == "größe  名前"
-
-
 @pytest.mark.parametrize(
     "line",
     [

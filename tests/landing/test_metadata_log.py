@@ -182,12 +182,6 @@ def test_registration_that_is_no_range_is_undecodable(old: str) -> None:
     assert '"m"' in undecodable(parse_line(payload("REGISTER_CONTROLLER_RECORD", data)))
 
 
-def test_offset_of_a_damaged_record_is_kept() -> None:
-    item = parse_line(PREFIX + " payload: {")
-    assert isinstance(item, Record)
-    assert item.offset == 53
-
-
 def test_every_record_of_the_samples_is_read() -> None:
     lines = [json.loads(line)["line"] for line in LINES if b'"metadata_log"' in line]
     assert len(lines) > 1000

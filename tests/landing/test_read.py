@@ -19,14 +19,13 @@ from featurelib.landing import (
     LogLine,
     Quarantined,
     QuorumDescription,
-    ToolLine,
     Znode,
     read,
 )
 from featurelib.landing.line import decode
 from featurelib.landing.strict import FaultError, is_retold, require_strict
 from tests.core import scale
-from tests.landing.corpus import API, AT, CLUSTER, FAILED, GOOD, LOG, QUORUM, TOOL, ZNODE, swap
+from tests.landing.corpus import API, AT, CLUSTER, FAILED, GOOD, LOG, QUORUM, ZNODE, swap
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 LINES = [
@@ -85,11 +84,6 @@ def test_error_code_is_no_answer_with_empty_lists(raw: bytes) -> None:
     assert answer(raw) == answer(swap(FAILED, "refused", "error code 35"))
 
 
-def test_answer_without_its_version_counts_as_the_one_asked() -> None:
-    raw = swap(API, '"answered_version":4,"error_code":0,', "").replace(b"broker", b"controller")
-    assert (answer(raw).answered_version, answer(raw).role) == (4, Role.CONTROLLER)
-
-
 def test_unknown_keys_are_ignored() -> None:
     more = ',"x":{"y":[{"z":1}]}}'
     assert read(swap(API, "false}", "false" + more)) == read(API.encode())
@@ -131,11 +125,6 @@ def test_time_is_microseconds_in_utc(text: str, microseconds: int) -> None:
     assert accepted(swap(LOG, AT, f'"observed_at":"{text}"')).observed_at == microseconds
 
 
-@pytest.mark.parametrize("cluster", ["c" * 255, "größe 名前", "a\u00a0b", "-_."])
-def test_cluster_may_be_any_text_without_control_characters(cluster: str) -> None:
-    assert accepted(swap(LOG, '"c1"', f'"{cluster}"')).cluster == cluster
-
-
 def test_escaped_pair_is_one_character() -> None:
     found = accepted(swap(LOG, "Log starting offset: 0", "\\ud83d\\ude00 \\\\ud800"))
     assert found.content == LogLine(2, "\U0001f600 \\ud800")
@@ -147,11 +136,6 @@ def test_znode_is_kept_untouched() -> None:
     assert accepted(swap(ZNODE, '"{}"', damaged)).content == Znode(
         "/feature", 3, 7, '{"a":1,"a":NaN'
     )
-
-
-def test_znode_that_does_not_exist_is_evidence() -> None:
-    raw = ZNODE.replace('"version":3,"czxid":7', '"version":null,"czxid":null')
-    assert accepted(raw.replace('"{}"', "null")).content == Znode("/feature", None, None, None)
 
 
 def test_description_of_a_cluster_is_read() -> None:
@@ -182,22 +166,6 @@ def test_description_of_the_quorum_is_read() -> None:
 def test_refused_description_of_the_quorum_is_not_answered(where: str) -> None:
     content = accepted(swap(QUORUM, where + "0", where + "41")).content
     assert content == QuorumDescription(1, Role.BROKER, 2, -1, -1, -1, (), (), False, 41)
-
-
-def test_metadata_partition_is_found_among_others() -> None:
-    topics = '"topics":[{"topic_name":"other","partitions":[]},{'
-    assert accepted(swap(QUORUM, '"topics":[{', topics)) == accepted(QUORUM)
-
-
-def test_tool_lines_are_kept_untouched() -> None:
-    assert accepted(LOG).content == LogLine(2, "Log starting offset: 0")
-    assert accepted(TOOL).content == ToolLine(2, "Feature: f")
-
-
-def test_first_of_two_clusters_in_a_cut_line_is_the_one() -> None:
-    cut = CLUSTER.encode().replace(b'"controller_id":1', b'"cluster_id":"inner"')[:-20]
-    verdict = read(cut)
-    assert verdict == Quarantined(verdict.reason, "describe_cluster", "c1", NOW)  # type: ignore[union-attr]
 
 
 @settings(deadline=None)

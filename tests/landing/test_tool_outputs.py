@@ -118,12 +118,6 @@ def test_a_damaged_log_proves_as_little_after_lines_were_left_out(change: str) -
             assert freeze(without_lines(kept)) == freeze(without_lines(whole(damaged))), name
 
 
-def test_a_line_that_is_lost_after_others_were_left_out_ends_what_the_log_proves() -> None:
-    kept = converted("metadata_log", DUMPS[next(iter(DUMPS))])
-    ends = {without_lines(_without(kept, at)).log.end for at in range(len(kept))}  # type: ignore[arg-type]
-    assert min(ends) < without_lines(kept).log.end
-
-
 def record(offset: int, kind: str, data: str = "{}") -> str:
     return f'| offset: {offset} keySize: 4 payload: {{"type":"{kind}","version":0,"data":{data}}}'
 
