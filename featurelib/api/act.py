@@ -24,10 +24,11 @@ from featurelib.api.clusters import (
     choose,
     choose_live,
 )
-from featurelib.api.documents import VERSION, PlanDocument, RefusalDocument, fill
+from featurelib.api.documents import PlanDocument, RefusalDocument
 from featurelib.backends.embedded import Captured, Formatted, make_embedded
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.collect import landing_lines
+from featurelib.config.catalogue import choose_software, open_catalogue
 from featurelib.config.files import find_settings, journal_path
 from featurelib.controller import apply as controller
 from featurelib.controller import update as updating
@@ -46,7 +47,8 @@ from featurelib.planning.night import level_names
 from featurelib.planning.planner import Planned, PlanProbe, make_plan, plan_by_probe
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
-from featurelib.source import Source, Wanted, choose_software, open_catalogue
+from featurelib.source import Source, Wanted
+from featurelib.view.documents import VERSION, fill
 from featurelib.view.outcome import sentence, update_line
 from featurelib.view.plan import named_cluster, planning_page
 from featurelib.words import clean

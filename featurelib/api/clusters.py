@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from featurelib.api.documents import DescribeDocument, Document, RangeDocument, as_json, fill
+from featurelib.api.documents import DescribeDocument, RangeDocument
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
+from featurelib.config.catalogue import open_catalogue, quietly
 from featurelib.config.files import open_settings
 from featurelib.config.settings import Settings
 from featurelib.controller.journal import Way, way_of
@@ -33,13 +34,12 @@ from featurelib.source import (
     Wanted,
     find_source,
     live_source,
-    open_catalogue,
     question_source,
-    quietly,
     reach,
     usual_tables,
 )
 from featurelib.view.describe import describe_page
+from featurelib.view.documents import Document, as_json, fill
 from featurelib.view.layout import WIDEST, Page
 
 INSTALL = f"Install it, {install_line('notebook')}"

@@ -1,21 +1,14 @@
-"""What every command prints with --json, as types: its keys, their order, and what they hold.
-
-A document is filled by `fill`, from a value whose attributes have the same names, and from what
-does not stand there so. `as_json` makes it text. docs/reference/json.schema.json is made of these
-types. A key that is taken away or changes its meaning raises `version`.
-"""
+"""What commands print with --json about clusters, plans and requests; see view/documents.py."""
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
-from featurelib.feature import Role
 from featurelib.model import Move, Reason, Recipient, Step
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
@@ -25,8 +18,8 @@ from featurelib.questions.roll import Back, Misfit
 from featurelib.questions.timeline import EpochBack
 from featurelib.questions.what_if import Turn
 from featurelib.schema import FINDING
+from featurelib.view.documents import Document, JsonPart, Levels, NodeOf
 
-VERSION = 1
 _TYPES = {"string": "string", "bool": "boolean", "float": "number", "double": "number"}
 
 
@@ -38,17 +31,6 @@ def _row_schema(columns: pa.Schema) -> msgspec.Meta:
 
 
 FindingRow = Annotated[dict[str, Any], _row_schema(FINDING)]
-Levels = dict[str, int]
-
-
-class Part(msgspec.Struct):
-    """An object inside a document."""
-
-
-class Document(Part):
-    """One JSON object on standard output."""
-
-    version: int
 
 
 class OfCluster(Document):
@@ -59,51 +41,15 @@ class OfCluster(Document):
     made_from: str
 
 
-Filled = TypeVar("Filled", bound=Part)
-
-
-def fill(kind: type[Filled], value: object = None, **more: Any) -> Filled:
-    """Make a document of what its keys name in `more`, and else of the attributes of `value`. A key
-    that may be left out is where neither has it. A node's role becomes its word."""
-    more = {"version": VERSION} | more
-    keys = {
-        name: more[name] if name in more else getattr(value, name, UNSET)
-        for name in kind.__struct_fields__
-    }
-    return kind(**{k: v.text if isinstance(v, Role) else v for k, v in keys.items()})
-
-
-def as_json(document: Part) -> str:
-    """The document as text: two blanks for each level, characters as they are."""
-    return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=False)
-
-
-def iso(moment: datetime) -> str:
-    """A time in UTC, as 2026-11-21T06:00:00Z."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def moment(microseconds: int | None) -> str | None:
-    """A time as JSON has it; None for 0, which stands for no time."""
-    if not microseconds:
-        return None
-    return iso(datetime.fromtimestamp(microseconds / 1e6, UTC))
-
-
 # --- questions ---------------------------------------------------------------------------------
 
 
-class LevelOf(Part):
+class LevelOf(JsonPart):
     feature: str
     level: int
 
 
-class NodeOf(Part):
-    role: str
-    node_id: int
-
-
-class ProofDocument(Part):
+class ProofDocument(JsonPart):
     """One reason against a level; `line` is where its evidence stands."""
 
     judge: str
@@ -132,7 +78,7 @@ class FixDocument(NodeOf):
     action: str
 
 
-class UnlockDocument(Part):
+class UnlockDocument(JsonPart):
     release: str | None
     fixes: list[FixDocument]
     only_own_controllers: list[NodeOf]
@@ -155,7 +101,7 @@ class WhyNotDocument(OfCluster):
     plan: str | None
 
 
-class ReadinessDocument(Part):
+class ReadinessDocument(JsonPart):
     verdict: str
     phase: str
     may_join: list[str] | None
@@ -186,13 +132,13 @@ class WhatIfDocument(OfCluster):
     election: dict[str, Any] | None
 
 
-class FirstDocument(Part):
+class FirstDocument(JsonPart):
     intent: str
     steps: tuple[Step, ...]
     refusals: tuple[Reason, ...]
 
 
-class WayBackDocument(Part):
+class WayBackDocument(JsonPart):
     brings: Levels
     joins_after_finalizing: tuple[str, ...]
     back: tuple[Back, ...]
@@ -216,7 +162,7 @@ class RollDocument(OfCluster):
     way_back: WayBackDocument | None
 
 
-class RangeDocument(Part):
+class RangeDocument(JsonPart):
     min_version: int
     max_version: int
 
@@ -244,26 +190,26 @@ class DescribeDocument(Document):
 # --- nights ------------------------------------------------------------------------------------
 
 
-class LevelMoveDocument(Part):
+class LevelMoveDocument(JsonPart):
     feature: str
     from_level: int
     to_level: int
 
 
-class LevelChangeDocument(Part):
+class LevelChangeDocument(JsonPart):
     at: datetime
     epoch: int | None
     changes: list[LevelMoveDocument]
     went_down: tuple[str, ...]
 
 
-class RangeMoveDocument(Part):
+class RangeMoveDocument(JsonPart):
     feature: str
     before: RangeDocument | None
     after: RangeDocument | None
 
 
-class RangeChangeDocument(Part):
+class RangeChangeDocument(JsonPart):
     since: datetime
     until: datetime
     role: str
@@ -282,7 +228,7 @@ class TimelineDocument(OfCluster):
     epochs_back: tuple[EpochBack, ...]
 
 
-class ClusterDiffDocument(Part):
+class ClusterDiffDocument(JsonPart):
     cluster: str
     name: str | None
     before: str | None
@@ -308,7 +254,7 @@ class DiffDocument(Document):
 # --- plans and what is sent --------------------------------------------------------------------
 
 
-class RefusalDocument(Part):
+class RefusalDocument(JsonPart):
     """A reason against a plan, and whether conf/audit.toml mutes its finding."""
 
     judge: str
@@ -354,7 +300,7 @@ class ShowDocument(Document):
     for_people: ForPeople
 
 
-class ApprovedUpdateDocument(Part):
+class ApprovedUpdateDocument(JsonPart):
     step: int
     feature: str
     from_level: int
@@ -375,7 +321,7 @@ class ApproveDocument(Document):
     next: str
 
 
-class UpdateResultDocument(Part):
+class UpdateResultDocument(JsonPart):
     feature: str
     from_level: int
     to_level: int
@@ -387,7 +333,7 @@ class UpdateResultDocument(Part):
     message: str | None
 
 
-class RequestDocument(Part):
+class RequestDocument(JsonPart):
     step: int
     outcome: str
     nodes_asked: int
@@ -414,7 +360,7 @@ class ApplyDocument(Document):
     reasons: tuple[str, ...]
 
 
-class SettledDocument(Part):
+class SettledDocument(JsonPart):
     """A request that was looked after; `why` it could not be, or the command for `next`."""
 
     number: int
@@ -427,7 +373,7 @@ class SettledDocument(Part):
     next: str | UnsetType
 
 
-class UnexplainedDocument(Part):
+class UnexplainedDocument(JsonPart):
     cluster: str
     feature: str
     level: int
@@ -445,7 +391,7 @@ class ResumeDocument(Document):
     says: str
 
 
-class OutcomeDocument(Part):
+class OutcomeDocument(JsonPart):
     at: str
     by: str
     outcome: str
@@ -454,7 +400,7 @@ class OutcomeDocument(Part):
     updates: list[UpdateResultDocument]
 
 
-class EntryDocument(Part):
+class EntryDocument(JsonPart):
     number: int
     open: bool
     outcome: str
@@ -483,114 +429,3 @@ class JournalDocument(Document):
 
     journal: str
     entries: list[EntryDocument]
-
-
-# --- what needs no cluster ---------------------------------------------------------------------
-
-
-class OfSoftware(Document):
-    catalogue: str
-    software: str
-
-
-class MappingDocument(OfSoftware):
-    """featurelib version-mapping"""
-
-    release_version: str
-    levels: Levels
-
-
-class DependenciesDocument(OfSoftware):
-    """featurelib feature-dependencies"""
-
-    dependencies: dict[str, Levels]
-
-
-class FormatRefusalDocument(Part):
-    code: str
-    text: str
-
-
-class InitialLevelsDocument(OfSoftware):
-    """featurelib initial-levels"""
-
-    levels: Levels
-    refusals: list[FormatRefusalDocument]
-
-
-class RulesDocument(Document):
-    """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
-
-    rules: list[dict[str, Any]] | UnsetType
-    rule: dict[str, Any] | UnsetType
-    dialects: list[dict[str, Any]] | UnsetType
-
-
-class ConformanceDocument(Document):
-    """featurelib conformance"""
-
-    exchanges: int
-    files: list[dict[str, Any]]
-    differences: list[dict[str, str]]
-    unread: list[str]
-
-
-class EmbeddedDocument(Document):
-    """featurelib embedded; unregister says neither mode nor levels"""
-
-    file: str
-    cluster: str
-    mode: str | UnsetType
-    nodes: int
-    levels: Levels | UnsetType
-
-
-# --- landing files, and what went wrong --------------------------------------------------------
-
-
-class ListenerDocument(NodeOf):
-    error: str | UnsetType
-
-
-class NotAllowedDocument(Part):
-    error: str
-    refused_by: tuple[str, ...]
-
-
-class CollectedDocument(Part):
-    id: str | None
-    name: str
-    file: str | None
-    lines: int
-    answered: list[ListenerDocument]
-    not_answering: list[ListenerDocument]
-    not_allowed: list[NotAllowedDocument]
-    quarantined: tuple[str, ...]
-    probe: str | None
-    error: str | None
-
-
-class CollectDocument(Document):
-    """featurelib collect"""
-
-    out: str
-    clusters: list[CollectedDocument]
-
-
-class ConvertedDocument(Document):
-    """featurelib collect --from"""
-
-    file: str
-    cluster: str
-    observed_at: str
-    read: int
-    left_out: int
-    lines: int
-
-
-class ErrorDocument(Document):
-    """any command that ends with an error; apply says what it knows beside it"""
-
-    error: str
-    message: str
-    exit_code: int

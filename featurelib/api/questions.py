@@ -13,7 +13,6 @@ from featurelib.api.documents import (
     FirstDocument,
     FixDocument,
     LevelOf,
-    NodeOf,
     ProofDocument,
     ReadinessDocument,
     RefusedDocument,
@@ -22,8 +21,6 @@ from featurelib.api.documents import (
     WayBackDocument,
     WhatIfDocument,
     WhyNotDocument,
-    fill,
-    moment,
 )
 from featurelib.audit.audit import Judged
 from featurelib.audit.cluster_view import Sight
@@ -39,6 +36,7 @@ from featurelib.questions.what_if import what_if as ask_what_if
 from featurelib.questions.why_not import WhyNot, named_level
 from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.source import Source
+from featurelib.view.documents import NodeOf, fill, moment
 from featurelib.view.election import election_document
 from featurelib.view.plot import portraits
 from featurelib.view.report import RunInfo, summarize

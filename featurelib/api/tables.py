@@ -23,11 +23,11 @@ from featurelib.api.documents import (
     RangeDocument,
     RangeMoveDocument,
     TimelineDocument,
-    fill,
 )
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
+from featurelib.config.catalogue import open_catalogue, quietly
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
@@ -38,15 +38,8 @@ from featurelib.questions.roll import Roll
 from featurelib.questions.timeline import RangeChange, Timeline, read_timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
-from featurelib.source import (
-    RUN_TIME,
-    Wanted,
-    entry_named,
-    expect_catalogue,
-    open_catalogue,
-    open_fleet,
-    quietly,
-)
+from featurelib.source import RUN_TIME, Wanted, entry_named, expect_catalogue, open_fleet
+from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.nights import diff_page, timeline_page
 from featurelib.view.report import RunInfo, summarize

@@ -19,6 +19,7 @@ from featurelib.cli.entrance import WORDS, say
 from featurelib.cli.journal import results_as_json
 from featurelib.cli.options import confirm
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
+from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import find_settings, journal_path
 from featurelib.config.settings import Settings
 from featurelib.controller.apply import ApplyOrder, Mode, apply
@@ -30,7 +31,7 @@ from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
-from featurelib.source import Reached, open_catalogue, reach
+from featurelib.source import Reached, reach
 from featurelib.view.layout import terminal_width, wrap
 from featurelib.view.outcome import danger_page, order_page, sentence, update_line
 from featurelib.words import clean

@@ -21,6 +21,7 @@ import msgspec
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm
+from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import open_settings
 from featurelib.config.settings import Settings
 from featurelib.controller.signing import agent_key, check_approval, sign, why_signed
@@ -28,7 +29,7 @@ from featurelib.errors import ApprovalError, ConfigError, InputError, PlanError,
 from featurelib.planning import files
 from featurelib.planning.files import Approval, PlanFile, plain, say_span
 from featurelib.planning.outlook import look_ahead
-from featurelib.source import open_catalogue, open_fleet
+from featurelib.source import open_fleet
 from featurelib.view.plan import approval_page, contradictions, plan_page, updates_of
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")

@@ -19,6 +19,7 @@ from featurelib.audit.findings import wordings
 from featurelib.catalogue import Tables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import MOST_DIFFERENCES
+from featurelib.config.catalogue import open_catalogue
 from featurelib.conformance.exchanges import read
 from featurelib.conformance.replay import KINDS, ReplayReport, replay
 from featurelib.conformance.rulebook import (
@@ -32,7 +33,6 @@ from featurelib.conformance.rulebook import (
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
-from featurelib.source import open_catalogue
 from featurelib.view.layout import Page, wrap
 from featurelib.words import count
 

@@ -9,9 +9,9 @@ from featurelib.backends.embedded import Captured, EmbeddedCluster, Formatted, M
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.cli.entrance import say
 from featurelib.collect import landing_lines
+from featurelib.config.catalogue import choose_software, open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
-from featurelib.source import choose_software, open_catalogue
 
 
 def embedded(

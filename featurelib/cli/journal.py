@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from featurelib.cli.entrance import say
+from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
 from featurelib.controller.journal import Dispatch, Journal, JournalEntry
 from featurelib.core.outcome import MoveOutcome
 from featurelib.errors import ConfigError
-from featurelib.source import open_catalogue, open_fleet
+from featurelib.source import open_fleet
 from featurelib.view.layout import Page
 from featurelib.view.outcome import operation, show_entry
 from featurelib.words import clean, count

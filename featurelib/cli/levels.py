@@ -11,10 +11,10 @@ import re
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import trimmed
+from featurelib.config.catalogue import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
-from featurelib.source import choose_software, open_catalogue
 
 LEVEL = re.compile("[0-9]{1,5}")
 LEVELS = range(2**15)  # int16 on the wire

@@ -7,10 +7,11 @@ from featurelib.api.tables import MOST, Tables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
 from featurelib.cli.questions import chosen
+from featurelib.config.catalogue import open_catalogue
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
-from featurelib.source import Wanted, open_catalogue, usual_tables
+from featurelib.source import Wanted, usual_tables
 
 FINDINGS_FOUND = 1  # exit code
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from featurelib.config.files import OVERLAY
 from featurelib.errors import ConfigError, RefusedError
 
 if TYPE_CHECKING:
@@ -225,7 +224,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "job.out": _of("Folder or URI for the reports, pages and plans/."),
     "job.fleet": _of(f"The inventory. {PLACES} fleet.toml; samples: their own."),
     "job.config": _of(f"How to judge. {PLACES} audit.toml."),
-    "job.overlay": _of(f"Rows of vendor builds over the catalogue. {PLACES} {OVERLAY}."),
+    "job.overlay": _of(
+        f"Rows of vendor builds over the catalogue. {PLACES} catalogue-overlay.toml."
+    ),
     "job.as_of": _of(
         "Judge ages as of this time (ISO-8601, UTC), or 'newest' for the newest line. Default: "
         "now; samples: newest."

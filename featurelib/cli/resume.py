@@ -13,6 +13,7 @@ from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.journal import open_journal, results_as_json
+from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import journal_path, open_settings
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
@@ -26,7 +27,7 @@ from featurelib.controller.resume import (
     resume,
 )
 from featurelib.errors import BackendError, OutcomeUnknownError, RefusedError
-from featurelib.source import Reached, open_catalogue, open_fleet, reach
+from featurelib.source import Reached, open_fleet, reach
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from featurelib.words import clean, count
 

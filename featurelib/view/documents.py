@@ -1,0 +1,172 @@
+"""Shows values as JSON: what a document is, and those of commands that need no cluster.
+
+A document is a type: its keys, their order, and what they hold. `fill` makes one of a value whose
+attributes have the same names, and of what does not stand there so; `as_json` makes it text.
+docs/reference/json.schema.json is made of these types. A key that is taken away or changes its
+meaning raises `version`. Light to import: the other documents are in featurelib.api.documents.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from featurelib.feature import Role
+
+VERSION = 1
+Levels = dict[str, int]
+
+
+class JsonPart(msgspec.Struct):
+    """An object inside a document."""
+
+
+class Document(JsonPart):
+    """One JSON object on standard output."""
+
+    version: int
+
+
+Filled = TypeVar("Filled", bound=JsonPart)
+
+
+def fill(kind: type[Filled], value: object = None, **more: Any) -> Filled:
+    """Make a document of what its keys name in `more`, and else of the attributes of `value`. A key
+    that may be left out is where neither has it. A node's role becomes its word."""
+    more = {"version": VERSION} | more
+    keys = {
+        name: more[name] if name in more else getattr(value, name, UNSET)
+        for name in kind.__struct_fields__
+    }
+    return kind(**{k: v.text if isinstance(v, Role) else v for k, v in keys.items()})
+
+
+def as_json(document: JsonPart) -> str:
+    """The document as text: two blanks for each level, characters as they are."""
+    return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=False)
+
+
+def iso(moment: datetime) -> str:
+    """A time in UTC, as 2026-11-21T06:00:00Z."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def moment(microseconds: int | None) -> str | None:
+    """A time as JSON has it; None for 0, which stands for no time."""
+    if not microseconds:
+        return None
+    return iso(datetime.fromtimestamp(microseconds / 1e6, UTC))
+
+
+class NodeOf(JsonPart):
+    role: str
+    node_id: int
+
+
+class OfSoftware(Document):
+    catalogue: str
+    software: str
+
+
+class MappingDocument(OfSoftware):
+    """featurelib version-mapping"""
+
+    release_version: str
+    levels: Levels
+
+
+class DependenciesDocument(OfSoftware):
+    """featurelib feature-dependencies"""
+
+    dependencies: dict[str, Levels]
+
+
+class FormatRefusalDocument(JsonPart):
+    code: str
+    text: str
+
+
+class InitialLevelsDocument(OfSoftware):
+    """featurelib initial-levels"""
+
+    levels: Levels
+    refusals: list[FormatRefusalDocument]
+
+
+class RulesDocument(Document):
+    """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
+
+    rules: list[dict[str, Any]] | UnsetType
+    rule: dict[str, Any] | UnsetType
+    dialects: list[dict[str, Any]] | UnsetType
+
+
+class ConformanceDocument(Document):
+    """featurelib conformance"""
+
+    exchanges: int
+    files: list[dict[str, Any]]
+    differences: list[dict[str, str]]
+    unread: list[str]
+
+
+class EmbeddedDocument(Document):
+    """featurelib embedded; unregister says neither mode nor levels"""
+
+    file: str
+    cluster: str
+    mode: str | UnsetType
+    nodes: int
+    levels: Levels | UnsetType
+
+
+class ListenerDocument(NodeOf):
+    error: str | UnsetType
+
+
+class NotAllowedDocument(JsonPart):
+    error: str
+    refused_by: tuple[str, ...]
+
+
+class CollectedDocument(JsonPart):
+    id: str | None
+    name: str
+    file: str | None
+    lines: int
+    answered: list[ListenerDocument]
+    not_answering: list[ListenerDocument]
+    not_allowed: list[NotAllowedDocument]
+    quarantined: tuple[str, ...]
+    probe: str | None
+    error: str | None
+
+
+class CollectDocument(Document):
+    """featurelib collect"""
+
+    out: str
+    clusters: list[CollectedDocument]
+
+
+class ConvertedDocument(Document):
+    """featurelib collect --from"""
+
+    file: str
+    cluster: str
+    observed_at: str
+    read: int
+    left_out: int
+    lines: int
+
+
+class ErrorDocument(Document):
+    """any command that ends with an error; apply says what it knows beside it"""
+
+    error: str
+    message: str
+    exit_code: int
