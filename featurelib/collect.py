@@ -35,7 +35,7 @@ from featurelib.audit.cluster_view import Sight, see, see_row
 from featurelib.backends.base import Backend, Say, is_honoured, moves_text, validate
 from featurelib.backends.opening import look
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.reply import Reply
 from featurelib.errors import (
     ConfigError,
@@ -178,8 +178,8 @@ def _remove(part: Path) -> None:
 ASKED_VERSION = 4  # of ApiVersions: lower ones leave out ranges from 0 (KIP-1022)
 UNKNOWN_ENDPOINT = "unknown"
 
-Open = Callable[[Cluster], Backend]
-Probing = Callable[[Backend, Cluster, Sequence[bytes], Say], "ProbeResult"]
+Open = Callable[[FleetEntry], Backend]
+Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], "ProbeResult"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class Half:
 class Collected:
     """What one round brought of one cluster. `error` says why it could not be looked at."""
 
-    entry: Cluster
+    entry: FleetEntry
     cluster_id: str = ""
     file: Path | None = None
     lines: int = 0
@@ -217,7 +217,7 @@ class Collected:
 
 
 def collect(
-    entries: Sequence[Cluster],
+    entries: Sequence[FleetEntry],
     out: Path,
     open_one: Open,
     *,
@@ -251,7 +251,7 @@ def collect(
 
 
 def collect_one(
-    entry: Cluster, out: Path, open_one: Open, say: Say, probing: Probing | None = None
+    entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
     """Read one cluster and write what it said, or that it said nothing. Raises ConfigError for a
     folder that cannot be written to; the cluster's own errors are in the result."""
@@ -271,7 +271,7 @@ def collect_one(
     return replace(_written(entry, out, (*lines, *more)), probe=probed.text)
 
 
-def _written(entry: Cluster, out: Path, lines: Sequence[bytes], error: str = "") -> Collected:
+def _written(entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str = "") -> Collected:
     said = [read(line) for line in lines]
     landed = [line for line in said if isinstance(line, Landing)]
     answers = [line.content for line in landed if isinstance(line.content, ApiVersionsAnswer)]
@@ -314,7 +314,7 @@ def _not_allowed(lines: Sequence[bytes]) -> dict[str, tuple[str, ...]]:
     return {words: tuple(halves) for words, halves in found.items()}
 
 
-def _unreached(entry: Cluster, out: Path, error: str) -> Collected:
+def _unreached(entry: FleetEntry, out: Path, error: str) -> Collected:
     """Nothing answered: a line for each node that should have."""
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     lines = [
@@ -337,7 +337,7 @@ def _unreached(entry: Cluster, out: Path, error: str) -> Collected:
     return _written(entry, out, lines, error)
 
 
-def known_nodes(entry: Cluster, out: Path) -> dict[Half, str]:
+def known_nodes(entry: FleetEntry, out: Path) -> dict[Half, str]:
     """The listeners a cluster is known to have, with their endpoints: those the inventory names,
     and those of its newest landing file in this folder."""
     if not entry.id:
@@ -391,7 +391,7 @@ class ProbeResult:
 
 
 def probe(
-    backend: Backend, entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue, say: Say
+    backend: Backend, entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue, say: Say
 ) -> ProbeResult:
     """Ask the controller of a cluster that was just looked at, as `lines`.
 
@@ -424,7 +424,7 @@ def probe(
     return ProbeResult(line=write_line("probe", sight.cluster_id, now, keys), text=said)
 
 
-def _sight(entry: Cluster, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
+def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
     """The cluster as if every registration had been seen, and supported everything: whether that
     is so is what is asked. And whether there is anything to ask for but a level above."""
     first = msgspec.json.decode(lines[0], type=_Envelope)

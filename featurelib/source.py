@@ -24,7 +24,7 @@ from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
 from featurelib.catalogue import Catalogue
 from featurelib.collect import landing_lines
 from featurelib.config.files import CHECKOUT, HERE, INVENTORY, find_file, find_settings, read_file
-from featurelib.config.fleet import ADDRESSES, Cluster, Fleet, faults, parse_fleet
+from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
@@ -40,12 +40,12 @@ from featurelib.questions.draft import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class ReachedCluster:
     """One cluster that was named, and how it is reached. `entry.id` is empty where only addresses
     are known: the look tells it."""
 
     name: str
-    entry: Cluster
+    entry: FleetEntry
     fleet: Fleet
     catalogue: Catalogue
     timeout: float = TIMEOUT_SECONDS
@@ -58,7 +58,7 @@ class Reached:
         """One look, as landing lines of this cluster: see featurelib.backends.opening.look."""
         return look(backend, self.entry, say)
 
-    def entry_of(self, cluster_id: str) -> Cluster:
+    def entry_of(self, cluster_id: str) -> FleetEntry:
         """What the inventory says of the cluster that answered: its owner's word holds by whatever
         way it was reached."""
         known = (entry for entry in self.fleet.cluster if entry.id == cluster_id)
@@ -97,7 +97,7 @@ def reach(
     file: str | None = None,
     timeout: float = TIMEOUT_SECONDS,
     others: str | None = None,
-) -> Reached:
+) -> ReachedCluster:
     """The one cluster these options choose. Raises ConfigError for none, and for contradictions.
 
     `others`: what may be done in place of a name the inventory does not have; None = addresses.
@@ -106,12 +106,14 @@ def reach(
     ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
     entry = choose(cluster, inventory, where, ways, others or ADDRESSES)
     name = entry.title or file or zookeeper or bootstrap or controllers or ""
-    return Reached(name=name, entry=entry, fleet=inventory, catalogue=catalogue, timeout=timeout)
+    return ReachedCluster(
+        name=name, entry=entry, fleet=inventory, catalogue=catalogue, timeout=timeout
+    )
 
 
 def choose(
     cluster: str | None, fleet: Fleet, where: str, ways: Ways, others: str = ADDRESSES
-) -> Cluster:
+) -> FleetEntry:
     """The entry of the cluster that is named, its ways replaced by those given; without a name an
     entry of its own. `where` names the inventory. Raises ConfigError."""
     given = ways.given
@@ -120,7 +122,7 @@ def choose(
             "expected a cluster, found none named. Give its id or name in the inventory, or "
             "--bootstrap HOST:PORT, or --file PATH."
         )
-    entry = Cluster(id="") if cluster is None else fleet.find(cluster, where, others=others)
+    entry = FleetEntry(id="") if cluster is None else fleet.find(cluster, where, others=others)
     if given:
         nothing = {"bootstrap": (), "controller_bootstrap": (), "zookeeper": "", "file": ""}
         entry = msgspec.structs.replace(entry, **(nothing | given))
@@ -200,7 +202,7 @@ class Source:
     """A look at one cluster, what the inventory says of it, and where the look came from."""
 
     sight: Sight
-    entry: Cluster
+    entry: FleetEntry
     made_from: str
     wanted: Wanted  # what chose it
     terms: Terms  # what it was judged by
@@ -437,7 +439,7 @@ def _terms(catalogue: Catalogue, settings: Settings, fleet: Fleet, as_of: int | 
     )
 
 
-def entry_named(text: str | None, known: Iterable[Cluster]) -> Cluster:
+def entry_named(text: str | None, known: Iterable[FleetEntry]) -> FleetEntry:
     """What the inventory calls by that id or else name; of others the text is the id."""
     entries = list(known)
     found = [entry for entry in entries if entry.id == text]
@@ -445,7 +447,7 @@ def entry_named(text: str | None, known: Iterable[Cluster]) -> Cluster:
     if len(found) > 1:
         ids = ", ".join(entry.id for entry in found)
         raise ConfigError(f"{text!r} is the name of {len(found)} clusters: {ids}. Give the id.")
-    return found[0] if found else Cluster(id=text or "")
+    return found[0] if found else FleetEntry(id=text or "")
 
 
 def _say_rejected(sight: Sight, where: str, say: Say) -> None:

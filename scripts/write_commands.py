@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from featurelib import errors
 from featurelib.cli.app import make_app
-from featurelib.cli.entrance import Command
+from featurelib.cli.entrance import JobCommand
 from featurelib.cli.options import with_options
 from featurelib.errors import FeatureLibError
 from scripts.docs_texts import COMMANDS_INTRO, ENDS, ERRORS_INTRO, EXIT_CODES_INTRO, JOBS_INTRO
@@ -50,7 +50,7 @@ def jobs() -> Iterator[tuple[str, Any, Any]]:
     for name in JOBS:
         main = importlib.import_module(f"jobs.{name}").main
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(help=main.__doc__, cls=Command)(with_options(main, "job"))
+        app.command(help=main.__doc__, cls=JobCommand)(with_options(main, "job"))
         command = get_command(app)
         shown = f"./spark-submit.sh {name}"
         context = command.make_context(shown, [], resilient_parsing=True, terminal_width=WIDTH)

@@ -28,7 +28,7 @@ from featurelib.collect import (
     read_lines,
     write_lines,
 )
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.security import Security
 from featurelib.core.cluster import Cluster as Plain
 from featurelib.core.reply import Reply
@@ -42,19 +42,19 @@ from tests.backends.simulator import Simulated
 NIGHT = datetime(2026, 11, 21, 6, tzinfo=UTC)
 
 
-def embedded(folder: Path, name: str, cluster: Plain = KRAFT, mode: str = "kraft") -> Cluster:
+def embedded(folder: Path, name: str, cluster: Plain = KRAFT, mode: str = "kraft") -> FleetEntry:
     path = folder / f"{name}.db"
     made = Simulated(str(path), TABLES, mode=mode, cluster_id=f"id-{name}")
     made.put(cluster, 9)
     made.close()
-    return Cluster(id=f"id-{name}", name=name, file=str(path))
+    return FleetEntry(id=f"id-{name}", name=name, file=str(path))
 
 
 def dead(cluster: Plain = KRAFT) -> Plain:
     return replace(cluster, nodes=tuple(replace(n, running=False) for n in cluster.nodes))
 
 
-def open_one(entry: Cluster) -> Backend:
+def open_one(entry: FleetEntry) -> Backend:
     return open_backend(entry, load())
 
 
@@ -62,7 +62,7 @@ def quiet(text: str) -> None:
     pass
 
 
-def taken(folder: Path, *entries: Cluster, parallel: int = 4) -> dict[str, Collected]:
+def taken(folder: Path, *entries: FleetEntry, parallel: int = 4) -> dict[str, Collected]:
     out = folder / "landing"
     found = collect(entries, out, open_one, parallel=parallel, say=quiet)
     return {result.title: result for result in found}
@@ -98,7 +98,7 @@ def test_nodes_of_a_cluster_that_cannot_be_reached_are_said_not_to_answer(tmp_pa
     entry = embedded(tmp_path, "dead", dead())
     nobody = taken(tmp_path, entry)["dead"]
     assert (nobody.file, nobody.lines) == (None, 0)
-    told = Cluster(id=entry.id, name="dead", file=entry.file, brokers=(7, 8), controllers=(9,))
+    told = FleetEntry(id=entry.id, name="dead", file=entry.file, brokers=(7, 8), controllers=(9,))
     result = taken(tmp_path, told)["dead"]
     said = answers(result.file)
     assert [(a.role.text, a.node_id) for a in said] == [
@@ -129,7 +129,7 @@ def test_where_a_secret_or_a_file_is_missing_the_nodes_are_said_not_to_answer_an
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        entry = Cluster(id="locked", bootstrap=(address,), zookeeper=address, brokers=(7, 8))
+        entry = FleetEntry(id="locked", bootstrap=(address,), zookeeper=address, brokers=(7, 8))
         security = Security(**settings)  # type: ignore[arg-type]
         result = taken(tmp_path, msgspec.structs.replace(entry, **{key: security}))["locked"]
         server.setblocking(False)
@@ -154,7 +154,7 @@ def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path
 
 
 def test_a_damaged_file_of_an_earlier_round_names_nobody(tmp_path: Path) -> None:
-    entry = Cluster(id="c", brokers=(1,))
+    entry = FleetEntry(id="c", brokers=(1,))
     (tmp_path / name_of("c", NIGHT)).write_bytes(b"\x1f\x8bbroken")
     assert list(known_nodes(entry, tmp_path)) == [Half(node_id=1, role=Role.BROKER)]
 
@@ -186,7 +186,9 @@ LINE |= {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4, 
 
 def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path: Path) -> None:
     fake = Fake(lambda: (json.dumps(LINE).encode(),))
-    result = collect_one(Cluster(id="meant", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet)
+    result = collect_one(
+        FleetEntry(id="meant", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet
+    )
     assert "expected the cluster meant (meant), found c" in result.error
     assert (result.file, fake.closed) == (None, True)
     assert list(tmp_path.iterdir()) == []
@@ -195,7 +197,7 @@ def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path
 def test_a_line_that_ingest_would_quarantine_is_said(tmp_path: Path) -> None:
     odd = json.dumps(LINE | {"node_id": -3}).encode()
     fake = Fake(lambda: (json.dumps(LINE).encode(), odd))
-    result = collect_one(Cluster(id="c"), tmp_path, lambda _: fake, quiet)
+    result = collect_one(FleetEntry(id="c"), tmp_path, lambda _: fake, quiet)
     assert ["node_id" in reason for reason in result.refused] == [True]
     assert result.lines == 2
 
@@ -207,7 +209,7 @@ def test_clusters_are_read_at_the_same_time(tmp_path: Path) -> None:
         both.wait()  # breaks if nobody else comes
         return (json.dumps(LINE).encode(),)
 
-    entries = [Cluster(id="", bootstrap=(f"{host}:1",)) for host in "ab"]
+    entries = [FleetEntry(id="", bootstrap=(f"{host}:1",)) for host in "ab"]
     found = collect(entries, tmp_path, lambda _: Fake(describe), parallel=2, say=quiet)
     assert [result.error for result in found] == ["", ""]
 
@@ -215,12 +217,12 @@ def test_clusters_are_read_at_the_same_time(tmp_path: Path) -> None:
 def test_a_fault_of_our_own_lets_the_others_finish_and_is_not_hidden(tmp_path: Path) -> None:
     good = embedded(tmp_path, "good")
 
-    def open_some(entry: Cluster) -> Backend:
+    def open_some(entry: FleetEntry) -> Backend:
         if entry.id == "bad":
             raise ZeroDivisionError("a bug")
         return open_backend(entry, load())
 
-    found = collect([Cluster(id="bad"), good], tmp_path, open_some, parallel=1, say=quiet)
+    found = collect([FleetEntry(id="bad"), good], tmp_path, open_some, parallel=1, say=quiet)
     assert next(found).title == "good"
     with pytest.raises(ZeroDivisionError, match="a bug"):
         next(found)

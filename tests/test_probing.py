@@ -14,7 +14,7 @@ from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
 from featurelib.collect import Collected, ProbeResult, collect, probe, read_lines
-from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import OutcomeUnknownError, UnreachableError

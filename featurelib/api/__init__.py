@@ -30,7 +30,7 @@ from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import roll as roll
 from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
-from featurelib.api.tables import Tables as Tables
+from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import diff as diff
 from featurelib.api.tables import open_tables as open_tables
 from featurelib.api.tables import timeline as timeline
@@ -38,3 +38,5 @@ from featurelib.controller.update import FeatureResult as FeatureResult
 from featurelib.controller.update import FeatureUpdate as FeatureUpdate
 from featurelib.controller.update import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType
+
+Tables = NightTables  # as it is called by whoever uses it

@@ -29,7 +29,7 @@ from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
 from featurelib.source import (
     NEWEST,
-    Reached,
+    ReachedCluster,
     Source,
     Wanted,
     find_source,
@@ -122,7 +122,7 @@ class Chosen:
         with live_source(self.wanted, self.catalogue, self.say) as found:
             yield found
 
-    def reached(self) -> Reached:
+    def reached(self) -> ReachedCluster:
         """How it is reached. Raises ConfigError where nothing says it."""
         wanted = self.wanted
         return reach(
@@ -148,7 +148,7 @@ class Chosen:
         return way_of(name, addresses, file=wanted.file, fleet=wanted.fleet, journal=journal)
 
     @contextmanager
-    def watcher(self, reached: Reached | None = None) -> Iterator[Watcher]:
+    def watcher(self, reached: ReachedCluster | None = None) -> Iterator[Watcher]:
         """Who looks at it and sends to it, until the block ends."""
         reached = reached or self.reached()
         backend = reached.open()

@@ -53,7 +53,7 @@ FINALIZED = "finalized"
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
 
-class Tables:
+class NightTables:
     """One night; `tables[name]` is one cluster of it, which every function here takes."""
 
     def __init__(self, lake: Lake, wanted: Wanted, catalogue: Catalogue) -> None:
@@ -130,7 +130,7 @@ def open_tables(
     fleet: str | None = None,
     config: str | None = None,
     overlay: str | None = None,
-) -> Tables:
+) -> NightTables:
     """The tables the nightly wrote, without Spark: the newest night, or the one named by `run`.
 
         tables = open_tables("build/samples/tables", fleet="data/samples/fleet.toml")
@@ -151,7 +151,7 @@ def open_tables(
     catalogue = open_catalogue(overlay)
     wanted = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
     expect_catalogue(lake, run, catalogue, quietly)
-    return Tables(lake, wanted, catalogue)
+    return NightTables(lake, wanted, catalogue)
 
 
 def timeline(cluster: AnyCluster) -> Answer[Timeline]:
@@ -216,7 +216,7 @@ def _range_document(change: RangeChange) -> RangeChangeDocument:
 
 
 def diff(
-    tables: Tables, before: int | None = None, after: int | None = None, *, limit: int = MOST
+    tables: NightTables, before: int | None = None, after: int | None = None, *, limit: int = MOST
 ) -> Answer[Diff]:
     """What two nights found, against each other: new, resolved, unchanged, incomparable.
 

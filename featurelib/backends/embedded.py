@@ -37,7 +37,7 @@ from featurelib.backends.state_file import IN_MEMORY as IN_MEMORY
 from featurelib.backends.state_file import StateFile
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.catalogue.tables import Tables
-from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Node, Request
 from featurelib.core.compatibility import Stopped, advertised
 from featurelib.core.dialect import Dialect, generation_of, load

@@ -10,7 +10,7 @@ import msgspec
 
 from featurelib.backends.base import Backend, Say
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.errors import ConfigError
 from featurelib.words import clean, some
 
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 
 
 def open_backend(
-    entry: Cluster, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
+    entry: FleetEntry, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
 ) -> Backend:
     """The backend of one cluster; nothing is connected yet. `timeout` in seconds, a node.
 
@@ -40,7 +40,7 @@ def open_backend(
     )
 
 
-def look(backend: Backend, entry: Cluster, say: Say) -> tuple[bytes, ...]:
+def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
     """One look at a cluster, as landing lines of the cluster that was meant.
 
     Raises ConfigError where another cluster answers, and what `Backend.describe` raises.

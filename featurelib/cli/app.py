@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import featurelib
-from featurelib.cli.entrance import Group, guard
+from featurelib.cli.entrance import CommandGroup, guard
 from featurelib.cli.options import with_options
 
 # Where each command's function stands.
@@ -46,7 +46,7 @@ def make_app(only: str | None = None) -> typer.Typer:
     """The commands as a Typer application; with `only` that one, if it is one."""
     app = typer.Typer(
         name="featurelib",
-        cls=Group,
+        cls=CommandGroup,
         help="Feature levels of Apache Kafka clusters: what maps to what, what may be finalized.",
         add_completion=False,
         no_args_is_help=True,

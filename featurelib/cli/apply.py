@@ -31,7 +31,7 @@ from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
-from featurelib.source import Reached, reach
+from featurelib.source import ReachedCluster, reach
 from featurelib.view.layout import terminal_width, wrap
 from featurelib.view.outcome import danger_page, order_page, sentence, update_line
 from featurelib.words import clean
@@ -53,7 +53,7 @@ class Shown:
     that rules, `clearance` the approval once it was checked."""
 
     made: PlanFile
-    reached: Reached
+    reached: ReachedCluster
     as_json: bool
     settings: str
     clearance: Clearance | None = None
@@ -284,7 +284,9 @@ def _is_of_another(text: bytes, where: str, made: PlanFile) -> bool:
         return False
 
 
-def _carry_out(order: ApplyOrder, reached: Reached, settings: Settings, path: Path) -> Ending:
+def _carry_out(
+    order: ApplyOrder, reached: ReachedCluster, settings: Settings, path: Path
+) -> Ending:
     opened = Journal(path)
     try:
         backend = reached.open()

@@ -22,7 +22,7 @@ from featurelib.cli.entrance import say
 from featurelib.collect import STDIN, Collected, ProbeResult, name_of, read_lines, write_lines
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
@@ -166,7 +166,7 @@ def collect(
     return _collect(entries, Path(out), timeout, parallel, as_json, probe)
 
 
-def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[Cluster]:
+def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
     where, inventory = open_fleet(fleet, None)
     if ways.given and len(names) > 1:
@@ -187,12 +187,12 @@ def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[Cluster]:
 
 
 def _collect(
-    entries: list[Cluster], out: Path, timeout: float, parallel: int, as_json: bool, probe: bool
+    entries: list[FleetEntry], out: Path, timeout: float, parallel: int, as_json: bool, probe: bool
 ) -> int:
-    def open_one(entry: Cluster) -> Backend:
+    def open_one(entry: FleetEntry) -> Backend:
         return open_backend(entry, load(), timeout=timeout)
 
-    def ask(backend: Backend, entry: Cluster, lines: Sequence[bytes], say: Say) -> ProbeResult:
+    def ask(backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say) -> ProbeResult:
         return ask_to_validate(backend, entry, lines, load(), say)
 
     if probe:

@@ -84,14 +84,14 @@ def _text(error: ClickException) -> str:
     return f"{error.format_message().rstrip('.')}."
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands that end as this house's do."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         return _end(super().main, args, extra, standalone_mode)
 
 
-class Command(TyperCommand):
+class JobCommand(TyperCommand):
     """A command of its own, as a job is."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
@@ -102,7 +102,7 @@ def run_job(main: Callable[..., int]) -> None:
     """Make `main`'s parameters options, call it, and end the process with what it returns."""
     take_over(has_colours=True)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=main.__doc__, cls=Command)(guard(with_options(main, "job")))
+    app.command(help=main.__doc__, cls=JobCommand)(guard(with_options(main, "job")))
     leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as it is typed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featurelib import api
-from featurelib.api.tables import MOST, Tables
+from featurelib.api.tables import MOST, NightTables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
 from featurelib.cli.questions import chosen
@@ -74,7 +74,7 @@ def diff(
     tables, fleet = usual_tables(tables, fleet, say)
     lake = Lake(tables)
     before, after = _choose(lake, runs, last)
-    nights = Tables(lake, Wanted(tables=tables, fleet=fleet), catalogue)
+    nights = NightTables(lake, Wanted(tables=tables, fleet=fleet), catalogue)
     answer = api.diff(nights, before, after, limit=limit)
     print_answer(answer, as_json=as_json)
     failed = worst is not None and answer.value.new_at_least(worst) > 0

@@ -27,7 +27,7 @@ from featurelib.controller.resume import (
     resume,
 )
 from featurelib.errors import BackendError, OutcomeUnknownError, RefusedError
-from featurelib.source import Reached, open_fleet, reach
+from featurelib.source import ReachedCluster, open_fleet, reach
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from featurelib.words import clean, count
 
@@ -203,7 +203,7 @@ def resume_command(
 
 
 def _of_one(
-    journal: Journal, reached: Reached, settings: Settings, fleet: str | None, more: str
+    journal: Journal, reached: ReachedCluster, settings: Settings, fleet: str | None, more: str
 ) -> Found:
     """What became of one cluster's requests, and which are open for others."""
     asked, settled, unexplained = _resume(journal, reached.entry.id, reached, settings)
@@ -251,11 +251,11 @@ def _of_all(
 
 def _reachable(
     journal: Journal, catalogue: Catalogue, fleet: str | None, timeout: float, more: str
-) -> tuple[list[tuple[str, Reached]], list[tuple[JournalEntry, str]]]:
+) -> tuple[list[tuple[str, ReachedCluster]], list[tuple[JournalEntry, str]]]:
     """The clusters with requests to look after that the inventory can reach, and the open requests
     of others."""
     _, inventory = open_fleet(fleet, catalogue)
-    chosen: dict[str, Reached] = {}
+    chosen: dict[str, ReachedCluster] = {}
     lost: list[tuple[JournalEntry, str]] = []
     for entry in journal.entries():
         if not (entry.is_open or asked_in_vain(entry)):
@@ -271,7 +271,7 @@ def _reachable(
 
 
 def _resume(
-    journal: Journal, cluster_id: str, reached: Reached, settings: Settings
+    journal: Journal, cluster_id: str, reached: ReachedCluster, settings: Settings
 ) -> tuple[str, tuple[Settled, ...], tuple[Unexplained, ...]]:
     """The cluster's id, which a look tells where it is empty, what became of its requests, and
     levels that none explains."""

@@ -114,7 +114,7 @@ Value = TypeVar("Value", str, int)
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One cluster the fleet is expected to have."""
 
     id: str  # as in the landing lines
@@ -169,7 +169,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every cluster expected, in the order of the file."""
 
-    cluster: tuple[Cluster, ...] = ()
+    cluster: tuple[FleetEntry, ...] = ()
 
     @property
     def names(self) -> dict[str, str]:
@@ -191,7 +191,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             for entry in self.cluster
         }
 
-    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> Cluster:
+    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> FleetEntry:
         """The cluster of that id or else name; ConfigError for none, or a name of several.
 
         `others`: what else whoever asks may do.
@@ -268,7 +268,7 @@ def _unread(error: str, text: str) -> tuple[int | None, str]:
     return at, f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
 
 
-def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
+def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:
     """What is wrong with one entry, as sentences that begin with the key."""
     if catalogue is not None and entry.release and not is_known(entry.release, catalogue):
         known = ", ".join(known_releases(catalogue))
@@ -305,7 +305,7 @@ def faults(entry: Cluster, catalogue: Catalogue | None = None) -> Iterator[str]:
         yield from () if security is None else security_faults(security, key)
 
 
-def _owner_faults(entry: Cluster, catalogue: Catalogue | None) -> Iterator[str]:
+def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[str]:
     """What contradicts itself in who finalizes what."""
     names, key = entry.managed_features, "managed_features"
     if names is None:
@@ -358,7 +358,7 @@ def zookeeper_generation(release: str) -> Generation | None:
     return Generation.ZK_3_3 if version < (3, 4, 1) else Generation.ZK_3_9
 
 
-def _anchored(entry: Cluster, folder: str) -> Cluster:
+def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
     """`entry` with its relative paths from `folder`."""
     changes: dict[str, object] = {}
     if entry.file:

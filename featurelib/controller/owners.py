@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import RefusedError
 from featurelib.feature import METADATA_VERSION, UpgradeType
 from featurelib.model import Guards, Move, Plan
@@ -47,7 +47,7 @@ def expect_ours(
     guards: Guards | None = None,
 ) -> None:
     """The same of single updates, by feature; `guards` are the plan's."""
-    entry = next((one for one in fleet.cluster if one.id == cluster), Cluster(id=cluster))
+    entry = next((one for one in fleet.cluster if one.id == cluster), FleetEntry(id=cluster))
     here = Guards(
         require_signature=False, managed_by=entry.managed_by, managed_features=entry.managed
     )
@@ -78,7 +78,7 @@ def expect_ours(
 
 
 def _ways(
-    owner: str, updates: Sequence[Move], entry: Cluster, catalogue: Catalogue
+    owner: str, updates: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 ) -> Iterator[str]:
     """The owner's command for what it moves, filled in, or whom to ask where none is known."""
     moved, command = COMMANDS.get(owner.casefold(), ("", ""))
@@ -91,7 +91,7 @@ def _ways(
         yield f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
 
 
-def _rest(updates: Sequence[Move], entry: Cluster) -> str:
+def _rest(updates: Sequence[Move], entry: FleetEntry) -> str:
     """The command that plans what is ours of a plan that was refused."""
     if not updates:
         return ""

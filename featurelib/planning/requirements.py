@@ -17,7 +17,7 @@ import numpy as np
 
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Witness
@@ -121,7 +121,7 @@ class Guarding:
     somebody else finalizes features."""
 
     require_signature: bool
-    managed: Mapping[str, Cluster]
+    managed: Mapping[str, FleetEntry]
 
     @staticmethod
     def by(settings: Settings, fleet: Fleet) -> Guarding:
@@ -131,7 +131,7 @@ class Guarding:
 
     def of(self, cluster: str) -> Guards:
         """The guards of a plan for the cluster with this id."""
-        entry = self.managed.get(cluster, Cluster(id=cluster))
+        entry = self.managed.get(cluster, FleetEntry(id=cluster))
         return Guards(
             require_signature=self.require_signature,
             managed_by=entry.managed_by,

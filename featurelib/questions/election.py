@@ -15,7 +15,7 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence, Expected
-from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
 from featurelib.core.dialect import GENERATIONS, generation_of, is_before, load
 from featurelib.core.election import (

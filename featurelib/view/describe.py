@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import generation_of, load
 from featurelib.questions.describe import Description, LevelShown, NodeShown, Ranges
 from featurelib.view.layout import Page, wrap
@@ -20,7 +20,7 @@ NODE_HEAD = ("nodes", "state", "release", "profile", "epoch")
 
 
 def describe_page(
-    described: Description, entry: Cluster, made_from: str, width: int | None = None
+    described: Description, entry: FleetEntry, made_from: str, width: int | None = None
 ) -> Page:
     """The text of a description; `entry` is the inventory's."""
     page = Page(width)
@@ -43,7 +43,7 @@ def letter(position: int) -> str:
     return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
 
 
-def _head(described: Description, entry: Cluster, made_from: str) -> Iterator[str]:
+def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator[str]:
     name = f"{clean(entry.name)} · " if entry.name else ""
     yield f"{name}{clean(described.cluster_id)} · {described.mode}"
     leader = "not known" if described.controller is None else str(described.controller)

@@ -22,8 +22,8 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.findings import Mute, covered
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet as Inventory
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import Dialect
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN

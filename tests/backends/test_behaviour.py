@@ -18,8 +18,8 @@ from featurelib.backends.base import Backend
 from featurelib.backends.embedded import EmbeddedBackend, open_embedded
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster as FleetEntry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as FleetEntry
 from featurelib.controller.apply import ApplyOrder, apply
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.look import Watcher

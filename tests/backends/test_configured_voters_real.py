@@ -10,7 +10,7 @@ from typing import Any
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.reply import Reply
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Step

@@ -22,7 +22,7 @@ from featurelib.backends.kafka import connection as kafka_limits
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role
 from tests.backends.speaking import Answering, Listener, speaking
@@ -91,7 +91,7 @@ def looked(listener: Listener, role: Role = Role.BROKER) -> tuple[Lines, list[st
     given = {("bootstrap" if role is Role.BROKER else "controller_bootstrap"): (listener.address,)}
     said: list[str] = []
     began = time.monotonic()
-    backend = open_kafka(Cluster(id="c", **given), CATALOGUE, timeout=1.0)
+    backend = open_kafka(FleetEntry(id="c", **given), CATALOGUE, timeout=1.0)
     lines = [json.loads(line) for line in backend.describe(said.append)]
     return lines, said, time.monotonic() - began
 

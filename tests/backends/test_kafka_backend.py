@@ -18,7 +18,7 @@ from featurelib.backends.kafka.backend import KafkaBackend, open_kafka
 from featurelib.backends.kafka.protocol import Talk, Wire
 from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
 from featurelib.core.reply import Result
 from featurelib.errors import (
@@ -45,7 +45,7 @@ NOT_AUTHORIZED, INVALID_UPDATE_VERSION = 31, 95
 def opened(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
     """The backend of a running cluster, known by its brokers alone unless said otherwise."""
     given: dict[str, Any] = {"bootstrap": tuple(cluster.bootstrap.split(","))} | changes
-    backend = open_kafka(Cluster(id="", **given), CATALOGUE, timeout=TIMEOUT)
+    backend = open_kafka(FleetEntry(id="", **given), CATALOGUE, timeout=TIMEOUT)
     assert isinstance(backend, KafkaBackend)
     return backend
 
@@ -150,7 +150,7 @@ def test_each_half_says_what_it_is_configured_with_and_nothing_secret(
 
 
 def test_where_nobody_answers_every_address_is_named_with_its_reason() -> None:
-    entry = Cluster(id="x", bootstrap=("127.0.0.1:1", "nowhere.invalid:9092"))
+    entry = FleetEntry(id="x", bootstrap=("127.0.0.1:1", "nowhere.invalid:9092"))
     with pytest.raises(UnreachableError) as caught:
         open_kafka(entry, CATALOGUE, timeout=1.0).describe(lambda text: None)
     assert "127.0.0.1:1: connection refused" in str(caught.value)
@@ -430,7 +430,7 @@ def with_znodes(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
 
 def opened_at_its_brokers(backend: KafkaBackend) -> KafkaBackend:
     """The same cluster, whose ZooKeeper nobody named."""
-    entry = Cluster(id="", bootstrap=backend._reach.bootstrap)
+    entry = FleetEntry(id="", bootstrap=backend._reach.bootstrap)
     made = open_kafka(entry, CATALOGUE, timeout=TIMEOUT)
     assert isinstance(made, KafkaBackend)
     return made

@@ -15,7 +15,7 @@ from featurelib.backends.credentials import HIDDEN
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, UnreachableError
@@ -80,7 +80,7 @@ def step(upgrade_type: str = "UPGRADE") -> Step:
 
 
 def opened(listener: Listener, **settings: Any) -> Any:
-    entry = Cluster(id="", bootstrap=(listener.address,), **settings)
+    entry = FleetEntry(id="", bootstrap=(listener.address,), **settings)
     return open_kafka(entry, CATALOGUE, timeout=2.0)
 
 
@@ -197,7 +197,7 @@ def test_a_cluster_that_never_says_its_id_is_asked_for_it() -> None:
         with pytest.raises(Exception, match="expected a node that says the cluster id"):
             opened(listener).describe(lambda text: None)
         named = open_kafka(
-            Cluster(id="payments", bootstrap=(listener.address,)), CATALOGUE, timeout=2.0
+            FleetEntry(id="payments", bootstrap=(listener.address,)), CATALOGUE, timeout=2.0
         )
         (line,) = named.describe(lambda text: None)
     assert msgspec.json.decode(line)["cluster_id"] == "payments"

@@ -18,7 +18,7 @@ from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.discover import PAUSE_SECONDS
 from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.speaking import Answering, Listener, speaking
 from tests.backends.test_kafka_old_and_odd import api_versions
@@ -68,7 +68,7 @@ def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
     with speaking(answers) as live, ExitStack() as stack:
         first, second, broker, one, two = (at(stack.enter_context(silent())) for _ in range(5))
         answers[Api.DESCRIBE_CLUSTER] = listing(live.address, broker)
-        entry = Cluster(
+        entry = FleetEntry(
             id="c",
             bootstrap=(first, second, live.address),
             controller_bootstrap=(one, two, f"9@{two}"),
@@ -93,7 +93,7 @@ def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back
     answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     with speaking(answers) as live, silent() as server:
         answers[Api.DESCRIBE_CLUSTER] = listing(live.address, at(server))
-        entry = Cluster(id="c", bootstrap=(live.address,))
+        entry = FleetEntry(id="c", bootstrap=(live.address,))
         backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
         assert "error" in looked(backend)[1]["broker", 2]
         took, lines = looked(backend)
@@ -122,7 +122,7 @@ def test_brokers_of_two_clusters_are_refused_whoever_is_faster() -> None:
         other[Api.DESCRIBE_CLUSTER] = lambda version: DescribeClusterResponse(
             error_code=0, error_message=None, cluster_id="d", controller_id=1, brokers=[]
         )
-        backend = open_kafka(Cluster(id="", bootstrap=(live.address,)), CATALOGUE, timeout=LIMIT)
+        backend = open_kafka(FleetEntry(id="", bootstrap=(live.address,)), CATALOGUE, timeout=LIMIT)
         with pytest.raises(Exception, match="nodes of one cluster, found some of c and some of d"):
             looked(backend)
 
@@ -132,7 +132,7 @@ def test_silent_controllers_of_a_real_quorum_cost_one_limit_together(
 ) -> None:
     cluster = cluster_without_a_controller
     with silent() as first, silent() as second, silent() as third:
-        entry = Cluster(
+        entry = FleetEntry(
             id=cluster.cluster_id,
             bootstrap=(at(first), *cluster.bootstrap.split(",")),
             controller_bootstrap=(at(second), at(third), *cluster.controller_bootstrap.split(",")),

@@ -12,7 +12,7 @@ import pytest
 
 from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster
+from featurelib.config.fleet import FleetEntry
 from featurelib.questions.describe import Description, LevelShown, NodeShown, describe
 from featurelib.view.describe import describe_page, letter
 from featurelib.view.layout import WIDEST as WIDTH
@@ -124,7 +124,7 @@ def test_who_contradicts_is_shown() -> None:
             lines.append(json.dumps(line).encode())
     described = describe(see(lines, catalogue=load(), as_of=None, max_age=10**12), load())
     (disputed,) = [row.feature for row in described.levels if row.is_disputed]
-    shown = list(describe_page(described, Cluster(id="x"), "here"))
+    shown = list(describe_page(described, FleetEntry(id="x"), "here"))
     assert [line for line in shown if line.startswith(disputed) and "(disputed)" in line]
     assert "witnesses_disagree" in {finding.code for finding in described.findings}
 
@@ -139,11 +139,11 @@ def test_zookeeper_mode_shows_the_features_node_and_what_it_disables() -> None:
 
 def test_zookeeper_mode_shows_generations_and_the_inventory_a_release() -> None:
     described = description("zk-282-ranges")
-    said = "\n".join(describe_page(described, Cluster(id=""), ""))
+    said = "\n".join(describe_page(described, FleetEntry(id=""), ""))
     assert "its release: 2.7 to 3.2, or 3.3 to 3.9\n" in said
-    told = "\n".join(describe_page(described, Cluster(id="", release="3.9.1"), ""))
+    told = "\n".join(describe_page(described, FleetEntry(id="", release="3.9.1"), ""))
     assert "its release: 3.9.1\n" in told
-    untrue = "\n".join(describe_page(described, Cluster(id="", release="4.1"), ""))
+    untrue = "\n".join(describe_page(described, FleetEntry(id="", release="4.1"), ""))
     assert "its release: 2.7 to 3.2, or 3.3 to 3.9\n" in untrue
 
 
@@ -165,7 +165,7 @@ def test_an_unregistered_voter_is_called_so() -> None:
     stranger = node(described, "controller", 9)
     assert (stranger.is_unregistered_voter, stranger.state) == (True, "not asked")
     assert not node(described, "controller", 1).is_unregistered_voter
-    shown = "\n".join(describe_page(described, Cluster(id="x"), "here"))
+    shown = "\n".join(describe_page(described, FleetEntry(id="x"), "here"))
     assert "not asked, unregistered voter" in shown
 
 
@@ -269,7 +269,7 @@ def test_names_from_outside_cannot_move_the_cursor() -> None:
         feature="evil\x1b[2J", level=0, min_level=0, text="0", is_disputed=False, offended=()
     )
     described = replace(description("k40-fresh"), levels=(level,))
-    shown = describe_page(described, Cluster(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
+    shown = describe_page(described, FleetEntry(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
     assert [line for line in shown if not line.isprintable()] == []
 
 

@@ -75,7 +75,7 @@ def zookeeper(release: str = "3.9.2", **finalized: int) -> Cluster:
 
 def vouched(cluster_id: str, release: str, **more: Any) -> Fleet:
     """An inventory whose owner vouches for what clusters of before 4.0 do not show."""
-    from featurelib.config.fleet import Cluster as FleetEntry
+    from featurelib.config.fleet import FleetEntry as FleetEntry
 
     entry = FleetEntry(id=cluster_id, release=release, registrations_complete=True, **more)
     return Fleet(cluster=(entry,))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from featurelib.backends.base import Say
-from featurelib.config.fleet import Cluster as FleetEntry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as FleetEntry
 from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock
 from featurelib.controller.resume import resume
 from featurelib.core.cluster import Node, Request, Update

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dry_run import judge_again
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Plan

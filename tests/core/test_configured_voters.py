@@ -14,8 +14,8 @@ from featurelib.audit.cluster_view import Sight, see
 from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE, VOTERS, voter_ids
 from featurelib.audit.findings import Action
 from featurelib.catalogue import load as load_catalogue
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.dry_run import answer, refused_by

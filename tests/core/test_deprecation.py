@@ -11,8 +11,8 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.checks import MINIMUM_CODE as CODE
 from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Request, Update, build
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.judge import decide, judge

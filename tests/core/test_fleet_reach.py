@@ -7,7 +7,7 @@ import re
 import pytest
 
 from featurelib.catalogue import Catalogue, load, with_overlay
-from featurelib.config.fleet import Cluster, Fleet, known_releases, parse_fleet, split_id
+from featurelib.config.fleet import Fleet, FleetEntry, known_releases, parse_fleet, split_id
 from featurelib.errors import ConfigError
 
 HEAD = "[[cluster]]\nid='a'\nname='payments'\n"
@@ -21,7 +21,7 @@ USER = "username='me'\npassword='env:SECRET'\n"
 ZOOKEEPER = "[cluster.zookeeper_security]\nprotocol='SASL_SSL'\nmechanism='DIGEST-MD5'\n"
 
 
-def parsed(text: str, catalogue: Catalogue | None = None) -> Cluster:
+def parsed(text: str, catalogue: Catalogue | None = None) -> FleetEntry:
     return parse_fleet(HEAD + text, "conf/fleet.toml", catalogue).cluster[0]
 
 
@@ -233,8 +233,8 @@ def test_a_release_of_an_overlay_is_known() -> None:
 
 
 def test_a_cluster_is_found_by_id_or_name() -> None:
-    twins = Cluster(id="b", name="twin"), Cluster(id="c", name="twin")
-    fleet = Fleet(cluster=(Cluster(id="a", name="x"), Cluster(id="x"), *twins))
+    twins = FleetEntry(id="b", name="twin"), FleetEntry(id="c", name="twin")
+    fleet = Fleet(cluster=(FleetEntry(id="a", name="x"), FleetEntry(id="x"), *twins))
     assert fleet.find("a", "f").id == "a"
     assert fleet.find("x", "f").id == "x"  # an id before a name
     with pytest.raises(ConfigError, match=re.escape("'twin' is the name of 2 clusters: b, c.")):

@@ -10,7 +10,7 @@ import pytest
 
 from featurelib.audit.cluster_view import Sight, see, see_row
 from featurelib.audit.columns import SKEW
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
@@ -43,7 +43,7 @@ def rolled_back(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def sight(lines: Sequence[bytes], as_of: int | None) -> Sight:
-    owner = Cluster(id=ID, release="4.0", registrations_complete=True)
+    owner = FleetEntry(id=ID, release="4.0", registrations_complete=True)
     fleet = Fleet(cluster=(owner,))
     return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=3 * DAY, fleet=fleet)
 

@@ -14,8 +14,8 @@ from featurelib.audit.audit import Judged, judge
 from featurelib.audit.cluster_view import Sight, see, see_row
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity

@@ -21,8 +21,8 @@ from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import ApiKeys, releases_offering
 from featurelib.catalogue.rows import read_release_apis as read_rows
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.questions.why_not import LevelStatus, why_not
 from tests.core.lines import MAX_AGE

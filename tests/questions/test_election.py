@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.election import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION

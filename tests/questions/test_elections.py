@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.election import Entries, ZnodeChange
 from featurelib.questions.election import Doubt, Foreseen, foresee_election
 from tests.core.controllers.election import elect as elect_by_oracle

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.what_if import Changes, WhatIf, what_if

@@ -12,8 +12,8 @@ import pyarrow as pa
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
 from featurelib.planning.night import with_texts

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import Mute
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.model import Report
 from featurelib.view.report import RunInfo, summarize

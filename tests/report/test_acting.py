@@ -10,7 +10,7 @@ import pytest
 
 from featurelib.audit.audit import judge
 from featurelib.audit.evidence import Conditions, Expected
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.as_json import render_json
 from featurelib.view.model import Report
@@ -49,9 +49,9 @@ def missing(cluster: str, severity: str = "unknown") -> list[Row]:
 
 OWNED = Fleet(
     cluster=(
-        Cluster(id="a", name="payments", owner="billing", contact="#billing-oncall"),
-        Cluster(id="b", name="search", owner="", managed_by="strimzi"),
-        Cluster(id="c", name="calm", owner="nobody is woken"),
+        FleetEntry(id="a", name="payments", owner="billing", contact="#billing-oncall"),
+        FleetEntry(id="b", name="search", owner="", managed_by="strimzi"),
+        FleetEntry(id="c", name="calm", owner="nobody is woken"),
     )
 )
 
@@ -108,7 +108,7 @@ def test_people_are_in_the_json_and_null_where_the_inventory_is_silent() -> None
 
 @pytest.mark.parametrize("hostile", ["\x1b[2J", "[red]x[/red]", "two\nlines", "x" * 300])
 def test_hostile_people_stay_text(hostile: str) -> None:
-    entry = Cluster(id="a", owner=hostile, contact=hostile, managed_by=hostile)
+    entry = FleetEntry(id="a", owner=hostile, contact=hostile, managed_by=hostile)
     tables = judged([plan("a", "BLOCKED", steps=[step()])], [unfit("a", 1, "f", 1, 2)])
     said = report(tables, inventory=Fleet(cluster=(entry,)))
     for text in (render_text(said), render_json(said).decode()):
@@ -164,13 +164,13 @@ def test_each_request_is_a_command_to_type_where_that_is_safe() -> None:
     assert hostile.commands == ()
     old = plan("a", "READY", steps=[step("f", 0, 2)]) | {"dialects": ["zk-2.7"]}
     assert report(judged([old])).clusters[0].commands == ()
-    entry = Cluster(id="a", managed_by="strimzi")
+    entry = FleetEntry(id="a", managed_by="strimzi")
     mine = judged([plan("a", "READY", steps=two)])
     assert report(mine, inventory=Fleet(cluster=(entry,))).clusters[0].commands == ()
 
 
 def test_what_the_owner_of_a_managed_cluster_does_not_move_is_ours_to_carry_out() -> None:
-    entry = Cluster(id="a", managed_by="strimzi")
+    entry = FleetEntry(id="a", managed_by="strimzi")
     mine = judged([plan("a", "READY", steps=[step("group.version", 0, 1)])])
     said = report(mine, inventory=Fleet(cluster=(entry,)), plan_files={"a": "plans/a.json"})
     assert len(said.clusters[0].commands) == 1

@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.feature import Verdict
 from featurelib.model import RangeGroup
 from featurelib.view.html import IN_FULL, page_names, render_html, render_pages

@@ -17,7 +17,7 @@ from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.audit.findings import Mute
 from featurelib.catalogue import load as load_catalogue
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.feature import Severity
@@ -103,7 +103,7 @@ def batch_size(session: SparkSession, request: pytest.FixtureRequest) -> Iterato
 def test_spark_says_what_the_core_says_whatever_the_batches(
     session: SparkSession, samples: pa.Table, batch_size: int
 ) -> None:
-    fleet = Fleet(cluster=(Cluster(id=GHOST, brokers=(1, 2, 3, 4)),))
+    fleet = Fleet(cluster=(FleetEntry(id=GHOST, brokers=(1, 2, 3, 4)),))
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
     frame = session.createDataFrame(samples).select(*CORE_COLUMNS)
@@ -142,9 +142,9 @@ def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
     frame = session.createDataFrame(samples.slice(0, 2)).select(*CORE_COLUMNS)
     landed = samples["cluster"][0].as_py()
     assert with_expected(frame, Fleet()) is frame
-    known = with_expected(frame, Fleet(cluster=(Cluster(id=landed),)))
+    known = with_expected(frame, Fleet(cluster=(FleetEntry(id=landed),)))
     assert_df_equality(known, frame, ignore_nullable=True, ignore_row_order=True)
-    fleet = Fleet(cluster=(Cluster(id="lost", brokers=(7,)), Cluster(id=landed)))
+    fleet = Fleet(cluster=(FleetEntry(id="lost", brokers=(7,)), FleetEntry(id=landed)))
     expected = with_expected(frame, fleet)
     assert expected.schema.simpleString() == frame.schema.simpleString()
     assert expected.count() == 3
@@ -164,7 +164,7 @@ def test_an_expected_node_that_is_missing_makes_its_cluster_unknown(
 ) -> None:
     one = samples.filter(pc.equal(samples["cluster"], GHOST))
     frame = session.createDataFrame(one).select(*CORE_COLUMNS)
-    fleet = Fleet(cluster=(Cluster(id=GHOST, brokers=(1, 2, 4), controllers=(9,)),))
+    fleet = Fleet(cluster=(FleetEntry(id=GHOST, brokers=(1, 2, 4), controllers=(9,)),))
     conditions = Conditions(as_of=newest(one), max_age=MAX_AGE, inventory=fleet.inventory)
     cells = judge_snapshots(with_expected(frame, fleet), conditions, {}).toArrow()
     found = rows_in(cells)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.log import spark_schema
@@ -22,7 +22,7 @@ from tests.spark.nights import RUN, SAMPLES, open_table, sample_lines
 pytestmark = pytest.mark.spark
 
 LATE = ("mixed-42-39", "zk-roll-282-332")  # they come in the second night
-FLEET = Fleet(cluster=(Cluster(id="lost", brokers=(1, 2)),))
+FLEET = Fleet(cluster=(FleetEntry(id="lost", brokers=(1, 2)),))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from featurelib.audit.cluster_view import see
 from featurelib.catalogue import load
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from tests.backends.rig.jars import UnavailableError
 from tests.walk.cases import Case, read_case, write_case
 from tests.walk.comparing import (
@@ -41,7 +41,7 @@ SHORT = 8  # steps
 def replayed(case: Case) -> tuple[Compared, set[Question]]:
     """The recorded look judged anew, and the recorded answers that were asked for."""
     cluster_id = see(case.lines, catalogue=load(), as_of=None, max_age=DAY).cluster_id
-    entry = Cluster(id=cluster_id, registrations_complete=case.vouched)
+    entry = FleetEntry(id=cluster_id, registrations_complete=case.vouched)
     sight = see(
         case.lines, catalogue=load(), as_of=None, max_age=DAY, fleet=Fleet(cluster=(entry,))
     )

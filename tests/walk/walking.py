@@ -21,7 +21,7 @@ from featurelib.backends.base import Backend
 from featurelib.backends.opening import open_backend
 from featurelib.catalogue import Catalogue, load
 from featurelib.collect import Collected, collect_one, probe
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.process import NotReadyError
 from tests.walk.cases import Case, write_case
@@ -148,7 +148,7 @@ class Walk:
         brokers, controllers = world.addresses
         if rng.random() < 0.15:
             controllers = []
-        entry = Cluster(
+        entry = FleetEntry(
             id=world.cluster.cluster_id,
             bootstrap=tuple(brokers),
             controller_bootstrap=tuple(controllers),
@@ -188,10 +188,10 @@ class Walk:
             compared=compared,
         )  # fmt: skip
 
-    def _collect(self, entry: Cluster, *, all_run: bool, with_probe: bool) -> Collected:
+    def _collect(self, entry: FleetEntry, *, all_run: bool, with_probe: bool) -> Collected:
         seconds = PATIENT_SECONDS if all_run else HASTY_SECONDS
 
-        def open_one(wanted: Cluster) -> Backend:
+        def open_one(wanted: FleetEntry) -> Backend:
             return open_backend(wanted, self.catalogue, timeout=seconds)
 
         probing = partial(_probe, self.catalogue) if with_probe else None

@@ -19,7 +19,7 @@ from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import Talk, Wire
 from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, reply
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.config.security import ZOOKEEPER
 from featurelib.core.reply import Reply
 from featurelib.errors import (
