@@ -67,37 +67,25 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
         if at is None:
             return
         for is_finalized, (witness, node_id, epoch, features) in _statements(landing, catalogue):
-            self._add(run, at, line, witness, node_id, epoch, is_finalized, features)
+            shown = self._position(features)
+            self.statements.append(
+                Statement(run, at, line, witness, node_id, epoch, is_finalized, shown)
+            )
 
     def add_change(self, run: int, change: LogChange) -> None:
         """The statement of one record of the metadata log that was applied for the first time."""
-        node_id, features = None, change.ranges
+        node_id, features = None if change.node is None else change.node[1], change.ranges
         if change.level is not None:
             name, level = change.level
             features = ((name, level, level),)
-        elif change.node is not None:
-            _, node_id = change.node
-        is_finalized = change.level is not None
-        where = (run, change.at, change.line, _LOG, node_id, change.offset)
-        self._add(*where, is_finalized, features)
+        is_finalized, shown = change.level is not None, self._position(features)
+        at, line, offset = change.at, change.line, change.offset
+        self.statements.append(Statement(run, at, line, _LOG, node_id, offset, is_finalized, shown))
 
-    def _add(
-        self,
-        run: int,
-        at: int,
-        line: int,
-        witness: str,
-        node_id: int | None,
-        epoch: int | None,
-        is_finalized: bool,
-        features: Map,
-    ) -> None:
+    def _position(self, features: Map) -> int:
         if features not in self.maps:
             self.maps.append(features)
-        position = self.maps.index(features)
-        self.statements.append(
-            Statement(run, at, line, witness, node_id, epoch, is_finalized, position)
-        )
+        return self.maps.index(features)
 
 
 _DECODER = msgspec.msgpack.Decoder(Learned)

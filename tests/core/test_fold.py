@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -11,9 +15,11 @@ from featurelib.landing.znode import controller
 from featurelib.snapshot import ClusterState, begin, fold_lines
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
-from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES
-from tests.core.lines import anomalies, landings, line_of, snapshot
+from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
+from tests.core.lines import anomalies, failure_line, landings, line_of, snapshot
+from tests.core.oracle import Node
 from tests.core.test_replay import dump, fold_nights, levels, log
+from tests.core.test_samples import SAMPLES
 
 
 def znode(path: str, age: int, data: str | None, version: int = 1, **keys: object) -> bytes:
@@ -29,6 +35,7 @@ def met(lines: list[bytes]) -> list[str]:
 
 
 NODE = '{"version":1,"status":1,"features":{}}'
+SILENT = Node(node_id=1, ranges={}, answered=None, failed=1)
 REGISTERED = '{"version":5,"features":{"f":{"min_version":1,"max_version":2}}}'
 
 
@@ -130,17 +137,41 @@ def test_content_and_records_of_a_kind_nobody_knows_yet_change_nothing() -> None
     assert (state.log.end, levels(state), state.log.nodes) == (2, {"metadata.version": 25}, [])
 
 
-def told(finalized: str) -> list[tuple[int, int]]:
+def history(lines: list[bytes], table: Table, run: int = 1) -> list[dict[str, object]]:
+    """The rows that a fold of one cluster's lines adds to a history."""
+    fold, learned = begin(None, load_catalogue()), Learned()
+    for landing, line_id in landings(lines):
+        fold.add(landing, line_id)
+        learned.add(run, landing, line_id, load_catalogue())
+    for change in fold.close_run():
+        learned.add_change(run, change)
+    packed = [(landing.cluster, one) for one in [pack(learned)] if one is not None]
+    return [row for batch in history_rows(table, 0, packed, most=5) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("table", [NODE_ADVERTISEMENT, FINALIZED_FEATURES])
+def test_the_histories_of_the_samples_are_those_of_the_nightly(table: Table) -> None:
+    stored = Path(__file__).parents[1] / f"golden/tables/samples/silver.{table.name}.jsonl"
+    rows = [
+        {key: value for key, value in row.items() if value is not None}
+        for path in SAMPLES.glob("*/landing.jsonl")
+        for row in history(path.read_bytes().splitlines(), table, 20261121080000)
+    ]
+    texts = [json.dumps(row, default=datetime.isoformat, ensure_ascii=False) for row in rows]
+    assert sorted(texts) == stored.read_text("utf-8").splitlines()
+
+
+def test_what_no_line_shows_is_in_no_history() -> None:
+    lines = [znode("/brokers/ids/1", 1, "{"), znode("/feature", 1, "{"), failure_line("c", SILENT)]
+    assert history(lines, NODE_ADVERTISEMENT) + history(lines, FINALIZED_FEATURES) == []
+    (row,) = history([znode("/brokers/ids/1", 1, '{"version":4}')], NODE_ADVERTISEMENT)
+    assert (row["witness"], row["node_id"], row["feature"]) == ("registration", 1, None)
+
+
+def told(finalized: str) -> list[tuple[object, object]]:
     line = f"Feature: f\tSupportedMinVersion: 1\tSupportedMaxVersion: 9\t{finalized}\tEpoch: 8"
-    learned = Learned()
-    for landing, line_id in landings(
-        [line_of("features_describe", "c", 1, line_number=2, line=line)]
-    ):
-        learned.add(1, landing, line_id, load_catalogue())
-    packed = [("c", one) for one in [pack(learned)] if one is not None]
-    [batch] = list(history_rows(FINALIZED_FEATURES, 0, packed)) or [None]
-    rows = [] if batch is None else batch.to_pylist()
-    return [(row["min_level"], row["level"]) for row in rows]
+    tool = line_of("features_describe", "c", 1, line_number=2, line=line)
+    return [(row["min_level"], row["level"]) for row in history([tool], FINALIZED_FEATURES)]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ def test_of_an_id_alone_nothing_landed() -> None:
     assert (snapshots.malformed, snapshots.landed.tolist()) == ({}, [False])
     assert snapshots.scalar("controller").tolist() == [-1]
     assert all(len(snapshots[part]) == (part == "scalars") for part in LAYOUT)
+    nobody = Snapshots(
+        pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in SNAPSHOT], schema=SNAPSHOT)
+    )
+    assert (len(nobody), [len(nobody[part]) for part in LAYOUT]) == (0, [0] * len(LAYOUT))
 
 
 def test_a_row_that_is_opened_and_written_is_the_same() -> None:
