@@ -182,3 +182,9 @@ def test_a_plan_that_was_carried_out_and_undone_is_not_sent_again() -> None:
 )
 def test_many_nodes_are_named_as_people_name_them(ids: list[int], text: str) -> None:
     assert runs(ids) == text
+
+
+def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() -> None:
+    empty = replace(PLAN, steps=())
+    assert decide(empty, 0, FOUND) == AlreadyThere()
+    assert isinstance(decide(empty, 0, replace(FOUND, catalogue="x")), Refuse)

@@ -76,14 +76,14 @@ def test_the_active_controllers_own_value_takes_the_place_of_the_brokers() -> No
     effect = effect_of(broker(2, FILE_2), broker(3, FILE_2), controller(OWN_1))
     assert effect.values == (change(2, 3, to=("2", "1")),)
     assert say_effect(effect) == (
-        "min.insync.replicas: brokers 2, 3: 2 → 1 (where no cluster default is set, the active "
+        "min.insync.replicas: brokers 2-3: 2 → 1 (where no cluster default is set, the active "
         "controller's own value becomes the cluster default, over the values in the brokers' "
         "files; values set per broker are deleted; afterwards it cannot be set per broker, and the "
         "cluster default cannot be removed, while the level is finalized). Going back does not "
         "restore it."
     )
     assert say_briefly(effect) == (
-        "min.insync.replicas: brokers 2, 3: 2 → 1. Going back does not restore it."
+        "min.insync.replicas: brokers 2-3: 2 → 1. Going back does not restore it."
     )
     assert first_command(effect) == FIRST.format("2")
 
@@ -93,7 +93,7 @@ def test_a_cluster_default_that_is_set_stays_and_values_per_broker_go() -> None:
     one = broker(2, {KEY: ("2", ONE_BROKER)}, default)
     effect = effect_of(one, broker(3, default, default), controller({KEY: ("3", ALL_BROKERS)}))
     assert effect.values == (change(2, to=("2", "3")), change(3, to=("3", "3")))
-    assert "broker 2: 2 → 3; broker 3: 3 → 3 (where" in say_effect(effect)
+    assert "broker 2: 2 → 3; broker 3: 3 as now (where" in say_effect(effect)
     assert first_command(effect) == FIRST.format("N")
     same = effect_of(broker(2, default, default), broker(3, default, default))
     assert (same.values, first_command(same)) == ((change(2, 3, to=("3", "3")),), "")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.core.dialect import STRICT, load
-from featurelib.core.dry_run import judge_again, request_of, who_may_lead
+from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.core.dry_run import dialect_of, judge_again, request_of, who_may_lead
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.model import Move, Step
 from tests.core.made_up import CATALOGUE, kraft, node
@@ -94,3 +94,8 @@ def test_a_step_is_asked_in_the_newest_version_that_carries_results(
     assert (request.version, update.allow_downgrade) == (version, allow)
     assert (update.feature, update.level, update.kind.name) == ("f", 1, kind)
     assert (request.validate_only, request.timeout_ms) == (True, 60_000)
+
+
+def test_controllers_newer_than_all_answer_as_the_newest_there_is() -> None:
+    assert dialect_of("9.9", "kraft", CATALOGUE).name == GENERATIONS[-1]
+    assert dialect_of("4.0.1", "kraft", CATALOGUE).name == "kraft-4.0"

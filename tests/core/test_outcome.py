@@ -12,6 +12,7 @@ from featurelib.core.outcome import (
     EndingKind,
     Fate,
     LevelsSeen,
+    MoveOutcome,
     StepOutcome,
     kind_of,
     settle,
@@ -185,3 +186,19 @@ def test_a_request_that_was_overtaken_beside_a_good_part_is_partly_applied() -> 
         ),
     )
     assert mixed.fate is Fate.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("fates", "whole"),
+    [
+        ([Fate.REJECTED, Fate.NOT_APPLIED], Fate.REJECTED),
+        ([Fate.NOT_APPLIED, Fate.NOT_APPLIED], Fate.NOT_APPLIED),
+        ([Fate.APPLIED, Fate.REJECTED], Fate.PARTLY),
+        ([Fate.OVERTAKEN, Fate.NOT_APPLIED], Fate.PARTLY),
+        ([Fate.APPLIED, Fate.UNKNOWN], Fate.UNKNOWN),
+    ],
+)
+def test_a_request_has_one_fate(fates: list[Fate], whole: Fate) -> None:
+    update = Move(feature="f", from_level=0, to_level=1, upgrade_type="UPGRADE")
+    said = [MoveOutcome(update=update, fate=f, code=0, message=None, level=1) for f in fates]
+    assert StepOutcome(position=0, updates=tuple(said)).fate is whole

@@ -53,10 +53,6 @@ def test_levels_are_what_is_finalized_and_nodes_are_all_that_answer() -> None:
     assert required.nodes[0].ranges == {ELR: (0, 1), METADATA: OLD[METADATA]}
 
 
-def test_other_clusters_of_the_batch_change_nothing() -> None:
-    assert of(KRAFT, 1) == of(KRAFT)
-
-
 def test_what_depends_on_what_has_a_say() -> None:
     assert having_a_say([ELR], load()) == {ELR, METADATA}
     assert having_a_say(["f"], load()) == {"f", METADATA}

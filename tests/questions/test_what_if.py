@@ -54,31 +54,11 @@ def test_a_node_with_newer_software_joins_and_blocks_no_more() -> None:
     assert {code for code, _, _ in codes(found.gone)} == {"unsupported_by_node"}
 
 
-def test_a_release_reaches_the_nodes_that_run_and_a_ghost_is_left() -> None:
-    found = ask("ghost-broker", Changes(release="4.2"))
-    assert (found.joined, found.idle) == ((1,), (2,))
-    assert ("unsupported_by_node", 2, "streams.version") in codes(found.new)
-    assert verdicts(found, METADATA_VERSION)[0] == "BLOCKED"
-
-
 def test_a_node_that_may_not_join_does_not_come() -> None:
     found = ask("ghost-broker", Changes(added={10: "3.9"}))
     assert [(one.node_id, one.entry) for one in found.refused] == [(10, "refused")]
     assert found.refused[0].message.startswith("Unable to register because the broker does not")
     assert (found.turns, found.new, found.gone) == ((), (), ())
-
-
-def test_a_node_that_cannot_come_back_leaves_its_registration() -> None:
-    found = ask("mixed-35-33", Changes(nodes={2: "4.0"}, finalized={METADATA_VERSION: 4}))
-    assert {one.entry for one in found.refused} == {"refused"}
-    assert ("ghost_broker", 2, "") in codes(found.new)
-
-
-def test_a_new_broker_counts_once_it_is_there() -> None:
-    found = ask("k41-forgotten", Changes(added={10: "4.0"}))
-    assert found.joined == (10,)
-    assert ("unsupported_by_node", 10, METADATA_VERSION) in codes(found.new)
-    assert verdicts(found, METADATA_VERSION) == ("READY", 7, 25)
 
 
 def test_finalized_levels_are_as_asked() -> None:
@@ -199,9 +179,3 @@ def test_a_node_kept_out_is_fenced_and_not_merely_silent(registry: str) -> None:
     back = what_if(found.after, Changes(nodes={2: "4.2"}), THEN)
     assert [node.fenced for node in back.after.cluster.nodes] == [False] * 3
     assert codes(back.gone) == [("ghost_broker", 2, "")]
-
-
-def test_production_software_of_zookeeper_mode_lists_no_feature() -> None:
-    found = ask("zk-282-stock", Changes(release="3.9"))
-    assert found.refused == ()
-    assert found.after.judged.readiness.num_rows == 0

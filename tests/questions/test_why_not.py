@@ -56,19 +56,6 @@ def test_a_ghost_is_named_by_the_policy_and_by_its_own_controllers() -> None:
     assert found.unlock.fixes == (Fix(role=Role.BROKER, node_id=2, action=Action.UNREGISTER),)
 
 
-def test_a_feature_a_node_does_not_list_has_no_range() -> None:
-    found = ask("mixed-42-39", "group.version", 1)
-    assert told(found)[0] == ("strict", "unsupported_by_node", "broker 3", None)
-    assert found.unlock is not None
-    assert found.unlock.fixes == (Fix(role=Role.BROKER, node_id=3, action=Action.UPGRADE),)
-
-
-def test_what_a_level_depends_on_is_asked_with_it() -> None:
-    found = ask("mixed-42-39", "eligible.leader.replicas.version", 1)
-    assert dict(found.moves) == {METADATA_VERSION: 23, "eligible.leader.replicas.version": 1}
-    assert {proof.feature for proof in found.proofs} == set(dict(found.moves))
-
-
 def test_a_node_that_only_the_own_controller_refuses_over_is_found() -> None:
     """2.7 to 3.2 ask for the range from their own minimum on; broker 3 supports the level."""
     found = ask("zk-282-ranges", "geo", 4)
@@ -91,10 +78,6 @@ def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
     assert "lossy_safe_downgrade" in {proof.code for proof in found.proofs}
     assert found.unlock is None
     assert found.words == "downgrade --feature metadata.version=21"
-
-
-def test_a_level_that_is_finalized_needs_nothing() -> None:
-    assert ask("ghost-broker", METADATA_VERSION, 25).answer is LevelStatus.FINALIZED
 
 
 def test_a_level_no_release_knows_is_never_open() -> None:
