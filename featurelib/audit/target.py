@@ -281,10 +281,9 @@ def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
     rule asks for where it asks for more than the level, as the end of a sentence."""
     evidence, row = asking.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
-    if row.asks is None or pair == NOT_HERE:
-        return ""
-    profile = int(proposed.batch.groups[row.asks].profile[pair])
-    if profile >= len(evidence.answering.cluster):
+    group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
+    profile = NOT_HERE if group is None else int(group.profile[pair])
+    if not 0 <= profile < len(evidence.answering.cluster):  # nobody, or who lists nothing
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     who = evidence.answering.subject_order[begin:end]

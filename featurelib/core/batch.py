@@ -16,7 +16,7 @@ import numpy.typing as npt
 from featurelib.catalogue.releases import ANY
 from featurelib.catalogue.tables import Tables
 from featurelib.core.dialect import Absence, Asks, Capability, RuleRow
-from featurelib.core.rules import REQUEST_COLUMNS, unsupported_by_node
+from featurelib.core.rules import unsupported_by_node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 
 Ints = npt.NDArray[np.int64]
@@ -295,8 +295,6 @@ class UpdateColumns:
 
     def __getattr__(self, name: str) -> Flags:
         """What is true of the whole request, for each of its updates."""
-        if name not in (*REQUEST_COLUMNS, "raft_ready"):
-            raise AttributeError(name)
         of_request: Flags = getattr(self._batch.state, name)
         return of_request[self.request]
 
@@ -378,16 +376,12 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """GROUP_COLUMNS: how many of the group a rule row asks there are, beside the columns of each
-    update."""
+    """GROUP_COLUMNS: how many there are of the group that a rule row asks."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
         assert row.asks is not None
         self._updates, self._batch, self._row = updates, batch, row
         self._group = batch.groups[row.asks]
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._updates, name)
 
     @cached_property
     def nodes(self) -> NodeColumns:

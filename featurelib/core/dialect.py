@@ -344,6 +344,7 @@ def _check_columns(rule: Rule, scopes: list[Rule], *, asks: bool, door: bool) ->
             else f"rule {rule.name} looks at no node, its row asks some"
         )
     strange = {name for scope in scopes for name in scope.columns if name in GROUP_COLUMNS}
+    strange |= {name for name in rule.columns if rule.about_groups and name not in GROUP_COLUMNS}
     if door:
         strange |= {n for one in (rule, *scopes) for n in one.columns if n not in REQUEST_COLUMNS}
     if strange:

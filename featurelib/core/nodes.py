@@ -63,8 +63,7 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
             return others & (nodes.configured >= 0)
         case Asks.CONFIGURED_ONLY:
             return others & (nodes.configured >= 0) & ~nodes.voter & ~nodes.registered
-        case Asks.QUORUM:
-            return nodes.controller & nodes.voter
+    return nodes.controller & nodes.voter  # Asks.QUORUM
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:
