@@ -137,7 +137,6 @@ def report_unmet(
     asked = evidence.questions
     level = np.where(asked.known, asked.current, _ENOUGH)
     there, column, _ = levels_of_clusters(evidence, level, tables)
-    there[~evidence.levels.trusted | evidence.levels.too_old] = _ENOUGH
     declared = []
     for row in range(len(tables.dependency_level)):
         feature, other = tables.dependency_feature[row], tables.dependency_other[row]

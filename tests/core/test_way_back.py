@@ -22,7 +22,7 @@ from tests.core import scale
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
 from tests.core.made_up import CATALOGUE
 from tests.core.oracle import CONTROLLER, Cluster, Node
-from tests.core.random_clusters import ELR, GROUP, RELEASES, clusters
+from tests.core.random_clusters import ELR, GROUP, RELEASES, SHARE, clusters
 
 TABLES = CATALOGUE.tables
 ALL = ["3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
@@ -140,6 +140,26 @@ def test_of_several_points_of_no_return_the_first_counts() -> None:
     assert asked(evidence, METADATA_VERSION, 21, new) == (17, 21)
     assert asked(evidence, METADATA_VERSION, 21, old, new) == (17, 20)
     assert asked(evidence, METADATA_VERSION, 21, new, old) == (17, 20)
+
+
+def test_of_several_irreversible_levels_the_nearest_counts() -> None:
+    text = "".join(
+        f"""
+        [[feature_level]]
+        feature = "share.version"
+        level = {level}
+        default_from = "{default}"
+        dependency = ""
+        stable_since = "4.1"
+        irreversible = true
+        source = "made up"
+        """
+        for level, default in ((1, "4.2-IV0"), (2, "4.4-IV0"))
+    )
+    levels = {METADATA_VERSION: 33}
+    none, both = (seen(kraft("4.4", levels | {SHARE: at})) for at in (0, 2))
+    assert asked(none, SHARE, 2, overlay=text) == (0, 1)
+    assert asked(both, SHARE, 2, overlay=text) == (2, -1)
 
 
 def test_nobody_can_tell_for_what_no_catalogue_knows_or_without_a_dialect() -> None:

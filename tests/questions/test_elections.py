@@ -185,3 +185,12 @@ def test_a_node_that_was_read_too_long_ago_leaves_the_election_open() -> None:
     assert foresee_election(seen(lines_of(PLAIN)), "2.6").doubt is None
     old = foresee_election(seen(lines_of(replace(PLAIN, registry_age=100))), "2.6")
     assert (old.doubt, old.outcomes) == (Doubt.TOO_OLD, ())
+
+
+def test_a_broker_of_which_nobody_knows_the_range_may_be_elected_where_all_others_end() -> None:
+    silent = Node(node_id=2, ranges={}, says_nothing=True, answered=None, epoch=-1)
+    some = replace(PLAIN, stored={"f": 4}, nodes=(*PLAIN.nodes, silent))
+    found = foresee_election(seen(lines_of(some), "2.8"), "2.8")
+    assert [(one.election.change, one.ends) for one in found.outcomes] == [
+        (ZnodeChange.UNCHANGED, {1: ("f",)})
+    ]
