@@ -17,7 +17,9 @@ from featurelib.view.plot import Portrait, portraits
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from tests.golden.transcript import REWRITES
+from tests.report.page import read_page
 from tests.report.samples import judge_samples, report_samples
+from tests.report.scenes import old_scenes, scenes
 
 STORED = Path(__file__).parent / "report"
 STYLES = re.compile(r"(?s)<(style|script)>.*?</\1>")  # they stand in files of their own
@@ -63,6 +65,20 @@ def test_the_page_of_a_cluster_says_what_it_said(monkeypatch: pytest.MonkeyPatch
     pages = [text for _, text in render_pages(report_samples(), _portraits(), most=99)]
     [page] = [text for text in pages if f"<title>{ONE}" in text]
     _compare("cluster.html", STYLES.sub(r"<\1></\1>", page))
+
+
+def test_small_reports_say_what_they_said() -> None:
+    texts = [f"=== {title}\n{render_text(report)}" for title, report in scenes()]
+    for title, report in old_scenes():
+        head, *_, end = render_text(report).split("\n\n")
+        texts.append(f"=== {title}\n{head}\n…\n{end}")
+    for title, report in scenes():
+        if title == "mutes":
+            page = "\n".join(read_page(render_html(report, {})).texts)
+            texts.append(
+                f"=== {title}, the page and the gauges\n{page}\n{render_prometheus(report)}"
+            )
+    _compare("scenes.txt", "\n".join(texts))
 
 
 def _compare(name: str, text: str) -> None:

@@ -13,7 +13,7 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.feature import Verdict
 from featurelib.model import RangeGroup
 from featurelib.view.html import IN_FULL, page_names, render_html, render_pages
-from featurelib.view.plot import LEFT, RIGHT, STATES, WIDTH, Plot, Portrait, draw, portraits
+from featurelib.view.plot import RIGHT, STATES, WIDTH, Plot, Portrait, draw, portraits
 from featurelib.view.prometheus import render_prometheus
 from tests.report.page import read_page
 from tests.report.samples import judge_samples, report_samples
@@ -55,44 +55,6 @@ def test_every_sample_stands_in_full_and_every_link_leads_somewhere() -> None:
             assert command in whole
 
 
-def test_the_plot_shows_who_is_in_the_way_and_where_the_levels_are() -> None:
-    [ghost] = [one for one in report_samples().clusters if one.name == "ghost-broker"]
-    first = draw(ghost, sample_portraits()[ghost.key])[0]
-    assert first.feature == "metadata.version"
-    assert [(bar.full, bar.state, bar.text) for bar in first.bars] == [
-        ("broker 2", "holds", "7–25 · in the way"),
-        ("broker 1; controller 1", "fits", "7–27"),
-    ]
-    assert [(mark.kind, mark.text) for mark in first.marks] == [
-        ("finalized", "finalized 25 (4.0-IV3)"),
-        ("ceiling", "ceiling 27 (4.1-IV1)"),
-    ]
-    narrow, wide = first.bars
-    assert narrow.x == wide.x == LEFT
-    assert narrow.width is not None
-    assert wide.width is not None
-    assert narrow.width < wide.width == RIGHT - LEFT
-    finalized, ceiling = (mark.x for mark in first.marks)
-    assert LEFT < finalized < LEFT + narrow.width < ceiling < RIGHT
-    assert (first.troubled, first.quiet) == (True, False)
-
-
-def test_the_plot_marks_how_far_back_a_level_goes_and_from_where_on_it_does_not() -> None:
-    [forgotten] = [one for one in report_samples().clusters if one.name == "k37-forgotten"]
-    [plot] = draw(forgotten, sample_portraits()[forgotten.key])
-    assert [(mark.kind, mark.text) for mark in plot.marks] == [
-        ("finalized", "finalized and lowest today 11 (3.5-IV2)"),
-        ("target", "target 19 (3.7-IV4)"),
-        ("floor", "lowest after the plan 17 (3.7-IV2)"),
-        ("end", "point of no return 13 (3.6-IV1)"),
-    ]
-    for mark in plot.marks:
-        assert mark.text in plot.words
-    text = render_html(report_samples(), sample_portraits())
-    assert f'aria-label="metadata.version: {plot.words}"' in text
-    assert 'class="end"' in text
-
-
 def marks(**levels: int) -> list[tuple[str, str]]:
     then = {
         "downgrade_floor": levels.pop("then", None),
@@ -132,49 +94,6 @@ def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
 def test_the_words_beside_the_widest_bar_have_room() -> None:
     widest = f"does not list it · {STATES['unfit']} · 2,500 nodes"
     assert len(widest) * 6.2 <= WIDTH - RIGHT - 10  # pixels of a letter, on average
-
-
-def test_a_cluster_s_part_says_the_way_back_and_who_may_join() -> None:
-    row = {"cluster": "c", "feature": "f", "verdict": "READY", "downgrade_floor": 3}
-    joining = {"may_join": ["4.0", "4.1"], "may_join_after": ["4.1"]}
-    returns = [{"feature": "f", "downgrade_floor": 4}]
-    plans = [plan("c", "READY", **joining, returns_after=returns)]
-    said = report(judged(plans, readiness=[row]))
-    texts = read_page(render_html(said, {})).texts
-    begin = texts.index("The way back, and who may join")
-    assert texts[begin + 1 : begin + 5] == [
-        "lowest today without loss: f 3",
-        "lowest after the plan without loss: f 4",
-        "point of no return to today's level: none",
-        "releases that may join: now 4.0 to 4.1, afterwards 4.1",
-    ]
-    assert "who may join" not in render_html(report(judged([plan("c", "READY")])), {})
-
-
-@pytest.mark.parametrize(
-    ("entry", "line"),
-    [
-        ({"contact": "#search"}, "#search"),
-        (
-            {"owner": "pay", "contact": "#pay", "managed_by": "msk"},
-            "owner pay · #pay · finalized by msk",
-        ),
-        ({}, None),
-    ],
-)
-def test_whose_a_cluster_is_stands_in_one_line(entry: dict[str, str], line: str | None) -> None:
-    fleet = Fleet(cluster=(Entry(id="c", **entry),))  # type: ignore[arg-type]  # texts only
-    texts = read_page(render_html(report(judged([plan("c", "READY")]), inventory=fleet), {})).texts
-    people = [text for text in texts if "#" in text or "owner " in text or " by msk" in text]
-    assert [text for text in people if "Find name" not in text] == ([line] if line else [])
-
-
-def test_a_node_that_does_not_fit_is_told_from_one_in_the_way() -> None:
-    [unfit_broker] = [c for c in report_samples().clusters if c.name == "zk-282-ignored-broker"]
-    plots = draw(unfit_broker, sample_portraits()[unfit_broker.key])
-    [index] = [plot for plot in plots if plot.feature == "search.index"]
-    assert {bar.full: bar.state for bar in index.bars}["broker 2"] == "unfit"
-    assert not index.quiet
 
 
 def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pty
 import re
@@ -12,12 +11,11 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from featurelib.config.fleet import Cluster as Entry
+from featurelib.config.fleet import Fleet
 from featurelib.view.as_json import render_json
-from featurelib.view.html import render_html
-from featurelib.view.model import Ingest, Quarantine, QuarantinedLine
-from featurelib.view.report import RunInfo, summarize
 from featurelib.view.text import render_text, write_text
-from tests.report.samples import CATALOGUE, DIALECT, report_samples
+from tests.report.samples import report_samples
 from tests.report.tables import finding, judged, plan, report, unfit
 
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")
@@ -76,8 +74,10 @@ def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
         rows,
         [{"cluster": hostile, "feature": hostile, "verdict": "BLOCKED", "ceiling": 2}],
     )
-    for names in ({}, {hostile: hostile}, {hostile: "payments"}):
-        said = report(tables, names=names, plan_files={hostile: hostile})
+    people = {"owner": hostile, "contact": hostile, "managed_by": hostile}
+    for entry in ({}, {"name": hostile, **people}, {"name": "payments"}):
+        inventory = Fleet(cluster=(Entry(id=hostile, **entry),))
+        said = report(tables, inventory=inventory, plan_files={hostile: hostile})
         for width in (40, 80):
             text = render_text(said, width=width, colour=colour, limit=0)
             assert all(line.isprintable() for line in ESCAPES.sub("", text).split("\n"))
@@ -120,38 +120,6 @@ def test_the_first_findings_of_a_cluster_are_shown_and_the_others_counted() -> N
     assert "… and 1 more finding: --limit 0" in render_text(said, limit=24)
 
 
-def test_a_cause_says_what_else_it_holds_back() -> None:
-    of_node = [unfit("a", 1, "metadata.version", 7, 25), unfit("a", 1, "g", 0, 1)]
-    text = render_text(report(judged([plan("a", "BLOCKED")], of_node)))
-    assert "they also hold back g\n" in text
-    rows = [finding("a", "witnesses_disagree", "unknown", feature="g", detail="x")]
-    text = render_text(report(judged([plan("a", "UNKNOWN")], rows)))
-    assert re.search(r"witnesses disagree\n +holds back g\n", text)
-
-
-def test_everything_shows_sources_and_every_cause() -> None:
-    text = render_text(report_samples(), limit=0)
-    assert "more cause" not in text
-    assert "KIP-584, Validations" in text
-    assert "… and" not in text
-
-
-def test_ids_are_shown_beside_names() -> None:
-    text = render_text(report(judged([plan("h0FOOR", "BLOCKED")]), names={"h0FOOR": "payments"}))
-    assert "payments  h0FOOR" in text
-
-
-def test_says_when_nothing_is_wrong() -> None:
-    text = render_text(report(judged([plan("a", "UP_TO_DATE", "finalized")])))
-    assert "Nothing is wrong, and nothing is left to finalize, in 1 cluster." in text
-    assert "What" not in text
-    assert text.endswith("Next  Nothing to do until the next run.\n")
-
-
-def test_says_when_there_is_nothing() -> None:
-    assert "No cluster was judged" in render_text(report(judged([])))
-
-
 @pytest.mark.parametrize(
     ("plans", "rows", "next_line"),
     [
@@ -188,57 +156,6 @@ def test_a_plan_is_the_next_step_where_nothing_is_broken(out: str | None, comman
     said = replace(said, run=replace(said.run, out=out))
     text = " ".join(render_text(said).split())
     assert text.endswith("Next Read the plan of b, and carry it out step by step: " + command)
-
-
-def test_a_plan_that_was_not_written_is_not_pointed_at() -> None:
-    step = {"request": 1, "feature": "f", "from_level": 0, "to_level": 1}
-    step["upgrade_type"] = "UPGRADE"
-    tables = judged([plan("b", "READY", steps=[step | {"timeout_ms": 1}])], [])
-    assert "plans/" not in render_text(report(tables))
-    assert "--out FOLDER" in render_text(report(tables))
-
-
-def test_quarantined_lines_are_counted_and_located() -> None:
-    run = RunInfo(
-        number=1,
-        as_of=0,
-        ingest=Ingest(lines=10, accepted=7, repeated=2, quarantined=1),
-    )
-    text = render_text(summarize(judged([]), run, CATALOGUE, DIALECT))
-    assert "10 landing lines: 7 accepted, 2 repeated, 1 quarantined (bronze.landing_line" in text
-
-
-def test_a_night_without_anything_new_says_so() -> None:
-    run = RunInfo(number=1, as_of=0, ingest=Ingest(lines=0, accepted=0, repeated=0, quarantined=0))
-    said = summarize(judged([plan("a", "READY")]), run, CATALOGUE, DIALECT)
-    for text in (render_text(said), render_html(said, {})):
-        assert "no new landing lines" in text
-        assert "accepted" not in text
-
-
-def test_lines_left_out_in_earlier_nights_are_not_forgotten() -> None:
-    rows = tuple(
-        QuarantinedLine(line=f"land/{n}.jsonl:7", reason="kind: none such\x1b[2J") for n in range(3)
-    )
-    run = RunInfo(number=1, as_of=0, quarantine=Quarantine(lines=1205, newest=rows))
-    said = summarize(judged([plan("a", "READY")]), run, CATALOGUE, DIALECT)
-    text = render_text(said)
-    assert re.search(
-        r"\nquarantined +1,205 landing lines of all nights left out\n"
-        r" +land/0\.jsonl:7: kind: none such\\x1b\[2J\n( +land/.*\n){2}"
-        r" +… and 1,202 more: bronze\.landing_line has them all\n",
-        text,
-    )
-    document = json.loads(render_json(said))
-    assert document["run"]["quarantine"]["lines"] == 1205
-    assert document["run"]["quarantine"]["newest"][0]["line"] == "land/0.jsonl:7"
-    one = replace(run, quarantine=Quarantine(lines=1, newest=rows[:1]))
-    text = render_text(summarize(judged([plan("a", "READY")]), one, CATALOGUE, DIALECT))
-    assert "1 landing line of all nights left out" in text
-    assert "more: bronze" not in text
-    none = replace(run, quarantine=Quarantine(lines=0, newest=()))
-    text = render_text(summarize(judged([plan("a", "READY")]), none, CATALOGUE, DIALECT))
-    assert "quarantined" not in text
 
 
 def test_a_file_gets_a_hundred_columns_and_no_colour() -> None:

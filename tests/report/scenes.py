@@ -1,0 +1,154 @@
+"""Small reports, each of one thing that the samples do not show: what they say is a golden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pyarrow as pa
+
+from featurelib.audit.findings import Mute
+from featurelib.config.fleet import Cluster, Fleet
+from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report
+from featurelib.view.report import RunInfo, summarize
+from tests.report.samples import CATALOGUE, DIALECT, judge_samples
+from tests.report.tables import AS_OF, Row, finding, judged, plan, report, unfit
+
+HOUR = 3600 * 10**6
+TODAY = date(2026, 11, 21)  # as of which these reports judge
+LATER, EARLIER = TODAY + timedelta(days=40), TODAY - timedelta(days=1)
+ASIDE = {"muted": "the disk is replaced", "muted_until": LATER}
+REFUSED = "127.0.0.1:19092: connection refused"
+OWNED = Fleet(
+    cluster=(
+        Cluster(id="a", name="payments", owner="billing", contact="#billing-oncall"),
+        Cluster(id="b", name="search", owner="", managed_by="strimzi"),
+        Cluster(id="c", name="calm", owner="nobody is woken"),
+    )
+)
+
+
+def step(
+    feature: str = "metadata.version", start: int = 11, goal: int = 19, request: int = 1
+) -> Row:
+    levels = {"request": request, "from_level": start, "to_level": goal}
+    return {"feature": feature, **levels, "upgrade_type": "UPGRADE", "timeout_ms": 1}
+
+
+def missing(cluster: str, severity: str = "unknown") -> list[Row]:
+    nodes = [("broker", 1), ("broker", 2), ("broker", 3), ("controller", 100)]
+    return [finding(cluster, "cluster_not_landed", "unknown")] + [
+        finding(cluster, "expected_node_missing", severity, role=role, node_id=node)
+        for role, node in nodes
+    ]
+
+
+def old(*, days: int, gone: int = 0) -> Report:
+    """The samples `days` after their newest line, with expected clusters that did not land."""
+    tables = judge_samples(later=days * 24 * HOUR)
+    rows = [row for n in range(gone) for row in missing(f"gone-{n}")]
+    more = judged([plan(f"gone-{n}", "UNKNOWN", "unknown") for n in range(gone)], rows)
+    tables = replace(
+        tables,
+        plans=pa.concat_tables([tables.plans, more.plans]),
+        findings=pa.concat_tables([tables.findings, more.findings]),
+    )
+    return report(tables, newest=AS_OF - days * 24 * HOUR)
+
+
+def silent(*nodes: int, of: int, missing_node: int | None = None) -> Report:
+    """A cluster of which these nodes did not answer, and what follows from that."""
+    follows = ("mode_unknown", "no_trustworthy_witness", "registrations_unproven")
+    rows = [finding("c", code, "unknown", detail="") for code in follows]
+    about = {"role": "broker", "detail": f"{REFUSED}."}
+    rows += [finding("c", "node_not_answering", "unknown", node_id=n, **about) for n in nodes]
+    if missing_node is not None:
+        code = "expected_node_missing"
+        rows.append(finding("c", code, "unknown", role="broker", node_id=missing_node))
+    return report(judged([plan("c", "UNKNOWN", "unknown", of)], rows))
+
+
+def mute(code: str = "unsupported_by_node", **more: object) -> Mute:
+    given = {"code": code, "reason": "the disk is replaced", "until": LATER, **more}
+    return Mute(**given)  # type: ignore[arg-type]  # as written in the scene
+
+
+def ran(**more: object) -> Report:
+    run = RunInfo(number=1, as_of=0, **more)  # type: ignore[arg-type]  # as written in the scene
+    return summarize(judged([plan("a", "READY")]), run, CATALOGUE, DIALECT)
+
+
+def scenes() -> Iterator[tuple[str, Report]]:
+    """Title and report of each."""
+    yield "nothing landed", report(judged([]))
+    yield "nothing is wrong", report(judged([plan("a", "UP_TO_DATE", "finalized")]))
+    yield (
+        "a night without anything new",
+        ran(ingest=Ingest(lines=0, accepted=0, repeated=0, quarantined=0)),
+    )
+    lines = tuple(QuarantinedLine(line=f"land/{n}.jsonl:7", reason="none\x1b[2J") for n in range(3))
+    left_out = Quarantine(lines=1205, newest=lines)
+    counts = Ingest(lines=10, accepted=7, repeated=2, quarantined=1)
+    yield "lines that were left out", ran(ingest=counts, quarantine=left_out)
+    plans = [plan("a", "BLOCKED"), plan("b", "READY", steps=[step()])]
+    plans.append(plan("c", "UP_TO_DATE", "finalized"))
+    files = {"b": "plans/b.json"}
+    tables = judged(plans, [unfit("a", 1, "f", 1, 2)])
+    yield "whose the clusters are", report(tables, inventory=OWNED, plan_files=files)
+    plans = [
+        plan("held", "BLOCKED", steps=[step("f", 0, 1)]),
+        plan("free", "READY", steps=[step(), step("group.version", 0, 1), step("f", 0, 2, 2)]),
+        plan("typed", "READY", steps=[step("f; rm -rf /", 0, 2)]),
+        plan("old", "READY", steps=[step("f", 0, 2)], dialects=["zk-2.7"]),
+        plan("done", "UP_TO_DATE"),
+    ]
+    yield "what can be finalized", report(judged(plans, [unfit("held", 1, "g", 1, 2)]))
+    ours = Fleet(cluster=(Cluster(id="a", managed_by="strimzi", managed_features=("g",)),))
+    tables = judged([plan("a", "READY", steps=[step("group.version", 0, 1)])])
+    yield (
+        "managed by another, and ours to move",
+        report(tables, inventory=ours, plan_files={"a": "plans/a.json"}),
+    )
+    back = [
+        {"feature": "group.version", "downgrade_floor": 0},
+        {"feature": "metadata.version", "downgrade_floor": 28, "point_of_no_return": 28},
+    ]
+    ready = {"cluster": "a", "feature": "metadata.version", "verdict": "READY"}
+    levels = {"finalized_level": 25, "target": 29, "ceiling": 29, "downgrade_floor": 23}
+    may = {"may_join": ["3.9", "4.1", "4.2", "4.4", "vendor-1"], "may_join_after": []}
+    plans = [plan("a", "READY", steps=[step(start=25, goal=29)], returns_after=back, **may)]
+    yield "the way back", report(judged(plans, readiness=[ready | levels]))
+    yield "a cluster that did not land", report(judged([plan("gone", "UNKNOWN")], missing("gone")))
+    yield "nodes that did not land", report(judged([plan("a", "UNKNOWN")], missing("a")[1:]))
+    grave = report(judged([plan("a", "UNKNOWN")], missing("a", "critical")))
+    yield "missing nodes that are critical", grave
+    yield "no node answered", silent(1, 2, of=2)
+    yield "one node answered", silent(1, of=2)
+    yield "one did not answer and one is missing", silent(1, of=2, missing_node=9)
+    plans = [plan(name, "UNKNOWN") for name in "abc"]
+    rows = [finding(name, "levels_too_old", "unknown") for name in "ab"]
+    yield "a share is too old", report(judged(plans, rows))
+    young = judged(plans[:1], rows[:1])
+    yield "all is too old, and the newest line young", report(young, newest=AS_OF - 71 * HOUR)
+    plans = [plan(name, "BLOCKED") for name in "abc"]
+    rows = [unfit("a", 2, "f", 1, 2) | ASIDE, unfit("b", 2, "f", 1, 2) | ASIDE]
+    rows += [unfit("a", 3, "f", 1, 2) | ASIDE, unfit("b", 3, "f", 1, 2), unfit("c", 2, "f", 1, 2)]
+    rules = (
+        mute(),
+        mute(until=EARLIER),
+        mute("system_off", until=EARLIER),
+        mute(node=9),
+        mute(cluster="a", feature="f", node=2),
+    )
+    yield "mutes", report(judged(plans, rows), mutes=rules, names={"a": "payments"})
+    yield "nothing but muted", report(judged(plans[:1], rows[:1]))
+    rows = [unfit("a", 1, "metadata.version", 7, 25), unfit("a", 1, "g", 0, 1)]
+    yield "a cause that holds back more", report(judged(plans[:1], rows))
+
+
+def old_scenes() -> Iterator[tuple[str, Report]]:
+    """Samples that are too old: only what stands at the top and at the end is of interest."""
+    yield "everything is too old", old(days=100)
+    yield "all that landed is too old", old(days=100, gone=2)
+    yield "one did not land", old(days=0, gone=1)
