@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pyarrow as pa
 
 from featurelib.audit.findings import Mute
-from featurelib.config.fleet import Cluster, Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report
 from featurelib.view.report import RunInfo, summarize
 from tests.report.samples import CATALOGUE, DIALECT, judge_samples
@@ -22,9 +22,9 @@ ASIDE = {"muted": "the disk is replaced", "muted_until": LATER}
 REFUSED = "127.0.0.1:19092: connection refused"
 OWNED = Fleet(
     cluster=(
-        Cluster(id="a", name="payments", owner="billing", contact="#billing-oncall"),
-        Cluster(id="b", name="search", owner="", managed_by="strimzi"),
-        Cluster(id="c", name="calm", owner="nobody is woken"),
+        FleetEntry(id="a", name="payments", owner="billing", contact="#billing-oncall"),
+        FleetEntry(id="b", name="search", owner="", managed_by="strimzi"),
+        FleetEntry(id="c", name="calm", owner="nobody is woken"),
     )
 )
 
@@ -104,7 +104,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
         plan("done", "UP_TO_DATE"),
     ]
     yield "what can be finalized", report(judged(plans, [unfit("held", 1, "g", 1, 2)]))
-    ours = Fleet(cluster=(Cluster(id="a", managed_by="strimzi", managed_features=("g",)),))
+    ours = Fleet(cluster=(FleetEntry(id="a", managed_by="strimzi", managed_features=("g",)),))
     tables = judged([plan("a", "READY", steps=[step("group.version", 0, 1)])])
     yield (
         "managed by another, and ours to move",

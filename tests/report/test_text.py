@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from featurelib.config.fleet import Cluster as Entry
 from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.view.as_json import render_json
 from featurelib.view.text import render_text, write_text
 from tests.report.samples import report_samples
