@@ -54,6 +54,7 @@ from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
 from featurelib.model import Move, Step
 from featurelib.planning.goal import level_of
 from featurelib.planning.reasons import UNPROVEN
+from featurelib.planning.requirements import steps_of
 from featurelib.questions.draft import Draft
 
 SUFFIX = ".jsonl"
@@ -453,17 +454,8 @@ def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
     if not is_honoured(backend, sight.dialects):
         raise RefusedError("this controller would apply a request to validate.")
     [plan] = sight.judged.plans.select(["verdict", "steps"]).to_pylist()
-    first = [row for row in plan["steps"] or () if row["request"] == 1]
-    updates = tuple(
-        Move(
-            feature=row["feature"],
-            from_level=row["from_level"],
-            to_level=row["to_level"],
-            upgrade_type=row["upgrade_type"],
-        )
-        for row in first
-        if row["feature"] != KRAFT_VERSION
-    )
+    first = steps_of(plan["steps"] or ())[:1]
+    updates = tuple(m for step in first for m in step.updates if m.feature != KRAFT_VERSION)
     if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE:
         updates = tuple(_present(sight))
     if not updates:

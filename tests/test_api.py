@@ -49,7 +49,7 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
-from featurelib.questions.why_not import Answer as Verdict
+from featurelib.questions.why_not import LevelStatus as Verdict
 from tests.backends.clusters import KRAFT, TABLES, ZK
 from tests.backends.simulator import Simulated
 from tests.questions.nights import RUN, write_histories, write_night

@@ -13,7 +13,7 @@ from shlex import quote
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import RefusedError
-from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Move, Plan
 
 # How levels are changed there, and which features that moves, None = as far as known all. Strimzi:
@@ -95,12 +95,11 @@ def _rest(updates: Sequence[Move], entry: FleetEntry) -> str:
     """The command that plans what is ours of a plan that was refused."""
     if not updates:
         return ""
-    names = {True: "--upgrade", False: "--downgrade"}
     moves = " ".join(
-        f"--delete {quote(update.feature)}"
-        if update.to_level == 0
-        else f"{names[update.upgrade_type == UpgradeType.UPGRADE.name]} "
-        f"{quote(f'{update.feature}:{update.to_level}')}"
-        for update in updates
+        f"--delete {quote(move.feature)}"
+        if move.to_level == 0
+        else f"--{'up' if move.is_upgrade else 'down'}grade "
+        f"{quote(f'{move.feature}:{move.to_level}')}"
+        for move in updates
     )
     return f"\nThe rest is ours: featurelib plan {quote(entry.title)} update {moves}"

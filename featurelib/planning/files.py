@@ -305,14 +305,6 @@ def say_span(span: timedelta) -> str:
     return " ".join(parts[:2]) or "0 seconds"
 
 
-def make_schema() -> dict[str, object]:
-    """The JSON Schema (draft 2020-12) of an approval file; approval.schema.json holds it."""
-    schema = msgspec.json.schema(ApprovalFile)
-    for definition in schema["$defs"].values():
-        definition["description"] = " ".join(definition["description"].split())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
 def _expect_values(approval: Approval, where: str, again: str) -> None:
     """Raises PlanError for a value that is no name, no reason or no time."""
     texts = {"approved_by": LONGEST_NAME, "reason": LONGEST_REASON}
