@@ -128,7 +128,9 @@ tell two rows apart. *Version* grows when older releases of featurelib could not
 Types are Arrow's; `int16` is a version or a level, as on Kafka's wire.
 """
 SCHEMAS_INTRO = """
-Files that are read by programs, or kept. A schema that changes gets another `version`.
+Files that are read by programs, or kept. A schema that changes gets another `version`. What the
+commands print with `--json` has its schema in
+[commands.schema.json](commands.schema.json): the entry of `$defs` whose description is the command.
 """
 SIDE_EFFECTS_INTRO = """
 A level may change more than itself. Such a level moves only when somebody asks for it by name: it

@@ -33,7 +33,7 @@ from scripts.docs_texts import (
 from scripts.draw_picture import picture
 from scripts.markdown import code, comments_of, page, table
 from scripts.write_commands import commands_page, errors_page, exit_codes_page
-from scripts.write_schemas import schemas_page, tables_page
+from scripts.write_schemas import commands_schema, schemas_page, tables_page
 from scripts.write_side_effects import side_effects_page
 from scripts.write_vocabulary import vocabulary_page
 
@@ -216,6 +216,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "side_effects.md": side_effects_page,
     "pictures/ghost-broker.svg": picture,
     "reference/commands.md": commands_page,
+    "reference/commands.schema.json": commands_schema,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,
     "reference/schemas.md": schemas_page,

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
+from featurelib.api import documents as of_clusters
 from featurelib.tables import ALL, Table
+from featurelib.view import documents as of_commands
+from featurelib.view.documents import Document
 from scripts.docs_texts import SCHEMAS_INTRO, TABLES_INTRO
 from scripts.markdown import code, page, table
 
@@ -68,6 +72,16 @@ def _type(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         return "timestamp, UTC"
     return str(kind)
+
+
+def commands_schema() -> str:
+    """The JSON schema of what every command prints with --json, by the type of its document."""
+    types = [kind for module in (of_clusters, of_commands) for kind in vars(module).values()]
+    classes = dict.fromkeys(kind for kind in types if isinstance(kind, type))
+    documents = [kind for kind in classes if issubclass(kind, Document) and kind is not Document]
+    _, parts = msgspec.json.schema_components(documents, ref_template="#/$defs/{name}")
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 def schemas_page() -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from featurelib.model import Move, Reason, Recipient, Step
 from featurelib.planning.files import Approval, ForPeople
@@ -360,17 +360,17 @@ class ApplyDocument(Document):
     reasons: tuple[str, ...]
 
 
-class SettledDocument(JsonPart):
+class SettledDocument(JsonPart, kw_only=True):
     """A request that was looked after; `why` it could not be, or the command for `next`."""
 
     number: int
     cluster: str
     outcome: str
-    proof: str | UnsetType
-    unproven: str | UnsetType
-    updates: list[UpdateResultDocument] | UnsetType
-    why: str | UnsetType
-    next: str | UnsetType
+    proof: str | UnsetType = UNSET
+    unproven: str | UnsetType = UNSET
+    updates: list[UpdateResultDocument] | UnsetType = UNSET
+    why: str | UnsetType = UNSET
+    next: str | UnsetType = UNSET
 
 
 class UnexplainedDocument(JsonPart):

@@ -5,7 +5,6 @@ What is read of the plan is what its digest covers.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shlex import join, quote
 
+import msgspec
+
+from featurelib.api.documents import ApplyDocument, RequestDocument
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import WORDS, say
-from featurelib.cli.journal import results_as_json
+from featurelib.cli.journal import result_documents
 from featurelib.cli.options import confirm
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.catalogue import open_catalogue
@@ -32,6 +34,8 @@ from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanE
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
 from featurelib.source import ReachedCluster, reach
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.documents import fill
 from featurelib.view.layout import terminal_width, wrap
 from featurelib.view.outcome import danger_page, order_page, sentence, update_line
 from featurelib.words import clean
@@ -88,13 +92,15 @@ class Shown:
 
     def refused(self, error: FeatureLibError) -> None:
         """What ended it before anything was sent, for a program; people are told on stderr."""
-        error.facts = self._document(WORDS[error.exit_code], error.exit_code, str(error))
+        error.facts = msgspec.to_builtins(
+            self._document(WORDS[error.exit_code], error.exit_code, str(error))
+        )
 
     def ended(self, ending: Ending, says: str) -> None:
         """What became of it."""
         if self.as_json:
             document = self._document(ending.kind.value, ending.kind.exit_code, says, ending)
-            print(json.dumps(document, indent=2, ensure_ascii=False))
+            print(to_json(document))
             return
         if ending.kind is not EndingKind.NOTHING_TO_DO:
             print("\n".join(self._lines(ending)))
@@ -119,34 +125,34 @@ class Shown:
 
     def _document(
         self, word: str, code: int, says: str, ending: Ending | None = None
-    ) -> dict[str, object]:
+    ) -> ApplyDocument:
         plan, given = self.made.plan, self.clearance or Clearance(approval="")
-        return {
-            "version": 1,
-            "cluster": plan.cluster,
-            "name": self.reached.entry_of(plan.cluster).title,
-            "plan": self.made.digest,
-            "settings": self.settings,
-            "approved_by": given.by or None,
-            "reason": given.reason or None,
-            "signed": given.signed if given.by else None,
-            "outcome": word,
-            "exit_code": code,
-            "says": says,
-            "steps": len(plan.steps),
-            "applied_before": ending.before if ending else 0,
-            "requests": [
-                {
-                    "step": step.position + 1,
-                    "outcome": step.fate.value,
-                    "nodes_asked": step.asked,
-                    "nodes_late": list(step.late),
-                    "updates": results_as_json(step.updates),
-                }
+        return fill(
+            ApplyDocument,
+            cluster=plan.cluster,
+            name=self.reached.entry_of(plan.cluster).title,
+            plan=self.made.digest,
+            settings=self.settings,
+            approved_by=given.by or None,
+            reason=given.reason or None,
+            signed=given.signed if given.by else None,
+            outcome=word,
+            exit_code=code,
+            says=says,
+            steps=len(plan.steps),
+            applied_before=ending.before if ending else 0,
+            requests=[
+                RequestDocument(
+                    step=step.position + 1,
+                    outcome=step.fate.value,
+                    nodes_asked=step.asked,
+                    nodes_late=step.late,
+                    updates=result_documents(step.updates),
+                )
                 for step in (ending.steps if ending else ())
             ],
-            "reasons": list(ending.reasons) if ending else [],
-        }
+            reasons=ending.reasons if ending else (),
+        )
 
 
 # ----------------------------------------

@@ -6,18 +6,15 @@ What is written was checked as `featurelib apply` will check it.
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 
-import msgspec
-
+from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument, ShowDocument
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm
@@ -30,6 +27,8 @@ from featurelib.planning import files
 from featurelib.planning.files import Approval, PlanFile, plain, say_span
 from featurelib.planning.outlook import look_ahead
 from featurelib.source import open_fleet
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.documents import fill
 from featurelib.view.plan import approval_page, contradictions, plan_page, updates_of
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")
@@ -82,15 +81,17 @@ def approve(
     _write(target, written)
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
     if as_json:
-        document = {
-            "version": 1,
-            "approval": msgspec.to_builtins(approval),
-            "updates": updates_of(file.plan, catalogue),
-            "file": str(target),
-            "signed": signature is not None,
-            "next": command,
-        }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        document = fill(
+            ApproveDocument,
+            approval=approval,
+            updates=[
+                fill(ApprovedUpdateDocument, **row) for row in updates_of(file.plan, catalogue)
+            ],
+            file=str(target),
+            signed=signature is not None,
+            next=command,
+        )
+        print(to_json(document))
         return 0
     print(f"written: {target} ({'signed' if signature else 'not signed'})")
     print(f"next: {command}")
@@ -184,8 +185,6 @@ def _write(target: Path, text: bytes) -> None:
 #
 # Shown is what the digest covers, worked out anew; a file that was tampered with is refused.
 
-FORM = 1  # of the JSON object
-
 
 def show(
     plan: str, fleet: str | None = None, overlay: str | None = None, as_json: bool = False
@@ -208,7 +207,7 @@ def show(
     catalogue = open_catalogue(overlay, say)
     name = known_name(found.plan.cluster, fleet, catalogue)
     if as_json:
-        print(json.dumps(_document(found, name, catalogue), indent=2, ensure_ascii=False))
+        print(to_json(_document(found, name, catalogue)))
     else:
         print(plan_page(found, plan, name, catalogue))
     return 0
@@ -231,14 +230,13 @@ def known_name(cluster: str, fleet: str | None, catalogue: Catalogue) -> str:
     return next((entry.name for entry in inventory.cluster if entry.id == cluster), "")
 
 
-def _document(found: PlanFile, name: str, catalogue: Catalogue) -> dict[str, object]:
-    return {
-        "version": FORM,
-        "digest": found.digest,
-        "name": name or None,
-        "catalogue": catalogue.label,
-        "plan": plain(found.plan),
-        "outlook": [asdict(step) for step in look_ahead(found.plan, catalogue)],
-        "contradictions": list(contradictions(found, name, catalogue)),
-        "for_people": msgspec.to_builtins(found.for_people),
-    }
+def _document(found: PlanFile, name: str, catalogue: Catalogue) -> ShowDocument:
+    return fill(
+        ShowDocument,
+        found,
+        name=name or None,
+        catalogue=catalogue.label,
+        plan=plain(found.plan),
+        outlook=look_ahead(found.plan, catalogue),
+        contradictions=[*contradictions(found, name, catalogue)],
+    )

@@ -6,7 +6,6 @@ be looked at does not keep the others from landing.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
-from featurelib.collect import STDIN, Collected, ProbeResult, name_of, read_lines, write_lines
+from featurelib.collect import STDIN, Collected, Half, ProbeResult, name_of, read_lines, write_lines
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
 from featurelib.config.fleet import FleetEntry
@@ -28,6 +27,15 @@ from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Ways, choose, open_fleet
+from featurelib.view.documents import (
+    CollectDocument,
+    CollectedDocument,
+    ConvertedDocument,
+    ListenerDocument,
+    NotAllowedDocument,
+    fill,
+)
+from featurelib.view.documents import as_json as to_json
 from featurelib.words import count, some
 
 # ----------------------------------------
@@ -36,7 +44,6 @@ from featurelib.words import count, some
 # The file's own time is when it was read, unless it is told: a dump of last week must not land as
 # today's evidence.
 
-VERSION = 1  # of the JSON output
 
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
 
@@ -68,16 +75,16 @@ def convert_file(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int
         f"{count(written, 'landing line')} of cluster {source.cluster_id}"
     )
     if as_json:
-        document = {
-            "version": VERSION,
-            "file": str(path),
-            "cluster": source.cluster_id,
-            "observed_at": write_time(source.observed_at),
-            "read": source.lines,
-            "left_out": source.left_out,
-            "lines": written,
-        }
-        print(json.dumps(document, ensure_ascii=False))
+        about = fill(
+            ConvertedDocument,
+            file=str(path),
+            cluster=source.cluster_id,
+            observed_at=write_time(source.observed_at),
+            read=source.lines,
+            left_out=source.left_out,
+            lines=written,
+        )
+        print(to_json(about))
     else:
         print(path)
     return 0
@@ -209,8 +216,7 @@ def _collect(
         say(_line(result, alone=len(entries) == 1))
     failed = [result for result in done if result.error]
     if as_json:
-        document = {"version": VERSION, "out": str(out), "clusters": [_document(r) for r in done]}
-        print(json.dumps(document, ensure_ascii=False))
+        print(to_json(fill(CollectDocument, out=str(out), clusters=[*map(_document, done)])))
     else:
         looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
         missed = f", {len(failed)} not: {', '.join(r.title for r in failed)}" if failed else ""
@@ -243,22 +249,24 @@ def _halves(number: int) -> str:
     return count(number, "listener")
 
 
-def _document(result: Collected) -> dict[str, object]:
-    return {
-        "id": result.cluster_id or None,
-        "name": result.title,
-        "file": None if result.file is None else str(result.file),
-        "lines": result.lines,
-        "answered": [{"node_id": h.node_id, "role": h.role.text} for h in result.answered],
-        "not_answering": [
-            {"node_id": half.node_id, "role": half.role.text, "error": why}
-            for half, why in result.silent.items()
-        ],
-        "not_allowed": [
-            {"error": words, "refused_by": list(halves)}
+def _document(result: Collected) -> CollectedDocument:
+    return fill(
+        CollectedDocument,
+        result,
+        id=result.cluster_id or None,
+        name=result.title,
+        file=None if result.file is None else str(result.file),
+        answered=[_listener(half) for half in result.answered],
+        not_answering=[_listener(half, error=why) for half, why in result.silent.items()],
+        not_allowed=[
+            NotAllowedDocument(error=words, refused_by=halves)
             for words, halves in result.not_allowed.items()
         ],
-        "quarantined": list(result.refused),
-        "probe": result.probe or None,
-        "error": result.error or None,
-    }
+        quarantined=result.refused,
+        probe=result.probe or None,
+        error=result.error or None,
+    )
+
+
+def _listener(half: Half, **error: str) -> ListenerDocument:
+    return fill(ListenerDocument, half, **error)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import gzip
-import json
 import lzma
 import zlib
 from collections import Counter
@@ -33,11 +32,12 @@ from featurelib.conformance.rulebook import (
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
+from featurelib.view.documents import ConformanceDocument, RulesDocument, fill
+from featurelib.view.documents import as_json as to_json
 from featurelib.view.layout import Page, wrap
 from featurelib.words import count
 
 PACK = "conformance_pack.jsonl.gz"
-FORM = 1  # of the JSON object
 NOT_READ = 2  # exit code
 _OPENERS = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress}
 
@@ -76,7 +76,7 @@ def conformance(
         say(f"[{number}/{len(files or [PACK])}] {name}")
         reports[name] = _replay(name, _shipped() if not files else _content(name), tables, unread)
     if as_json:
-        print(json.dumps(_document(reports, unread), indent=2, ensure_ascii=False))
+        print(to_json(_document(reports, unread)))
     elif any(report.exchanges for report in reports.values()):
         _print(reports, show_all=show_all)
     for wrong in unread if show_all else unread[:MOST_DIFFERENCES]:
@@ -123,12 +123,12 @@ def _replay(name: str, content: bytes, tables: Tables, unread: list[InputError])
     return report
 
 
-def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> dict[str, object]:
+def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> ConformanceDocument:
     kinds = {name: Counter(d.kind for d in report.differences) for name, report in reports.items()}
-    return {
-        "version": FORM,
-        "exchanges": sum(report.exchanges for report in reports.values()),
-        "files": [
+    return fill(
+        ConformanceDocument,
+        exchanges=sum(report.exchanges for report in reports.values()),
+        files=[
             {
                 "file": name,
                 "exchanges": report.exchanges,
@@ -138,13 +138,13 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> dic
             }
             for name, report in reports.items()
         ],
-        "differences": [
+        differences=[
             {"file": name, "id": d.id, "kind": d.kind, "recorded": d.recorded, "ours": d.ours}
             for name, report in reports.items()
             for d in report.differences
         ],
-        "unread": [str(wrong) for wrong in unread],
-    }
+        unread=[str(wrong) for wrong in unread],
+    )
 
 
 def _print(reports: dict[str, ReplayReport], *, show_all: bool) -> None:
@@ -185,7 +185,6 @@ def _print_differences(reports: dict[str, ReplayReport], show_all: bool) -> None
 # Everything printed is read from the rules and the dialects' tables themselves.
 
 OWN_DIALECT = "refused_by_own_controller"
-RULES_FORM = 1  # of the JSON object
 WIDTH = 96
 TOGETHER = "\u00a0"  # no line ends between a dialect and its number
 
@@ -208,19 +207,19 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
         )
     if dialects:
         found = [_dialect(each) for each in DIALECTS]
-        _show({"dialects": found}, _dialect_lines(found), as_json)
+        _show(fill(RulesDocument, dialects=found), _dialect_lines(found), as_json)
     elif name is None:
         every = rulebook().values()
-        _show({"rules": [_brief(entry) for entry in every]}, _list_lines(), as_json)
+        _show(fill(RulesDocument, rules=[*map(_brief, every)]), _list_lines(), as_json)
     else:
         entry = _entry(name)
-        _show({"rule": _whole(entry)}, _entry_lines(entry), as_json)
+        _show(fill(RulesDocument, rule=_whole(entry)), _entry_lines(entry), as_json)
     return 0
 
 
-def _show(document: dict[str, object], lines: Iterator[str], as_json: bool) -> None:
+def _show(document: RulesDocument, lines: Iterator[str], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"version": RULES_FORM, **document}, indent=2, ensure_ascii=False))
+        print(to_json(document))
         return
     for line in lines:
         print(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from featurelib.backends.embedded import Captured, EmbeddedCluster, Formatted, Made, make_embedded
@@ -12,6 +11,8 @@ from featurelib.collect import landing_lines
 from featurelib.config.catalogue import choose_software, open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
+from featurelib.view.documents import EmbeddedDocument, fill
+from featurelib.view.documents import as_json as to_json
 
 
 def embedded(
@@ -66,15 +67,15 @@ def _say(file: str, made: Made, catalogue: Catalogue, as_json: bool) -> None:
     nodes = len(made.cluster.nodes)
     levels = {name: level for name, (_, level) in sorted(made.cluster.finalized.items())}
     if as_json:
-        document = {
-            "version": 1,
-            "file": file,
-            "cluster": made.cluster_id,
-            "mode": made.mode,
-            "nodes": nodes,
-            "levels": levels,
-        }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        about = fill(
+            EmbeddedDocument,
+            made,
+            file=file,
+            cluster=made.cluster_id,
+            nodes=nodes,
+            levels=levels,
+        )
+        print(to_json(about))
         return
     said = ", ".join(f"{n} {catalogue.level_name(n, level)}" for n, level in levels.items())
     print(f"{file}: cluster {made.cluster_id}, {nodes} node halves; {said or 'no levels'}")
@@ -96,8 +97,7 @@ def _unregister(
         opened.unregister(node, role)
         cluster_id, left = opened.cluster_id, len(opened.cluster.nodes)
     if as_json:
-        document = {"version": 1, "file": file, "cluster": cluster_id, "nodes": left}
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(to_json(fill(EmbeddedDocument, file=file, cluster=cluster_id, nodes=left)))
         return 0
     print(
         f"{file}: cluster {cluster_id}: {role.text} {node} is unregistered; {left} node halves "

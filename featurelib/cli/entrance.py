@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+import msgspec
 import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 from typer.core import TyperCommand, TyperGroup
@@ -29,6 +30,7 @@ from typer.core import TyperCommand, TyperGroup
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import leave, say_interrupted, take_over
 from featurelib.errors import ConfigError, FeatureLibError
+from featurelib.view.documents import ErrorDocument, fill
 from featurelib.words import clean
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
@@ -41,13 +43,9 @@ WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault
 
 def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
     """One object on standard output, for whoever asked for JSON."""
-    document = {
-        "version": 1,
-        "error": WORDS.get(code, "usage"),
-        "message": message,
-        "exit_code": code,
-    }
-    print(json.dumps({**document, **(facts or {})}, indent=2, ensure_ascii=False))
+    error = fill(ErrorDocument, error=WORDS.get(code, "usage"), message=message, exit_code=code)
+    document = msgspec.to_builtins(error) | dict(facts or {})
+    print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bool) -> Any:

@@ -5,12 +5,17 @@ The option that chooses the journal is here too, for the commands that write to 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from featurelib.api.documents import (
+    EntryDocument,
+    JournalDocument,
+    OutcomeDocument,
+    UpdateResultDocument,
+)
 from featurelib.cli.entrance import say
 from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import journal_path
@@ -19,6 +24,8 @@ from featurelib.controller.journal import Dispatch, Journal, JournalEntry
 from featurelib.core.outcome import MoveOutcome
 from featurelib.errors import ConfigError
 from featurelib.source import open_fleet
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.documents import fill
 from featurelib.view.layout import Page
 from featurelib.view.outcome import operation, show_entry
 from featurelib.words import clean, count
@@ -53,9 +60,8 @@ def journal(
         opened.close()
     names = inventory.names
     if as_json:
-        shown = [_as_json(entry, names) for entry in entries]
-        document = {"version": 1, "journal": str(path), "entries": shown}
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        shown = [_document(entry, names) for entry in entries]
+        print(to_json(fill(JournalDocument, journal=str(path), entries=shown)))
         return 0
     for entry in entries:
         page = Page()
@@ -104,65 +110,50 @@ def _named(intent: Dispatch, names: Mapping[str, str]) -> str:
     return cluster if name == cluster else f"{name} ({cluster})"
 
 
-def _as_json(entry: JournalEntry, names: Mapping[str, str]) -> dict[str, object]:
+def _document(entry: JournalEntry, names: Mapping[str, str]) -> EntryDocument:
     intent = entry.intent
-    return {
-        "number": entry.number,
-        "open": entry.is_open,
-        "outcome": entry.fate.value,
-        "cluster": intent.cluster,
-        "name": names.get(intent.cluster) or intent.name or intent.cluster,
-        "where": intent.where,
-        "plan": intent.plan,
-        "approval": intent.approval,
-        "approved_by": intent.approved_by or None,
-        "reason": intent.reason or None,
-        "signed": intent.signed,
-        "settings": intent.settings or None,
-        "step": intent.position + 1,
-        "steps": intent.total,
-        "sent_at": _time(intent.at),
-        "sent_to": None if intent.sent_to is None else asdict(intent.sent_to),
-        "user": intent.who.user,
-        "host": intent.who.host,
-        "process": intent.who.pid,
-        "updates": [
-            {
-                "feature": update.feature,
-                "from_level": update.from_level,
-                "to_level": update.to_level,
-                "upgrade_type": update.upgrade_type,
-            }
-            for update in intent.step.updates
-        ],
-        "found_out": [
-            {
-                "at": _time(outcome.at),
-                "by": outcome.by,
-                "outcome": outcome.result.fate.value,
-                "proof": outcome.result.proof,
-                "unproven": outcome.result.unproven,
-                "updates": results_as_json(outcome.result.updates),
-            }
+    return fill(
+        EntryDocument,
+        intent,
+        number=entry.number,
+        open=entry.is_open,
+        outcome=entry.fate.value,
+        name=names.get(intent.cluster) or intent.name or intent.cluster,
+        approved_by=intent.approved_by or None,
+        reason=intent.reason or None,
+        settings=intent.settings or None,
+        step=intent.position + 1,
+        steps=intent.total,
+        sent_at=_time(intent.at),
+        user=intent.who.user,
+        host=intent.who.host,
+        process=intent.who.pid,
+        updates=intent.step.updates,
+        found_out=[
+            fill(
+                OutcomeDocument,
+                outcome.result,
+                at=_time(outcome.at),
+                by=outcome.by,
+                outcome=outcome.result.fate.value,
+                updates=result_documents(outcome.result.updates),
+            )
             for outcome in entry.outcomes
         ],
-    }
+    )
 
 
-def results_as_json(updates: tuple[MoveOutcome, ...]) -> list[dict[str, object]]:
+def result_documents(updates: tuple[MoveOutcome, ...]) -> list[UpdateResultDocument]:
     """What became of each update, as objects."""
     return [
-        {
-            "feature": outcome.update.feature,
-            "from_level": outcome.update.from_level,
-            "to_level": outcome.update.to_level,
-            "upgrade_type": outcome.update.upgrade_type,
-            "operation": operation(outcome.update).lower(),
-            "outcome": outcome.fate.value,
-            "level": outcome.level,
-            "code": outcome.code,
-            "message": outcome.message,
-        }
+        UpdateResultDocument(
+            **asdict(outcome.update),
+            operation=operation(outcome.update).lower(),
+            outcome=outcome.fate.value,
+            level=outcome.level,
+            code=outcome.code,
+            message=outcome.message,
+        )
         for outcome in updates
     ]
 

@@ -5,7 +5,6 @@ cluster starts with. A command parses, makes one call, and prints; text is what 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
@@ -15,10 +14,20 @@ from featurelib.config.catalogue import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
+from featurelib.view.documents import (
+    DependenciesDocument,
+    FormatRefusalDocument,
+    InitialLevelsDocument,
+    MappingDocument,
+    OfSoftware,
+    fill,
+)
+from featurelib.view.documents import (
+    as_json as to_json,
+)
 
 LEVEL = re.compile("[0-9]{1,5}")
 LEVELS = range(2**15)  # int16 on the wire
-FORM = 1  # of the JSON objects
 
 
 def version_mapping(
@@ -43,7 +52,9 @@ def version_mapping(
         raise _unknown_version(own, release_version or "")
     levels = own.defaults(level)
     if as_json:
-        _print_json(catalogue, own, release_version=own.names[level], levels=levels)
+        _print_json(
+            MappingDocument, own, catalogue, release_version=own.names[level], levels=levels
+        )
         return 0
     print(f"{METADATA_VERSION}={level} ({release_version or own.names[level]})")
     for name in own.features:
@@ -73,7 +84,7 @@ def feature_dependencies(
         _expect_known(own, name, level)
     needs = {f"{n}={v}": {d.other: d.least for d in own.needs(n, v)} for n, v in asked.items()}
     if as_json:
-        _print_json(catalogue, own, dependencies=needs)
+        _print_json(DependenciesDocument, own, catalogue, dependencies=needs)
         return 0
     for (name, level), needed in zip(asked.items(), needs.values(), strict=True):
         print(f"{_shown(own, name, level)} {'requires:' if needed else 'has no dependencies.'}")
@@ -130,17 +141,18 @@ def _print_initial(
     catalogue: Catalogue, own: ReleaseCatalogue, initial: Initial, as_json: bool
 ) -> None:
     if as_json:
-        refusals = [{"code": r.code, "text": r.text} for r in initial.refusals]
-        _print_json(catalogue, own, levels=initial.levels, refusals=refusals)
+        refusals = [fill(FormatRefusalDocument, refusal) for refusal in initial.refusals]
+        _print_json(InitialLevelsDocument, own, catalogue, levels=initial.levels, refusals=refusals)
     for name, level in ({} if as_json else initial.levels).items():
         print(_shown(own, name, level))
     for refusal in initial.refusals:
         say(f"refused: {refusal.text}")
 
 
-def _print_json(catalogue: Catalogue, own: ReleaseCatalogue, **said: object) -> None:
-    document = {"version": FORM, "catalogue": catalogue.label, "software": own.release, **said}
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+def _print_json(
+    kind: type[OfSoftware], own: ReleaseCatalogue, catalogue: Catalogue, **keys: object
+) -> None:
+    print(to_json(fill(kind, catalogue=catalogue.label, software=own.release, **keys)))
 
 
 def _shown(own: ReleaseCatalogue, name: str, level: int) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from shlex import join, quote
 
+from featurelib.api.documents import ResumeDocument, SettledDocument, UnexplainedDocument
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import Catalogue
 from featurelib.cli.entrance import say
-from featurelib.cli.journal import open_journal, results_as_json
+from featurelib.cli.journal import open_journal, result_documents
 from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import journal_path, open_settings
 from featurelib.config.fleet import Fleet
@@ -28,6 +28,8 @@ from featurelib.controller.resume import (
 )
 from featurelib.errors import BackendError, OutcomeUnknownError, RefusedError
 from featurelib.source import ReachedCluster, open_fleet, reach
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.documents import fill
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from featurelib.words import clean, count
 
@@ -54,36 +56,7 @@ def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
     code = OutcomeUnknownError.exit_code if unknown else 0
     end = _end(found, unknown)
     if as_json:
-        requests: list[dict[str, object]] = [
-            {
-                "number": one.entry.number,
-                "cluster": one.entry.intent.cluster,
-                "outcome": one.result.fate.value,
-                "proof": one.result.proof,
-                "unproven": one.result.unproven,
-                "updates": results_as_json(one.result.updates),
-            }
-            for one in found.settled
-        ]
-        requests += _open_as_json(found.lost, "why")
-        document = {
-            "version": 1,
-            "requests": requests,
-            "others": _open_as_json(found.others, "next"),
-            "unexplained": [
-                {
-                    "cluster": one.entry.intent.cluster,
-                    "feature": one.feature,
-                    "level": one.level,
-                    "entry": one.entry.number,
-                    "closed_as": one.entry.fate.value,
-                }
-                for one in found.unexplained
-            ],
-            "unknown": unknown,
-            "says": end,
-        }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(to_json(_document(found, unknown, end)))
         return code
     for one in found.settled:
         print(f"cluster {clean(one.entry.intent.cluster)}: ", end="")
@@ -100,11 +73,40 @@ def report(found: Found, catalogue: Catalogue, *, as_json: bool) -> int:
     return code
 
 
-def _open_as_json(entries: Sequence[tuple[JournalEntry, str]], key: str) -> list[dict[str, object]]:
-    return [
-        {"number": e.number, "cluster": e.intent.cluster, "outcome": "unknown", key: said}
-        for e, said in entries
+def _document(found: Found, unknown: int, end: str) -> ResumeDocument:
+    settled = [
+        fill(
+            SettledDocument,
+            one.result,
+            number=one.entry.number,
+            cluster=one.entry.intent.cluster,
+            outcome=one.result.fate.value,
+            updates=result_documents(one.result.updates),
+        )
+        for one in found.settled
     ]
+    return fill(
+        ResumeDocument,
+        requests=[*settled, *(_open(entry, why=why) for entry, why in found.lost)],
+        others=[_open(entry, next=command) for entry, command in found.others],
+        unexplained=[
+            fill(
+                UnexplainedDocument,
+                one,
+                cluster=one.entry.intent.cluster,
+                entry=one.entry.number,
+                closed_as=one.entry.fate.value,
+            )
+            for one in found.unexplained
+        ],
+        unknown=unknown,
+        says=end,
+    )
+
+
+def _open(entry: JournalEntry, **more: str) -> SettledDocument:
+    cluster = entry.intent.cluster
+    return fill(SettledDocument, number=entry.number, cluster=cluster, outcome="unknown", **more)
 
 
 def _end(found: Found, unknown: int) -> str:

@@ -97,12 +97,12 @@ class InitialLevelsDocument(OfSoftware):
     refusals: list[FormatRefusalDocument]
 
 
-class RulesDocument(Document):
+class RulesDocument(Document, kw_only=True):
     """featurelib rules; with a name `rule` alone, with --dialects `dialects` alone"""
 
-    rules: list[dict[str, Any]] | UnsetType
-    rule: dict[str, Any] | UnsetType
-    dialects: list[dict[str, Any]] | UnsetType
+    rules: list[dict[str, Any]] | UnsetType = UNSET
+    rule: dict[str, Any] | UnsetType = UNSET
+    dialects: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class ConformanceDocument(Document):
@@ -114,18 +114,18 @@ class ConformanceDocument(Document):
     unread: list[str]
 
 
-class EmbeddedDocument(Document):
+class EmbeddedDocument(Document, kw_only=True):
     """featurelib embedded; unregister says neither mode nor levels"""
 
     file: str
     cluster: str
-    mode: str | UnsetType
+    mode: str | UnsetType = UNSET
     nodes: int
-    levels: Levels | UnsetType
+    levels: Levels | UnsetType = UNSET
 
 
-class ListenerDocument(NodeOf):
-    error: str | UnsetType
+class ListenerDocument(NodeOf, kw_only=True):
+    error: str | UnsetType = UNSET
 
 
 class NotAllowedDocument(JsonPart):

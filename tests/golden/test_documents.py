@@ -1,0 +1,51 @@
+"""What transcripts show of --json is as the published types say, and every command has one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from featurelib.api import documents as of_clusters
+from featurelib.cli.app import COMMANDS
+from featurelib.view import documents as of_commands
+from featurelib.view.documents import Document, ErrorDocument
+
+TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
+_DECODER = json.JSONDecoder()
+TYPES = {
+    kind.__doc__.split(";")[0].removeprefix("featurelib "): kind
+    for module in (of_clusters, of_commands)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Document) and kind.__doc__
+}
+
+
+def printed(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """The commands of a transcript with --json, and the object each printed."""
+    for block in path.read_text("utf-8").split("\n$ "):
+        typed, _, rest = block.partition("\n")
+        lines = [line for line in rest.splitlines() if not line.startswith(("! ", "= ", "% ", "#"))]
+        if "--json" in typed and "{" in lines:
+            start = lines.index("{")  # what a person is told stands around it
+            yield (
+                typed.removeprefix("$ "),
+                _DECODER.raw_decode("\n".join(lines[start:]).replace("<pid>", "1"))[0],
+            )
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_what_is_printed_is_of_the_published_type(path: Path) -> None:
+    for typed, document in printed(path):
+        kind = ErrorDocument if "error" in document else TYPES[typed.split()[1]]
+        text = json.dumps(document).replace('"<time>"', '"2026-11-21T06:00:00Z"')
+        read = msgspec.convert(json.loads(text), kind)
+        assert set(document) <= set(kind.__struct_fields__) or kind is ErrorDocument, typed
+        assert read.version == 1
+
+
+def test_every_command_has_a_published_type() -> None:
+    assert {*COMMANDS, "plan"} - TYPES.keys() == set()
