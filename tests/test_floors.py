@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -80,6 +81,7 @@ ENDS = {"min_version", "max_version", "pair_min", "pair_max", "entry_min", "entr
 COMPARE = {"less", "less_equal", "greater", "greater_equal", "clip"}
 # A file is a concept and not a ruler; a function fits a screen (70 until the longest are parted).
 LONGEST_FILE, LONGEST_FUNCTION = 600, 70
+MOST_MODULES = 20  # of one folder
 STANDARD = sys.stdlib_module_names
 
 
@@ -126,6 +128,13 @@ def imports(tree: ast.Module) -> Iterator[str]:
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def top_imports(tree: ast.Module) -> Iterator[str]:
+    """The names a module imports before anything else of it is executed."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
@@ -297,3 +306,34 @@ def test_no_function_is_longer_than_the_cap() -> None:
         if isinstance(node, ast.FunctionDef) and node.end_lineno is not None
     }
     assert {name: n for name, n in over.items() if n > LONGEST_FUNCTION} == {}
+
+
+def test_no_public_class_name_stands_twice() -> None:
+    where: dict[str, list[str]] = {}
+    for module, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(module)
+    assert {name: homes for name, homes in where.items() if len(homes) > 1} == {}
+
+
+def test_a_room_can_be_overlooked() -> None:
+    rooms: dict[str, int] = {}
+    for path in PACKAGE.rglob("*.py"):
+        room = path.parent.relative_to(PACKAGE.parent).as_posix()
+        rooms[room] = rooms.get(room, 0) + (path.name != "__init__.py")
+    assert {room: n for room, n in rooms.items() if n > MOST_MODULES} == {}
+
+
+def test_no_two_modules_need_each_other() -> None:
+    """Imports at the top of modules form no circle, so every one of them can be read alone."""
+    needs = {
+        module: {
+            owner
+            for name in top_imports(tree)
+            for owner in [name if name in modules() else name.rpartition(".")[0]]
+            if owner in modules() and owner != module
+        }
+        for module, tree in modules().items()
+    }
+    assert list(graphlib.TopologicalSorter(needs).static_order())
