@@ -179,6 +179,19 @@ def test_spark_and_backends_never_import_each_other() -> None:
             assert not [n for n in ours if {part_of(module), part_of(n)} == {one, other}], module
 
 
+def test_the_view_shows_values_and_reaches_for_nothing() -> None:
+    """It may name what the services of its floor answer with, and no edge that fetches it."""
+    wrong = [
+        f"{module}: {name}"
+        for module, tree in modules().items()
+        if module.startswith("featurelib.view")
+        for name in imports(tree)
+        if name.startswith("featurelib") and FLOORS[part_of(name)] == 3
+        if not name.startswith("featurelib.controller.journal.")  # the journal's entries
+    ]
+    assert wrong == []
+
+
 def test_the_lower_floors_know_no_world_outside() -> None:
     wrong = [
         f"{module}: {name}"

@@ -29,7 +29,7 @@ OUTPUT, ERRORS = 1, 2  # file descriptors
 OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
 READER_GONE = 141  # as a shell shows what SIGPIPE ended
 INTERRUPTED = 130
-MESSAGE = "error: interrupted; run again, nothing is counted twice"
+MESSAGE = "error: interrupted; run it again, nothing is done twice"
 _interrupted = threading.Lock()
 _ESCAPED = "featurelib.escaped"  # what an encoding lacks, as JSON writes it
 

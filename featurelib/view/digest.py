@@ -63,7 +63,8 @@ def lead(report: Report) -> str:
         what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
         where = count(fleet.clusters, "cluster")
         return f"{what}, and nothing is left to finalize, in {where}.{_muted_sentence(fleet)}"
-    parts = [f"{fleet.need_person:,} of {count(fleet.clusters, 'cluster')} need a person"]
+    verb = "needs" if fleet.need_person == 1 else "need"
+    parts = [f"{fleet.need_person:,} of {count(fleet.clusters, 'cluster')} {verb} a person"]
     if fleet.can_move:
         parts.append(f"{fleet.can_move:,} can finalize something now")
     text = "; ".join(parts) + "."

@@ -34,6 +34,7 @@ from featurelib.words import (
 )
 
 STANDARD_OUTPUT = "-"
+UNKNOWN_LEVEL = "unknown_level"  # of a reason: what was asked for is no level
 BESIDE = "Also in the file, not covered by the digest, and nothing above is taken from it:"
 
 
@@ -244,7 +245,8 @@ def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> Non
     given: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
         mine = [reason for reason in reasons if reason.feature == feature]
-        levels = {r.level for r in mine if r.level is not None} if feature else set()
+        asked = [reason for reason in mine if reason.code != UNKNOWN_LEVEL and feature]
+        levels = {reason.level for reason in asked if reason.level is not None}
         title = clean(feature) if feature else "the whole cluster"
         named = [level_text(catalogue, feature, level) for level in sorted(levels)]
         page.line(f"  {title} {' and '.join(named)}".rstrip())
