@@ -117,9 +117,15 @@ def history_rows(
 
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> pa.RecordBatch:
-    """Features laid flat; a map of nothing is one row without a feature."""
-    lengths = np.array([max(len(features), 1) for _, _, features in rows], dtype=np.int64)
-    owner = pa.array(np.repeat(np.arange(len(rows)), lengths))
+    """Features laid flat, each distinct map once; one of nothing is a row without a feature."""
+    codes: dict[Map, int] = {}
+    of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
+    entries = [entry for features in codes for entry in features or ((None, None, None),)]
+    sizes = np.array([max(len(features), 1) for features in codes])
+    lengths = sizes[of_row]
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    first = (np.cumsum(sizes) - sizes)[of_row] - (np.cumsum(lengths) - lengths)
+    entry = pa.array(first[owner] + np.arange(len(owner)))
     columns = {
         "run": [one.run for _, one, _ in rows],
         "cluster": [cluster for cluster, _, _ in rows],
@@ -129,11 +135,11 @@ def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> pa.RecordBat
         "node_id": [one.node_id for _, one, _ in rows],
         "epoch": [one.epoch for _, one, _ in rows],
     }
-    arrays = [pa.array(columns[f.name], f.type).take(owner) for f in list(table.schema)[:-3]]
-    flat = [entry for _, _, features in rows for entry in features or ((None, None, None),)]
+    *fields, _, _, _ = table.schema
+    arrays = [pa.array(columns[f.name], f.type).take(pa.array(owner)) for f in fields]
     arrays += [
-        pa.array(values, field.type)
-        for values, field in zip(zip(*flat, strict=True), list(table.schema)[-3:], strict=True)
+        pa.array(values, field.type).take(entry)
+        for values, field in zip(zip(*entries, strict=True), list(table.schema)[-3:], strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
