@@ -19,7 +19,7 @@ setup: ## Python packages, Java and jars for development (once, about a minute)
 	@scripts/setup.sh --dev
 
 test: setup lint ## everything; what CI runs
-	FEATURELIB_CASES=20000 $(BIN)/pytest --cov=featurelib --cov-branch --cov-report=
+	FEATURELIB_CASES=20000 $(BIN)/pytest -n 2 --dist loadscope --cov=featurelib --cov-branch --cov-report=
 	$(BIN)/coverage report --include='$(FLOORS_0_TO_2)' --skip-covered --show-missing --fail-under=$(COVERAGE)
 
 quick: lint ## lint and the tests that need no Java, in a minute or two

@@ -1,7 +1,13 @@
-"""Every table holds what its declaration says, after two nights of all kinds of lines."""
+"""Every table holds what its declaration says, after a night of an earlier release and one of ours.
+
+`tests/data/tables/nov-21.tar.gz` holds the tables of one night of commit 4684c51: three samples, in
+fewer columns than today's (gold.upgrade_plan is of version 3 and knows no `returns_after`).
+"""
 
 from __future__ import annotations
 
+import tarfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,60 +16,66 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from featurelib import diff, open_tables
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.lake import Lake
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
 from featurelib.spark.log import spark_schema
 from featurelib.spark.refine import refine
 from featurelib.spark.store import Store
-from featurelib.tables import ALL, Table
-from tests.spark.nights import RUN, SAMPLES, open_table, sample_lines
+from featurelib.tables import ALL, CLUSTER_SNAPSHOT, GOLD, SILVER, Table
+from tests.spark.nights import fold_samples, in_order, open_table, rows_of, sample_lines
 
 pytestmark = pytest.mark.spark
 
-LATE = ("mixed-42-39", "zk-roll-282-332")  # they come in the second night
+NOV_21 = Path(__file__).parents[1] / "data" / "tables" / "nov-21.tar.gz"
+FIRST, SECOND = 20261101000000, 20261122000000
+SAMPLES = ("ghost-broker", "k37-forgotten", "zk-332-ranges")  # what it holds
 FLEET = Fleet(cluster=(FleetEntry(id="lost", brokers=(1, 2)),))
+BY_TABLE = pytest.mark.parametrize("table", ALL, ids=lambda table: str(table.full_name))
+
+
+@dataclass(frozen=True, slots=True)
+class Nights:
+    root: str
+    before: dict[Table, pa.Table]  # after the first night
 
 
 @pytest.fixture(scope="module")
-def tables(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the tables of two nights lie."""
-    landing, root = tmp_path_factory.mktemp("landing"), str(tmp_path_factory.mktemp("tables"))
-    first = [path.name for path in SAMPLES.glob("*/") if path.name not in LATE]
-    files = {
-        "first": [*sample_lines(*first), b"not a landing line", b"\xff\xfe", b"{}"],
-        "second": [*sample_lines(*LATE, "k40-fresh"), b"not a landing line", b"[]"],
-    }
-    for run, name in enumerate(files, RUN):
-        (landing / f"{name}.jsonl").write_bytes(b"\n".join(files[name]))
-        store = Store(session, root)
-        ingest(store, str(landing), run, lambda _: None)
-        refine(store, lambda _: None)
-        audit(
-            store,
-            FLEET,
-            run=run,
-            as_of=None,
-            max_age=72 * 3_600_000_000,
-            severities={},
-            say=lambda _: None,
-        )
-    return root
+def nights(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    """All samples and bad lines come in the second night; what the first one had is repeated."""
+    root, landing = str(tmp_path_factory.mktemp("tables")), tmp_path_factory.mktemp("landing")
+    with tarfile.open(NOV_21) as packed:
+        packed.extractall(root, filter="data")
+    before = {table: open_table(root, table).to_pyarrow_table() for table in ALL}
+    assert Lake(root).run() == FIRST  # readers without Spark need no new night
+    lines = [*sample_lines(), b"not a landing line", b"\xff\xfe", b"{}", b"not a landing line"]
+    (landing / "a.jsonl").write_bytes(b"\n".join(lines))
+    store = Store(session, root)
+    counts = ingest(store, str(landing), SECOND, lambda _: None)
+    assert counts.accepted > 0 < counts.repeated < len(before[ALL[0]]) + 10
+    refine(store, lambda _: None)
+    audit(
+        store,
+        FLEET,
+        run=SECOND,
+        as_of=None,
+        max_age=72 * 3_600_000_000,
+        severities={},
+        say=lambda _: None,
+    )
+    return Nights(root, before)
 
 
-def test_every_table_is_written(tables: str) -> None:
-    found = {str(path.parent.relative_to(tables)) for path in Path(tables).rglob("_delta_log")}
-    assert found == {table.path for table in ALL}
-
-
-@pytest.mark.parametrize("table", ALL, ids=lambda table: str(table.full_name))
-def test_a_table_holds_what_its_declaration_says(tables: str, table: Table) -> None:
-    opened = open_table(tables, table)
+@BY_TABLE
+def test_a_table_holds_what_its_declaration_says(nights: Nights, table: Table) -> None:
+    opened = open_table(nights.root, table)
     assert opened.metadata().description == table.comment
+    assert opened.metadata().configuration["featurelib.tableVersion"] == str(table.version)
     columns = pa.schema(opened.schema().to_arrow())
     declared = to_arrow_schema(spark_schema(table), timezone="UTC")
-    assert columns.names == declared.names
-    assert {field.name for field in columns if not field.nullable} == set(table.required)
+    assert set(columns.names) == set(declared.names)  # those that were added come last
     rows = opened.to_pyarrow_table()
     assert rows.num_rows > 0
     for field in declared:
@@ -75,11 +87,46 @@ def test_a_table_holds_what_its_declaration_says(tables: str, table: Table) -> N
     assert twice == []
 
 
-@pytest.mark.parametrize(
-    "table",
-    [table for table in ALL if table.name != "cluster_snapshot"],
-    ids=lambda table: str(table.full_name),
-)
-def test_a_table_keeps_the_rows_of_both_nights(tables: str, table: Table) -> None:
-    runs = pc.unique(open_table(tables, table).to_pyarrow_table()["run"]).to_pylist()
-    assert sorted(runs) == [RUN, RUN + 1]
+@BY_TABLE
+def test_what_an_earlier_release_wrote_is_carried_on(nights: Nights, table: Table) -> None:
+    now, before = open_table(nights.root, table).to_pyarrow_table(), nights.before[table]
+    if table is CLUSTER_SNAPSHOT:  # made anew from bronze
+        assert now.sort_by("cluster")["state"] == fold_samples(sample_lines())["state"]
+        return
+    assert set(pc.unique(now["run"]).to_pylist()) | {FIRST} == {FIRST, SECOND}
+    old = now.filter(pc.equal(now["run"], FIRST)).select(before.column_names)
+    assert in_order(old) == in_order(before)
+
+
+def test_the_nights_of_an_earlier_release_stay_readable(nights: Nights) -> None:
+    assert any(set(nights.before[table].column_names) < set(table.schema.names) for table in GOLD)
+    lake = Lake(nights.root)
+    for table in GOLD[:-1]:
+        assert lake.rows(table, run=FIRST).schema == table.schema
+    assert lake.rows(GOLD[3], run=FIRST).num_rows == 3
+    assert len(open_tables(nights.root, run=FIRST).report.clusters) == 3
+    assert diff(open_tables(nights.root), FIRST, SECOND).value.after == SECOND
+
+
+def test_a_night_that_brings_nothing_and_dies_once_makes_the_snapshots_anew(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with tarfile.open(NOV_21) as packed:
+        packed.extractall(tmp_path, filter="data")
+    histories = [t for t in SILVER if not t.is_rebuilt]
+    before = [rows_of(tmp_path, table, without=()) for table in histories]
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "overwrite", die)
+        with pytest.raises(KeyboardInterrupt):
+            refine(Store(session, str(tmp_path)), lambda _: None)
+    for report in (["refine: snapshot of every cluster written", "refine: histories written"],
+                   ["refine: nothing new came in"]):  # fmt: skip
+        texts: list[str] = []
+        refine(Store(session, str(tmp_path)), texts.append)
+        assert texts == report
+    snapshots = rows_of(tmp_path, CLUSTER_SNAPSHOT, without=("run", "learned"))
+    assert snapshots == in_order(fold_samples(sample_lines(*SAMPLES)))
+    assert [rows_of(tmp_path, table, without=()) for table in histories] == before

@@ -8,21 +8,19 @@ import runpy
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from featurelib.errors import ConfigError, LandingError, NoEvidenceError, TableError
+from featurelib.errors import ConfigError, LandingError, NoEvidenceError
+from featurelib.spark import ingest as module
 from featurelib.spark.audit import read_quarantine
-from featurelib.spark.ingest import (
-    IngestCounts,
-    ingest,
-    select_known,
-)
+from featurelib.spark.ingest import IngestCounts, check_files, ingest, read_lines, select_known
 from featurelib.spark.store import Store
 from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
 
@@ -134,15 +132,12 @@ def test_a_crash_between_the_two_commits_heals_with_the_next_run(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     landing = land(tmp_path / "l", a=[line("x"), BAD])
-    append = Store.append
 
-    def crash(store: Store, table: Table, df: DataFrame, run: int) -> int:
-        if table is INGEST_RUN:
-            raise OSError("killed")
-        return append(store, table, df, run)
+    def crash(store: Store, table: Table, rows: pa.Table, run: int) -> int:
+        raise OSError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "append", crash)
+        patch.setattr(Store, "add", crash)
         with pytest.raises(OSError, match="killed"):
             run_ingest(store, landing)
     before = bronze(store)
@@ -194,15 +189,6 @@ def test_a_file_that_goes_away_while_it_is_read_is_a_landing_error(
     with pytest.raises(LandingError, match="nothing was written"):
         ingest(store, landing, RUN, remove)
     assert bronze(store) == []
-
-
-def test_bronze_of_a_newer_release_is_refused_before_a_line_is_written(
-    store: Store, tmp_path: Path
-) -> None:
-    store.create(replace(INGEST_RUN, version=2))
-    with pytest.raises(TableError, match=r"bronze\.ingest_run .* found 2"):
-        run_ingest(store, land(tmp_path / "l", a=[line("x")]))
-    assert not store.exists(LANDING_LINE)
 
 
 @pytest.fixture
@@ -266,3 +252,25 @@ def test_quarantined_lines_of_every_night_are_counted_and_the_newest_named(
     assert newest[1][1].startswith("kind is missing")
     assert read_quarantine(store, 4)[0] == read_quarantine(store, 9)[0] == 4
     assert len(read_quarantine(store, 9)[1]) == 4
+
+
+def test_a_remote_file_too_big_to_cross_is_named() -> None:
+    big = Row(source_file="s3a://b/big.jsonl", size=(1 << 30) + 1)
+    with pytest.raises(LandingError, match=r"s3a://b/big\.jsonl: .* Split it between two lines"):
+        check_files("s3a://b", [big])
+    check_files("/b", [Row(source_file="file:/b/big.jsonl", size=1 << 40)])
+
+
+def test_remote_files_come_through_spark_and_give_the_same_lines(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"not a landing line\n\nanother")
+    paths = [f"file:{tmp_path}/a.jsonl"]
+    local = read_lines(session, paths)
+    monkeypatch.setattr(module, "LOCAL", "none:")
+    assert "CAST(NULL" not in plan(read_lines(session, paths)).upper()
+    assert_df_equality(read_lines(session, paths), local)
+
+
+def plan(df: DataFrame) -> str:
+    return str(df._jdf.queryExecution().toString())

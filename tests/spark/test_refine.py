@@ -18,16 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from featurelib.audit.columns import latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
-from featurelib.schema import SNAPSHOT
 from featurelib.snapshot.history import history_rows
-from featurelib.spark import refine as module
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import (
     fold_batches,
-    fold_clusters,
-    history_of,
     refine,
-    valid_lines,
 )
 from featurelib.spark.store import Store
 from featurelib.tables import (
@@ -98,13 +93,6 @@ def undisturbed(
     return silver(store)
 
 
-# The rows of the histories.
-
-
-def as_lines(session: SparkSession, run: int, lines: Sequence[bytes]) -> DataFrame:
-    return valid_lines(session.createDataFrame(with_run(run, lines)))
-
-
 ANSWER = (
     '{"kind":"api_versions",' + HASHED + '1Z","node_id":3,"role":"broker","endpoint":"h:1",'
     '"asked_version":4,"answered_version":4,"error_code":0,"supported_features":['
@@ -113,50 +101,6 @@ ANSWER = (
     '{"name":"metadata.version","min_version_level":25,"max_version_level":25}],'
     '"finalized_features_epoch":40,"zk_migration_ready":false}'
 ).encode()
-REGISTERED = (
-    '{"kind":"znode",' + HASHED + '2Z","path":"/brokers/ids/7","version":0,"czxid":9,'
-    '"ephemeral_owner":1,"data":"{\\"version\\":5,\\"features\\":{}}"}'
-).encode()
-TOLD = (
-    '{"kind":"features_describe",' + HASHED + '3Z","line_number":1,"line":'
-    '"Feature: metadata.version\\tSupportedMinVersion: 3.0-IV1\\tSupportedMaxVersion: 4.0-IV3\\t'
-    'FinalizedVersionLevel: 4.0-IV3\\tEpoch: 40"}'
-).encode()
-
-
-def test_a_line_becomes_a_history_row_a_feature(session: SparkSession) -> None:
-    parsed = parse([ANSWER, REGISTERED, TOLD]).to_pylist()
-    assert [row["reason"] for row in parsed] == [None] * 3
-    ids = [row["line_id"] for row in parsed]
-    folded = fold_clusters(as_lines(session, 5, [ANSWER, REGISTERED, TOLD]), None, 0, 0)
-    advertised, finalized = (
-        history_of(folded, table, 0) for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
-    )
-    assert in_order(advertised.drop("run", "cluster", "observed_at").toArrow()) == in_order(
-        rows(
-            NODE_ADVERTISEMENT,
-            (ids[0], "broker", 3, 40, "group.version", 0, 1),
-            (ids[0], "broker", 3, 40, "metadata.version", 1, 25),
-            (ids[1], "registration", 7, None, None, None, None),
-        )
-    )
-    assert in_order(finalized.drop("run", "cluster", "observed_at").toArrow()) == in_order(
-        rows(
-            FINALIZED_FEATURES,
-            (ids[0], "broker", 3, 40, "metadata.version", 25, 25),
-            (ids[2], "tool", None, 40, "metadata.version", 25, 25),
-        )
-    )
-    assert finalized.select("run", "cluster").distinct().collect() == [(5, "c")]
-    assert history_of(folded, FINALIZED_FEATURES, 5).isEmpty()
-
-
-def rows(table: Table, *values: tuple[object, ...]) -> pa.Table:
-    names = table.schema.names[3:]
-    schema = pa.schema([table.schema.field(name) for name in names])
-    return pa.Table.from_pylist(
-        [dict(zip(names, value, strict=True)) for value in values], schema=schema
-    )
 
 
 # The laws, without Spark: the fold of many small nights.
@@ -377,10 +321,6 @@ def test_without_an_ingest_there_is_nothing_to_refine(store: Store) -> None:
     with pytest.raises(NoEvidenceError, match=r"Run \./spark-submit\.sh ingest first"):
         run_refine(store)
     assert not store.exists(CLUSTER_SNAPSHOT)
-
-
-def test_the_columns_of_a_fold_are_those_of_the_snapshot() -> None:
-    assert module.FOLDED.names == [*SNAPSHOT.names, "learned"]
 
 
 # Lines dated later than what is judged.
