@@ -32,7 +32,6 @@ from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
 from featurelib.questions.draft import Terms
 
-# ----------------------------------------
 # How one cluster is named and reached: by the inventory, by addresses, or as a file.
 #
 # Addresses beside a name go before the inventory's; what the owner says there (its security, who
@@ -152,8 +151,6 @@ def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fle
 def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",")) if text else ()
 
-
-# ----------------------------------------
 
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged

@@ -40,7 +40,6 @@ from featurelib.view.layout import terminal_width, wrap
 from featurelib.view.outcome import danger_page, order_page, sentence, update_line
 from featurelib.words import clean
 
-# ----------------------------------------
 # What `featurelib apply` shows: the plan before it asks, a line an update, one sentence after.
 #
 # Text goes to stdout; with JSON one object does, and what is asked goes to stderr.
@@ -153,9 +152,6 @@ class Shown:
             ],
             reasons=ending.reasons if ending else (),
         )
-
-
-# ----------------------------------------
 
 
 def apply_command(

@@ -180,7 +180,6 @@ def _write(target: Path, text: bytes) -> None:
         ) from error
 
 
-# ----------------------------------------
 # `featurelib show`: what a plan would do, for the person who has to approve it.
 #
 # Shown is what the digest covers, worked out anew; a file that was tampered with is refused.

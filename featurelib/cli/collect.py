@@ -38,7 +38,6 @@ from featurelib.view.documents import (
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import count, some
 
-# ----------------------------------------
 # `featurelib collect --from`: what people already have, as a landing file.
 #
 # The file's own time is when it was read, unless it is told: a dump of last week must not land as
@@ -111,8 +110,6 @@ def _time(text: str) -> int:
         raise ConfigError(f"--observed-at {text}: expected a time with Z or an offset, found none.")
     return int(moment.timestamp() * 1_000_000)
 
-
-# ----------------------------------------
 
 SHOWN = 3  # silent listeners that a line names
 

@@ -179,7 +179,6 @@ def _print_differences(reports: dict[str, ReplayReport], show_all: bool) -> None
         print()
 
 
-# ----------------------------------------
 # `featurelib rules`: what is asked of an update, by which controllers, in which words.
 #
 # Everything printed is read from the rules and the dialects' tables themselves.

@@ -169,7 +169,6 @@ def expect_tables(store: Store) -> None:
         list(pool.map(check, ALL))
 
 
-# ----------------------------------------
 # The pages of a night: the one file, a page for each cluster it only lists, Prometheus' gauges.
 
 MOST = 5000  # clusters with a page of their own: the worst ones
@@ -203,7 +202,6 @@ def _portraits(
     return seen
 
 
-# ----------------------------------------
 # The end of a night: judge, write the reports and the plan files, print, and say the exit code.
 
 HOUR = 3_600_000_000  # microseconds

@@ -33,7 +33,6 @@ from featurelib.view.documents import fill
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from featurelib.words import clean, count
 
-# ----------------------------------------
 # What `featurelib resume` found out: one sentence a request, and one at the end.
 
 
@@ -143,9 +142,6 @@ def _of_others(others: Sequence[tuple[JournalEntry, str]]) -> Iterator[str]:
     for (cluster, way), number in counts.items():
         what = f"{count(number, 'request')} {'is' if number == 1 else 'are'} open"
         yield f"{what} for another cluster ({clean(cluster)}). Run: {way}"
-
-
-# ----------------------------------------
 
 
 def resume_command(

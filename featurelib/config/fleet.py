@@ -26,7 +26,6 @@ from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, release_line
 
-# ----------------------------------------
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
 #
 # An IPv6 address stands in brackets, with its zone where it has one: [fe80::1%eth0]:9092.
@@ -62,7 +61,6 @@ def is_ensemble(text: str) -> bool:
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-# ----------------------------------------
 # At which line of an inventory a cluster and its keys stand, for whoever has to mend it.
 #
 # TOML readers keep no places, so the text is looked through again. What is written in an unusual
@@ -94,8 +92,6 @@ def line_of(text: str, position: int, key: str = "") -> int | None:
                 return number
     return found
 
-
-# ----------------------------------------
 
 _SHOWN = 5  # names that an error proposes
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"

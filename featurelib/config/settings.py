@@ -19,7 +19,6 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 
-# ----------------------------------------
 # The mutes of conf/audit.toml: what they say, what is wrong with them, whom they mean.
 #
 # A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
@@ -90,8 +89,6 @@ def _cluster_id(text: str, fleet: Fleet, where: str) -> str:
         )
     return found[0] if found else text
 
-
-# ----------------------------------------
 
 LONGEST_AGE_HOURS = 24 * 366 * 100  # no number and infinity are no ages
 LONGEST_WAIT_NIGHTS = 366 * 100

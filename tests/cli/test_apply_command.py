@@ -237,31 +237,6 @@ def test_apply_names_everything_that_changed_since_the_plan() -> None:
     assert "level of g: expected 3, found 4" in said["says"]
 
 
-def test_apply_as_json_says_what_became_of_every_update() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    code, out, err = run(*APPLY, "--yes", "--json")
-    assert code == 0
-    said = json.loads(out)
-    assert (said["version"], said["outcome"], said["cluster"]) == (1, "applied", "c-1")
-    [request] = said["requests"]
-    assert (request["nodes_asked"], request["nodes_late"]) == (3, [])
-    assert request["updates"] == [
-        {
-            "feature": "f",
-            "from_level": 2,
-            "to_level": 4,
-            "upgrade_type": "UPGRADE",
-            "operation": "upgrade",
-            "outcome": "applied",
-            "level": 4,
-            "code": 0,
-            "message": "NONE",
-        }
-    ]
-    assert "f 2 → 4: upgrade" in err
-
-
 # --- journal and resume ---------------------------------------------------------------------------
 
 
@@ -557,24 +532,6 @@ def test_resume_of_a_cluster_at_the_address_of_another_says_so_and_does_not_go_r
     assert run("resume", "c-1", "--file", "cluster.db")[0] == 0
 
 
-def test_an_approval_of_another_plan_is_refused_naming_both_files() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    Path("plan.approval.json").rename("old.approval.json")
-    Path("plan.json").unlink()
-    plan(up={"f": "5"})
-    code, _, err = run("apply", "plan.json", "--approval", "old.approval.json", *APPLY[4:], "--yes")
-    assert code == 3
-    assert err.splitlines()[-1] == (
-        "error: old.approval.json: expected an approval of the plan plan.json, found one of "
-        "another plan. Nothing was sent. Give the one of this plan with --approval FILE, or write "
-        "it: featurelib approve plan.json --expires 24h"
-    )
-    Path("bad.approval.json").write_text("{}")
-    _, _, err = run("apply", "plan.json", "--approval", "bad.approval.json", *APPLY[4:], "--yes")
-    assert "Write the approval again: featurelib approve plan.json --expires 24h" in err
-
-
 def test_what_cannot_be_looked_at_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft()
     cluster = plan()
@@ -719,20 +676,6 @@ def test_a_journal_written_later_than_now_says_that_a_clock_is_wrong() -> None:
     assert run(*APPLY, "--yes", "--journal", "another.sqlite")[0] == 0
 
 
-def test_the_journal_as_json_holds_everything() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    assert run(*APPLY, "--yes", "--journal", "mine.sqlite")[0] == 0
-    code, out, _ = run("journal", "--journal", "mine.sqlite", "--cluster", "c-1", "--json")
-    [entry] = json.loads(out)["entries"]
-    assert code == 0
-    assert (entry["outcome"], entry["open"], entry["step"]) == ("applied", False, 1)
-    assert entry["approval"].startswith("sha256:")
-    [found] = entry["found_out"]
-    assert (found["by"], found["updates"][0]["level"]) == ("apply", 4)
-    assert not Path("state").exists()
-
-
 # --- embedded -------------------------------------------------------------------------------------
 
 
@@ -744,18 +687,6 @@ def test_an_embedded_cluster_is_made_as_format_makes_one() -> None:
     said = json.loads(out)
     assert code == 0
     assert (said["nodes"], said["mode"], said["levels"]) == (3, "kraft", {"metadata.version": 21})
-
-
-def test_an_embedded_cluster_is_made_of_a_capture() -> None:
-    samples = Path(__file__).parents[2] / "data" / "samples"
-    code, out, _ = run("embedded", "make", "a.db", "--capture", str(samples / "k42-dynamic"))
-    assert code == 0
-    assert "metadata.version 4.2-IV1" in out
-    code, out, _ = run("embedded", "make", "z.db", "--capture", str(samples / "zk-392-many"))
-    assert code == 0
-    with Simulated("z.db", CATALOGUE.tables) as made:
-        assert made.mode == "zk"
-        assert made.cluster.finalized["svc-b.v"][1] == 5
 
 
 def test_embedded_make_says_what_cannot_be() -> None:

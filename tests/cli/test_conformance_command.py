@@ -70,31 +70,6 @@ def test_only_the_first_twenty_are_shown(tmp_path: Path) -> None:
     assert (code, out.count("  recorded  "), "more" in out) == (1, 22, False)
 
 
-def test_as_json(tmp_path: Path) -> None:
-    path = write(tmp_path / "bad.jsonl", wrong(2))
-    code, out, _ = run(path, "--json")
-    document = json.loads(out)
-    assert code == 1
-    assert list(document) == ["version", "exchanges", "files", "differences", "unread"]
-    assert (document["version"], document["exchanges"]) == (1, 2)
-    assert document["files"] == [
-        {
-            "file": path,
-            "exchanges": 2,
-            "dialects": {"kraft-3.3": 2},
-            "differences": {"code": 2, "words": 0, "results": 0, "levels": 0, "epoch": 0},
-            "excused": {},
-        }
-    ]
-    assert document["differences"][0] == {
-        "file": path,
-        "id": "3.3.2-stable-001-low-dry-metadata-version-1-up",
-        "kind": "code",
-        "recorded": "7",
-        "ours": "0",
-    }
-
-
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_packed_files_are_read(tmp_path: Path, pack: Any) -> None:
     path = tmp_path / "recorded"

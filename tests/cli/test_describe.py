@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,8 +19,6 @@ from tests.backends.clusters import KRAFT, TABLES, broker
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.core import test_software as software
-from tests.questions.nights import RUN, write_night
-from tests.report.samples import read_samples
 from tests.test_collect import dead, embedded
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -60,21 +57,6 @@ def test_every_recorded_cluster_fits_a_terminal_and_shows_every_node(name: str) 
     assert (code, document["version"], document["name"]) == (0, 1, name)
 
 
-def test_json_says_what_the_text_does() -> None:
-    document = json.loads(of_sample("ghost-broker", "--json")[1])
-    assert document["cluster_id"] == "h0FOOR_sRsiOiKHch7mH4w"
-    assert (document["mode"], document["controller"]) == ("KRaft", 1)
-    assert document["seen_at"].startswith("2026-11-21T05:49:")
-    ghost = next(n for n in document["nodes"] if n["node_id"] == 2)
-    assert (ghost["state"], ghost["is_fenced"], ghost["release"]) == ("ghost", True, "4.0")
-    ranges = document["profiles"][ghost["profile"]]
-    assert ranges["metadata.version"] == {"min_version": 7, "max_version": 25}
-    levels = {row["feature"]: row["level"] for row in document["levels"]}
-    assert (levels["metadata.version"], levels["share.version"]) == (25, 0)
-    assert [w["witness"] for w in document["witnesses"] if w["is_believed"]] == ["brokers"]
-    assert [f["code"] for f in document["findings"]] == ["ghost_broker", "side_effect_by_name"]
-
-
 def test_a_node_that_does_not_fit_is_marked_where_it_does_not(tmp_path: Path) -> None:
     unfit = broker(5, supported={"metadata.version": (7, 21), "group.version": (0, 1)})
     entry = embedded(tmp_path, "one", replace(KRAFT, nodes=(*KRAFT.nodes, unfit)))
@@ -82,34 +64,6 @@ def test_a_node_that_does_not_fit_is_marked_where_it_does_not(tmp_path: Path) ->
     marked = [line.split() for line in out.splitlines() if " !" in line]
     assert marked == [["metadata.version", "25", "(4.0-IV3)", "7-29", "7-21", "!"]]
     assert "! does not support what is finalized" in out
-
-
-def test_a_night_is_described_from_its_tables(tmp_path: Path) -> None:
-    write_night(tmp_path, RUN - 1_000_000, read_samples().batch)
-    write_night(tmp_path, RUN, read_samples().batch)
-    where = ("--tables", str(tmp_path), "--fleet", str(SAMPLES / "fleet.toml"))
-    code, out, err = run("describe", "ghost-broker", *where)
-    assert (code, err) == (0, "")
-    of_lines = run("describe", "--capture", str(SAMPLES / "ghost-broker"), *where[2:])[1]
-
-    def steady(text: str) -> list[str]:
-        lines = text.splitlines()
-        return [lines[0], lines[1], *lines[lines.index("") :]]
-
-    assert steady(out) == steady(of_lines)  # the same judging, whatever it came from
-    assert f"run {RUN}" in out.partition("\n\n")[0]
-    code, out, _ = run("describe", "ghost-broker", *where, "--run", str(RUN - 1_000_000), "--json")
-    assert json.loads(out)["made_from"].endswith(f"run {RUN - 1_000_000}")
-    code, _, err = run("describe", *where)
-    assert code == 2
-    assert err == (
-        "error: --tables: expected a cluster, found none named. Give its id, or its name in the "
-        "inventory, before the options.\n"
-    )
-    code, _, err = run("describe", "ghost-borker", *where)
-    assert (code, "the nearest are ghost-broker" in err) == (2, True)
-    code, _, err = run("describe", "quite-other", *where)
-    assert (code, "the nearest are" in err, "add --fleet FILE" in err) == (2, False, True)
 
 
 def test_who_contradicts_is_shown() -> None:
@@ -292,11 +246,6 @@ def test_options_that_cannot_be_used_are_told(args: list[str], words: str) -> No
     code, out, said = run("describe", *args)
     assert (code, out) == (2, "")
     assert words in said
-
-
-def test_any_answer_has_a_document_of_plain_json() -> None:
-    document: Any = json.loads(of_sample("zk-392-many", "--json")[1])
-    assert set(document) >= {"version", "name", "made_from", "nodes", "profiles", "levels"}
 
 
 def test_the_header_names_the_release_of_the_active_controller(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,17 +60,6 @@ def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
 def test_below_33_no_controller_is_unregistered(ghost: str) -> None:
     code, _, err = run("embedded", "unregister", ghost, "--controller", "--node", "1")
     assert (code, "expected metadata.version 33 or above, found 25" in err) == (2, True)
-
-
-def test_what_json_says_of_it(ghost: str) -> None:
-    code, out, _ = run("embedded", "unregister", ghost, "--node", "2", "--json")
-    assert code == 0
-    assert json.loads(out) == {
-        "version": 1,
-        "file": ghost,
-        "cluster": "h0FOOR_sRsiOiKHch7mH4w",
-        "nodes": 2,
-    }
 
 
 def test_a_broker_that_is_not_there_is_refused_and_nothing_changes(ghost: str) -> None:

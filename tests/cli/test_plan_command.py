@@ -111,22 +111,6 @@ def test_an_empty_catalogue_is_refused() -> None:
     assert "  the whole cluster\n    empty_catalogue: Software of 2.8 knows no feature" in out
 
 
-def test_json_says_the_same() -> None:
-    code, out, _ = sample("zk-332-ranges", "upgrade-all", "--json")
-    said = json.loads(out)
-    plan = files.read_plan(Path(said["file"]).read_bytes(), "x")
-    assert (code, said["version"], said["outcome"]) == (0, 1, "planned")
-    assert (said["digest"], said["cluster"]) == (plan.digest, "uiqyQFsLTM6QMR0uG6zBbg")
-    assert said["refusals"][2]["node"] == "broker 10"
-    assert said["refusals"][2]["supported"] == [2, 4]
-    code, out, _ = sample("ghost-broker", "upgrade", "--json")
-    said = json.loads(out)
-    assert (code, said["outcome"], said["plan"], said["file"]) == (3, "refused", None, None)
-    assert [one["judge"] for one in said["refusals"]] == ["strict", "kraft-4.1"]
-    nothing = json.loads(sample("k40-fresh", "upgrade-all", "--json")[1])
-    assert nothing["outcome"] == "nothing to do"
-
-
 def test_a_plan_on_standard_output_is_alone_there() -> None:
     code, out, err = sample("k41-forgotten", "upgrade-all", "--out", "-")
     assert (code, Path("plans").exists()) == (0, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from featurelib.cli.app import make_app
-from featurelib.conformance.rulebook import DIALECTS, UNRECORDED, rulebook
+from featurelib.conformance.rulebook import rulebook
 
 
 @pytest.fixture(autouse=True)
@@ -25,64 +24,6 @@ def run(*args: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_all_rules_are_listed() -> None:
-    code, out, err = run()
-    assert (code, err) == (0, "")
-    assert [line for line in out.splitlines() if not line.startswith(" ")] == list(rulebook())
-    assert (
-        "below_local_min\n"
-        "    The level is below what the controller itself supports.\n"
-        "    asked in zk-2.7\n"
-    ) in out
-    listed = json.loads(run("--json")[1])
-    assert (listed["version"], [r["name"] for r in listed["rules"]]) == (1, list(rulebook()))
-
-
-def test_one_rule_is_told_whole() -> None:
-    assert run("during_zk_migration") == (
-        0,
-        "during_zk_migration\n"
-        "  Nothing moves while a cluster migrates from ZooKeeper.\n"
-        "  source: FeatureControlManager: no metadata.version while a ZooKeeper migration runs\n"
-        "  reads migrating: the cluster migrates from ZooKeeper\n"
-        "  finding, blocker: The cluster is between ZooKeeper and KRaft; {feature} may not move.\n"
-        "  remedy: Finish the migration, or roll it back, first.\n"
-        "\n"
-        "kraft-3.5 as 9, kraft-3.7 as 10, kraft-3.8 as 10, kraft-3.9 as 10: "
-        "where of_metadata_version\n"
-        "  95: Invalid metadata.version {level}. Unable to modify metadata.version while a ZK "
-        "migration\n"
-        "    is in progress.\n"
-        "  read in the source of kraft-3.5, kraft-3.7, kraft-3.8, kraft-3.9 only: no migration "
-        "from\n"
-        "    ZooKeeper was recorded\n"
-        "\n"
-        "strict as 18: where changes\n",
-        "",
-    )
-
-
-def test_one_rule_as_json() -> None:
-    code, out, _ = run("unsupported_by_node", "--json")
-    rule = json.loads(out)["rule"]
-    assert code == 0
-    assert rule["columns"]["level"] == "the level that is asked for"
-    asked = {question["id"]: question for question in rule["asked"]}
-    third = asked["kraft-4.2.unsupported_by_node.3"]
-    assert (third["position"], third["where"]) == (5, ["controllers_register"])
-    assert (third["asks"], third["order"], third["code"]) == (
-        "registered_controllers",
-        "table",
-        95,
-    )
-    assert third["says"].endswith("Controller {node} only supports versions {node_range}")
-    assert third["says_absent"].endswith("Controller {node} does not support this feature.")
-    assert third["recorded"]
-    unrecorded = asked["kraft-3.7.unsupported_by_node.3"]
-    assert not unrecorded["recorded"]
-    assert unrecorded["why_not_recorded"] == UNRECORDED["kraft-3.7.unsupported_by_node.3"]
-
-
 @pytest.mark.parametrize("name", rulebook())
 def test_every_rule_can_be_told(name: str) -> None:
     code, out, err = run(name)
@@ -91,16 +32,6 @@ def test_every_rule_can_be_told(name: str) -> None:
     assert out.startswith(f"{name}\n")
     assert [dialect for dialect in entry.dialects if f"{dialect} as " not in out] == []
     assert max(len(line) for line in out.splitlines()) <= 100
-
-
-def test_dialects_are_listed_with_their_releases() -> None:
-    code, out, _ = run("--dialects")
-    assert code == 0
-    rows = out.splitlines()[1:]
-    assert [row.split()[0] for row in rows if row[:1] != " "] == list(DIALECTS)
-    assert rows[9].split(maxsplit=2)[2] == "4.2 4.3 4.4                  KRaft 4.2 to 4.4"
-    listed = json.loads(run("--dialects", "--json")[1])["dialects"]
-    assert listed[9]["releases"] == ["4.2", "4.3", "4.4"]
 
 
 def test_an_unknown_name_is_told_with_its_neighbours() -> None:

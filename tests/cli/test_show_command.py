@@ -16,7 +16,7 @@ from featurelib.audit.cluster_view import see
 from featurelib.cli.app import make_app
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
-from featurelib.planning.files import ForPeople, digest, write_plan
+from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import level_names
 from featurelib.planning.outlook import NONE, look_ahead
@@ -120,16 +120,6 @@ def test_no_text_of_a_plan_reaches_the_terminal_as_it_is() -> None:
 def test_another_catalogue_is_told() -> None:
     _, out, _ = show(replace(MEANING, catalogue="2020-01-01 + overlay x"))
     assert "warning: the plan was made with the catalogue of 2020-01-01 + overlay x, and" in out
-
-
-def test_json_holds_the_plan_and_the_outlook() -> None:
-    made = meaning("k37-forgotten", Command.UPGRADE)
-    code, out, _ = show(made, "--json")
-    said = json.loads(out)
-    assert (code, said["version"], said["digest"]) == (0, 1, digest(made))
-    (step,) = said["outlook"]
-    assert (step["floor"], step["changes"][0]["no_return"]) == (17, 13)
-    assert said["plan"]["requirements"]["levels"] == {METADATA_VERSION: 11}
 
 
 def test_the_outlook_of_each_step_is_after_those_before_it() -> None:
