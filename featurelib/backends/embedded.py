@@ -450,7 +450,9 @@ def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
     cluster = Cluster(
         release=own.release, nodes=tuple(nodes), active=leaders[0], finalized=finalized
     )
-    made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
+    made_up = "-"
+    while made_up.startswith("-"):  # as Kafka: an id is no option (Uuid.randomUuid)
+        made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
     return Made(mode="kraft", cluster_id=made_up, cluster=cluster)
 
 
