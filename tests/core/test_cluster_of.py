@@ -118,6 +118,9 @@ def test_where_two_releases_look_alike_the_stable_one_is_likelier_unless_it_is_t
     assert (told.release, told.nodes[0].release) == ("4.1.2", "4.1.2")
     # A release that the ranges do not fit is one candidate more, and the last one.
     assert releases_of("k42-dynamic", "3.9") == ("4.2", "4.1", "3.9")
+    # In ZooKeeper mode a release stands for its generation; one without that mode says nothing.
+    assert releases_of("zk-282-ranges") == releases_of("zk-282-ranges", "4.1") == ("3.2", "3.9")
+    assert releases_of("zk-282-ranges", "2.8.2") == ("2.8.2",)
 
 
 def test_zookeeper_mode_keeps_minimums_and_says_who_is_ignored_and_whether_it_is_off() -> None:
