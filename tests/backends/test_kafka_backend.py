@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+)
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.audit.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
@@ -149,12 +159,42 @@ def test_each_half_says_what_it_is_configured_with_and_nothing_secret(
         assert configs["min.insync.replicas"]["config_source"] in (KAFKAS_DEFAULT, ALL_BROKERS)
 
 
+def test_where_brokers_do_not_name_controllers_they_are_taken_from_the_inventory(
+    kraft_node: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kafka_wire.VERSIONS, Api.DESCRIBE_QUORUM, (0, 1))  # as before 3.9
+    told: list[str] = []
+    backend = opened(kraft_node)
+    backend.describe(told.append)
+    assert set(asked(described(backend))) == {("broker", 1)}
+    assert any(text.startswith("voters 1: not asked") for text in told)
+    assert backend.update(step(METADATA_VERSION, 27, 27), validate_only=True).code == 0  # forwarded
+    given = (kraft_node.controller_bootstrap,)
+    found = asked(described(opened(kraft_node, controller_bootstrap=given)))
+    assert set(found) == {("controller", 1), ("broker", 1)}
+
+
+def test_a_controller_named_as_broker_is_told_apart(kraft_node: RunningCluster) -> None:
+    backend = opened(kraft_node, bootstrap=(kraft_node.controller_bootstrap,))
+    with pytest.raises(UnreachableError, match="belongs under controller_bootstrap"):
+        backend.describe(lambda text: None)
+
+
 def test_where_nobody_answers_every_address_is_named_with_its_reason() -> None:
     entry = FleetEntry(id="x", bootstrap=("127.0.0.1:1", "nowhere.invalid:9092"))
     with pytest.raises(UnreachableError) as caught:
         open_kafka(entry, CATALOGUE, timeout=1.0).describe(lambda text: None)
     assert "127.0.0.1:1: connection refused" in str(caught.value)
     assert "nowhere.invalid:9092: the host name is not known" in str(caught.value)
+
+
+def test_a_listener_that_stays_silent_ends_by_the_time_limit(kraft_node: RunningCluster) -> None:
+    wire = Wire(Credentials(Security(protocol="SSL")), 0.5)
+    with (
+        proxy(kraft_node.bootstrap, Cut.SILENCE) as silent,  # speaks no TLS: waits for a frame
+        pytest.raises(UnreachableError, match=r"no answer within 0\.5 s"),
+    ):
+        wire.connect(silent.address)
 
 
 # Several nodes
@@ -371,6 +411,42 @@ def test_without_any_right_the_missing_one_is_recorded_and_said(
     assert missing.startswith("DESCRIBE on CLUSTER; DescribeQuorum was refused to User:stranger")
     assert "mode_unknown" not in findings  # the right is why
     assert set(judged.readiness["verdict"].to_pylist()) == {"UNKNOWN"}
+
+
+@contextmanager
+def allowed(cluster: RunningCluster, user: str, operation: ACLOperation) -> Iterator[None]:
+    """A user may do one operation on CLUSTER, and nothing else, for as long as the block runs."""
+    assert cluster.security is not None
+    rule = ACL(
+        principal=f"User:{user}",
+        host="*",
+        operation=operation,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
+    )
+    admin = cluster.security.client("admin")
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap, **admin) as client:
+        client.create_acls([rule])
+        try:
+            yield
+        finally:
+            client.delete_acls([rule])
+
+
+def test_alter_on_cluster_is_enough_for_everything(
+    secured_node: RunningCluster, secrets: list[str]
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "stranger"))
+    same = step(METADATA_VERSION, 27, 27)
+    with allowed(secured_node, "stranger", ACLOperation.ALTER):
+        failed = [line for line in described(backend) if "error" in line]
+        # ALTER implies DESCRIBE, and not DESCRIBE_CONFIGS.
+        assert [(line["kind"], line["error_code"]) for line in failed] == [
+            ("describe_configs", NOT_AUTHORIZED)
+        ] * 2
+        assert backend.update(same, validate_only=True).code == 0
+        assert backend.update(same).code == 0
+    assert backend.update(same).code == NOT_AUTHORIZED
 
 
 def test_scram_is_spoken_too(secured_node: RunningCluster, secrets: list[str]) -> None:

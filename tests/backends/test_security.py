@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import shutil
 import socket
@@ -16,9 +17,9 @@ from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
 from featurelib.backends import credentials as module
 from featurelib.backends.credentials import HIDDEN, Credentials
-from featurelib.backends.kafka.connection import words
+from featurelib.backends.kafka.connection import Connection, words
 from featurelib.config.security import Security
-from featurelib.errors import ConfigError
+from featurelib.errors import ConfigError, UnreachableError
 
 SECRET = "s3cret-of-alice"
 ENVIRONMENT = {"ALICE": SECRET}
@@ -44,6 +45,15 @@ def test_a_secret_is_fetched_from_the_environment_or_a_file(tmp_path: Path) -> N
             "sasl_plain_username": "alice",
             "sasl_plain_password": SECRET,
         }
+
+
+def test_a_secret_that_was_renewed_counts_at_the_next_connection(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    known = credentials(protocol="SASL_SSL", mechanism="OAUTHBEARER", oauth_token=f"file:{file}")
+    assert known.token(1.0) == "first"
+    file.write_text("second\n")
+    assert known.token(1.0) == "second"
 
 
 def test_every_mechanism_is_given_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +99,14 @@ def test_a_secret_that_is_not_there_is_an_error_that_says_where(
         known.settings()
     assert str(caught.value).startswith("security.password: ")
     assert SECRET not in str(caught.value)
+
+
+def test_nothing_that_can_be_shown_holds_a_secret() -> None:
+    known = Credentials(PLAIN, environment=ENVIRONMENT)
+    known.settings()
+    shown = f"{known!r} {known} {known.summary} {known.advice} {PLAIN!r}"
+    assert SECRET not in shown
+    assert "alice" in known.summary
 
 
 def test_a_secret_in_the_words_of_others_is_hidden() -> None:
@@ -140,6 +158,18 @@ def listener() -> Iterator[tuple[str, list[bytes]]]:
         yield f"127.0.0.1:{server.getsockname()[1]}", heard
         server.shutdown(socket.SHUT_RDWR)
     thread.join(5)
+
+
+def test_a_listener_that_hangs_up_is_unreachable_and_no_secret_is_told(
+    listener: tuple[str, list[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    address, heard = listener
+    with caplog.at_level(logging.DEBUG), pytest.raises(UnreachableError) as caught:
+        Connection(address, Credentials(PLAIN, environment=ENVIRONMENT), 2000)
+    assert str(caught.value).startswith(f"{address}: the listener closed the connection")
+    told = f"{caught.value!r} {caplog.text} {heard!r}"
+    assert SECRET not in told
+    assert base64.b64encode(SECRET.encode()).decode() not in told
 
 
 def test_the_client_s_debug_lines_stay_silent_because_they_show_requests() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.credentials import FAILED_SECONDS, Credentials, TokenEndpoint
+from featurelib.backends.credentials import FAILED_SECONDS, HIDDEN, Credentials, TokenEndpoint
+from featurelib.backends.kafka.protocol import Wire
 from featurelib.config.security import Security
 from featurelib.errors import UnreachableError
 from tests.backends.rig.bearer import Provider, provider
@@ -127,6 +128,32 @@ def test_a_redirect_is_not_followed_because_the_secret_would_go_elsewhere(idp: P
             with pytest.raises(UnreachableError, match=f"found: {status}"):
                 endpoint(idp).token(SECRET, 2.0)
         assert elsewhere.asked == []
+
+
+def test_a_wrong_secret_is_said_for_the_listener_that_was_to_be_asked(idp: Provider) -> None:
+    with pytest.raises(UnreachableError) as caught:
+        Wire(credentials(idp.url, "wr0ng"), 2.0).connect("127.0.0.1:1")
+    assert str(caught.value).startswith("127.0.0.1:1: not asked. the token endpoint http://")
+    assert "found: 401 invalid_client" in str(caught.value)
+    assert "wr0ng" not in f"{caught.value!r}"
+
+
+def test_a_provider_that_repeats_the_secret_is_not_repeated(idp: Provider) -> None:
+    idp.status, idp.answer = 400, f'{{"error": "what is {SECRET}?"}}'.encode()
+    with pytest.raises(UnreachableError) as caught:
+        Wire(credentials(idp.url), 2.0).connect("127.0.0.1:1")
+    assert HIDDEN in str(caught.value)
+    assert SECRET not in f"{caught.value!r}"
+
+
+def test_a_token_that_was_given_is_hidden_in_the_words_of_others(idp: Provider) -> None:
+    known = credentials(idp.url)
+    assert known.token(2.0) == TOKEN
+    assert known.hide(f"what is {TOKEN}?") == f"what is {HIDDEN}?"
+    shown = f"{known!r} {known.summary} {known.advice}"
+    assert CLIENT in shown
+    assert SECRET not in shown
+    assert TOKEN not in shown
 
 
 def test_a_provider_is_spoken_to_by_tls_and_trusted_by_ca_file(tmp_path: Path) -> None:
