@@ -26,7 +26,7 @@ from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.outcome import Ending, EndingKind
-from featurelib.errors import RefusedError, UnreachableError
+from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Move, Plan, Step
@@ -348,6 +348,13 @@ def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path
 
 
 # --- Only the embedded one ------------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there_is_no_embedded_cluster(tmp_path: Path) -> None:
+    path = str(tmp_path / "nothing")
+    with pytest.raises(ConfigError, match=f"featurelib embedded make {path}"):
+        open_embedded(FleetEntry(id="x", file=path), CATALOGUE)
+    assert not Path(path).exists()
 
 
 def test_a_cluster_of_which_nobody_runs_cannot_be_looked_at(tmp_path: Path) -> None:

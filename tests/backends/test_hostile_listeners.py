@@ -19,6 +19,7 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeQuorumResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from featurelib.backends.kafka import connection as kafka_limits
+from featurelib.backends.kafka import discover as kafka_map
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
@@ -113,6 +114,25 @@ def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_time(
     assert any(error.endswith("the look was to take at most 1 s") for error in errors)
     assert 1 <= seconds < 10
     assert any("listeners answered" in text for text in said)
+
+
+def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (kafka_map, sys.modules["featurelib.backends.kafka.look"]):
+        monkeypatch.setattr(module, "MOST_NODES", 30)
+    known: list[int] = []
+    with hostile(describe_cluster=lambda mine: naming_one_more(mine, known)) as listener:
+        lines, said, _ = looked(listener, Role.CONTROLLER)
+    assert len([line for line in lines if line["kind"] == "api_versions"]) == 30
+    assert f"{listener.address}: 30 nodes or more are named; no more than that are asked" in said
+
+
+def test_many_nodes_in_one_answer_are_said_in_a_short_line() -> None:
+    with hostile(describe_quorum=lambda mine: quorum(*range(1, 20_000))) as listener:
+        _, said, _ = looked(listener)
+    assert max(map(len, said)) < 300
+    assert any(text.startswith("voters 1, 2, 3") and "more: not asked" in text for text in said)
 
 
 def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,9 @@ from featurelib.backends.kafka.discover import Map
 from featurelib.backends.kafka.look import lines_of, voters_not_asked
 from featurelib.backends.kafka.protocol import (
     NOT_OFFERED,
+    WITNESSES,
     NodeAnswers,
+    Share,
     Silence,
     Target,
 )
@@ -153,6 +155,23 @@ def test_a_list_that_is_not_offered_is_recorded_in_kraft_only(is_kraft: bool) ->
     expected = {"describe_quorum": why} if is_kraft else {}
     assert texts == {**expected, "describe_cluster": "error 99"}
     assert [line.get("error_code") for line in found[1:]] == [None] * is_kraft + [99]
+
+
+def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller() -> None:
+    share = Share()
+    said, refused = (
+        ListenerAnswer(api=Api.DESCRIBE_CLUSTER, version=2, at=AT, body={"error_code": code})
+        for code in (0, 31)
+    )
+    for _ in range(WITNESSES):
+        share.note(target(Role.CONTROLLER), said)  # it lists controllers
+        share.note(target(), refused)
+    for _ in range(WITNESSES):
+        assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
+        share.note(target(), said)
+    assert share.is_enough(target(), Api.DESCRIBE_CLUSTER, 2)
+    assert not share.is_enough(target(), Api.DESCRIBE_CLUSTER, 1)
+    assert not share.is_enough(target(Role.CONTROLLER), Api.DESCRIBE_CLUSTER, 2)
 
 
 def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> None:

@@ -449,6 +449,20 @@ def test_alter_on_cluster_is_enough_for_everything(
     assert backend.update(same).code == NOT_AUTHORIZED
 
 
+def test_describe_configs_on_cluster_shows_what_nodes_are_configured_with(
+    secured_node: RunningCluster, secrets: list[str]
+) -> None:
+    backend = opened(secured_node, **secured(secured_node, "stranger"))
+    with (
+        allowed(secured_node, "stranger", ACLOperation.DESCRIBE),
+        allowed(secured_node, "stranger", ACLOperation.DESCRIBE_CONFIGS),
+    ):
+        lines = [line for line in described(backend) if line["kind"] == "describe_configs"]
+    assert [(line["role"], "error" in line) for line in lines] == [
+        ("controller", False), ("broker", False),
+    ]  # fmt: skip
+
+
 def test_scram_is_spoken_too(secured_node: RunningCluster, secrets: list[str]) -> None:
     viewer = secured(secured_node, "viewer", mechanism="SCRAM-SHA-256")
     plain = secured(secured_node, "viewer")["security"]

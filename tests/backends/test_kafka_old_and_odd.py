@@ -11,14 +11,15 @@ from kafka.protocol.admin import UpdateFeaturesResponse
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from featurelib.backends.credentials import HIDDEN
+from featurelib.backends.credentials import HIDDEN, Credentials
 from featurelib.backends.kafka.backend import open_kafka
+from featurelib.backends.kafka.protocol import Wire
 from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
 from featurelib.core.reply import Reply
-from featurelib.errors import OutcomeUnknownError, UnreachableError
+from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.landing import ApiVersionsAnswer, read
 from featurelib.landing.line import Landing
 from featurelib.model import Move, Step
@@ -102,6 +103,18 @@ def test_a_broker_of_2_7_is_asked_in_version_3_and_listed_by_metadata() -> None:
     }
 
 
+def test_a_server_that_offers_a_version_and_refuses_it_is_asked_in_a_lower_one() -> None:
+    offered = OLD | {Api.API_VERSIONS: (0, 4)}
+    with speaking({Api.API_VERSIONS: api_versions(offered)}) as listener:
+        talk = Wire(Credentials(Security()), 2.0).connect(listener.address)
+        listener.answers = {Api.API_VERSIONS: api_versions(offered, refuses=4)}
+        with talk:
+            said = talk.api_versions()
+    assert said.version == 3
+    assert said.fault is None
+    assert [version for _, version in listener.asked] == [4, 4, 3]
+
+
 @pytest.mark.parametrize(
     ("upgrade_type", "allows_downgrade"),
     [("UPGRADE", 0), ("SAFE_DOWNGRADE", 1), ("UNSAFE_DOWNGRADE", 1)],
@@ -145,6 +158,15 @@ def test_an_answer_that_makes_no_sense_leaves_the_outcome_unknown() -> None:
         with pytest.raises(OutcomeUnknownError, match="UpdateFeatures was sent to"):
             backend.update(step())
     assert [key for key, _ in listener.asked].count(Api.UPDATE_FEATURES) == 1
+
+
+def test_a_listener_without_the_request_refuses_before_anything_is_sent() -> None:
+    offered = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3)}
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(offered)}
+    with speaking(answers) as listener:
+        answers[Api.METADATA] = old(listener)
+        with pytest.raises(RefusedError, match="expected UpdateFeatures in a version from 0 to 2"):
+            opened(listener).update(step())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from featurelib.backends import credentials as module
 from featurelib.backends.credentials import HIDDEN, Credentials
 from featurelib.backends.kafka.connection import Connection, words
-from featurelib.config.security import Security
+from featurelib.config.security import ZOOKEEPER, Security
 from featurelib.errors import ConfigError, UnreachableError
 
 SECRET = "s3cret-of-alice"
@@ -107,6 +107,16 @@ def test_nothing_that_can_be_shown_holds_a_secret() -> None:
     shown = f"{known!r} {known} {known.summary} {known.advice} {PLAIN!r}"
     assert SECRET not in shown
     assert "alice" in known.summary
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    kerberos = {"mechanism": "GSSAPI", "kerberos_service_name": "kafka"}
+    with pytest.raises(ConfigError, match=r"pip install 'featurelib\[kerberos\]'"):
+        credentials(protocol="SASL_SSL", **kerberos).settings()
+    digest = Security(protocol="SASL_PLAINTEXT", mechanism="DIGEST-MD5", username="alice")
+    with pytest.raises(ConfigError, match="needs the package pure-sasl, found none"):
+        Credentials(digest, ZOOKEEPER).sasl_options()
 
 
 def test_a_secret_in_the_words_of_others_is_hidden() -> None:

@@ -114,6 +114,16 @@ def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back
     assert "error" in lines["broker", 2]
 
 
+def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> None:
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
+    with speaking(answers) as live:
+        answers[Api.DESCRIBE_CLUSTER] = listing(live.address)
+        entry = FleetEntry(id="c", bootstrap=(live.address,), controller_bootstrap=("7@[::1]:1",))
+        _, lines = looked(open_kafka(entry, CATALOGUE, timeout=LIMIT))
+    assert lines["controller", 7]["endpoint"] == "[::1]:1"
+    assert lines["controller", 7]["error"].startswith("[::1]:1: ")
+
+
 def test_brokers_of_two_clusters_are_refused_whoever_is_faster() -> None:
     mine: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     other: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}

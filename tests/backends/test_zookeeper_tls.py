@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
 from kazoo.security import make_acl
 
-from featurelib.backends.zookeeper import read_znodes
+from featurelib.backends.zookeeper import Read, read_znodes
 from featurelib.config.security import Security
 from featurelib.errors import ConfigError, UnreachableError
 from tests.backends.conftest import running
@@ -23,6 +25,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.desk import SECRETS, Desk
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.java import Java
+from tests.backends.rig.ports import free_address
 from tests.backends.rig.zookeeper import RELEASE, ZooKeeperBroker, start_zookeeper_mode
 from tests.backends.rig.zookeeper_tls import (
     KEY_PASSWORD,
@@ -147,6 +150,24 @@ def test_what_zookeeper_refuses_is_said_at_once_and_without_a_secret(
 
 
 @kafka
+def test_the_name_in_the_certificate_is_checked_unless_told_otherwise(strict: Guard) -> None:
+    other = strict.address.replace("localhost", "127.0.0.1")
+    with pytest.raises(UnreachableError, match=r"not valid for '127\.0\.0\.1'"):
+        read_znodes(other, 10.0, security(strict))
+    trusting = security(strict, check_hostname=False)
+    assert read_znodes(f"{other}/kafka", 10.0, trusting).cluster_id == CLUSTER_ID
+    stranger = security(strict, check_hostname=False, ca_file=str(strict.client_certificate))
+    with pytest.raises(UnreachableError, match="certificate verify failed"):
+        read_znodes(other, 10.0, stranger)
+
+
+@kafka
+def test_another_server_of_the_ensemble_answers_where_one_does_not(strict: Guard) -> None:
+    both = f"{free_address()},{strict.address}/kafka"
+    assert read_znodes(both, 10.0, security(strict)).cluster_id == CLUSTER_ID
+
+
+@kafka
 def test_a_node_that_may_not_be_read_is_said_so(strict: Guard) -> None:
     with pytest.raises(UnreachableError, match="a node that may not be read by whoever this is"):
         read_znodes(f"{strict.address}/closed", 10.0, security(strict))
@@ -166,6 +187,49 @@ def test_a_secret_or_a_file_that_is_not_there_is_told_before_anything_is_sent(
     with pytest.raises(ConfigError) as caught:
         read_znodes("127.0.0.1:1", 5.0, Security(**(given | {"password": "env:RIGHT"} | changes)))  # type: ignore[arg-type]
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Security(), "found: a connection and no answer, as where TLS"),
+        (Security(protocol="SSL"), r"found: (none|.*: no answer within 1 s)\. Nothing was read\."),
+    ],
+)
+def test_who_takes_a_connection_and_says_nothing_is_waited_for_once(
+    given: Security, words: str
+) -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    with silent, pytest.raises(UnreachableError, match=words):
+        read_znodes(f"127.0.0.1:{silent.getsockname()[1]}", 1.0, given)
+
+
+@kafka
+def test_a_connection_that_is_lost_later_is_no_matter_of_the_password(
+    strict: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> Iterator[Read]:
+        raise ConnectionLoss
+
+    monkeypatch.setattr("featurelib.backends.zookeeper._round", lose)
+    with pytest.raises(UnreachableError, match=r"found: ConnectionLoss\. Nothing"):
+        read_znodes(strict.address, 10.0, security(strict))
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("127.0.0.1:1", "127.0.0.1:1: expected an answer, found: connection refused. Nothing"),
+        ("no-such-host.invalid:2181", "the host name is not known"),
+        ("127.0.0.1:1,127.0.0.1:2", "127.0.0.1:2: connection refused"),
+    ],
+)
+def test_a_zookeeper_that_is_not_there_is_said_at_once(where: str, words: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(UnreachableError) as caught:
+        read_znodes(where, 20.0)
+    assert words in str(caught.value)
+    assert time.monotonic() - began < 15
 
 
 @dataclass(frozen=True, kw_only=True)
