@@ -84,6 +84,38 @@ def test_what_3_9_lists_to_nobody_is_proven_by_its_controller(
     assert levels(cluster) == before
 
 
+@pytest.mark.parametrize(("release", "level"), [("3.9.2", 21), ("3.3.2", 7)])
+def test_a_cluster_at_its_ceiling_is_up_to_date_once_its_controller_agreed_to_stay(
+    kraft_cluster: Callable[..., RunningCluster], tmp_path: Path, release: str, level: int
+) -> None:
+    """Nothing could be asked for, and so nothing was proven, for ever: the present level can."""
+    version = release.rpartition(".")[0]
+    cluster = kraft_cluster(Node(id=1, release=release), release_version=version)
+    before = levels(cluster)
+    ways = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
+    lines, said = collected(tmp_path / "out", *ways)
+    without = [line for line in lines if b'"kind":"probe"' not in line]
+    assert f"the controller agreed, validating only: {METADATA} {level} to {level}" in said
+    assert (verdict(without), verdict(lines)) == ("UNKNOWN", "UP_TO_DATE")
+    assert levels(cluster) == before
+
+
+def test_a_controller_that_is_down_is_answered_for_by_the_active_one(
+    cluster_without_a_controller: RunningCluster, tmp_path: Path
+) -> None:
+    """From metadata.version 15 on all that registered are asked; one of three is enough to miss."""
+    cluster = cluster_without_a_controller
+    before = levels(cluster)
+    ways = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
+    lines, said = collected(tmp_path / "out", *ways)
+    assert f"agreed, validating only: {METADATA} 27 to 29" in said.replace("\n", " ")
+    without = [line for line in lines if b'"kind":"probe"' not in line]
+    assert (verdict(without), verdict(lines)) == ("UNKNOWN", "READY")
+    assert findings(without)["node_not_answering"]["node_id"] == 3
+    assert findings(lines)["node_probed"]["node_id"] == 3
+    assert levels(cluster) == before
+
+
 def test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again(
     kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
