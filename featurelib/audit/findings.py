@@ -2,6 +2,14 @@
 
 The words of a code are in findings.toml, or in the dialect's table for codes that are rules;
 nothing here composes a sentence.
+
+A mute sets findings aside for a while. They are still rows and still counted, the reason beside
+them, and no verdict looks at it. It runs out with its last day, in UTC, by the time judged as of;
+from then on a finding says so wherever the mute would still have held.
+
+What to do about a node that is in the way or gone is made here and nowhere else. It depends on the
+role and on what the cluster can do: a broker can be unregistered, a controller only from a
+metadata.version on. The words are in remedies.toml.
 """
 
 from __future__ import annotations
@@ -147,12 +155,6 @@ def _numbers(values: Int | None, none: int, of: pa.DataType, count: int) -> pa.A
     return pa.array(np.where(mask, 0, values), pa.int64(), mask=mask).cast(of)
 
 
-# ----------------------------------------
-# Findings that a person set aside for a while: still rows, still counted, the reason beside them.
-#
-# No verdict looks at a mute. It runs out with its last day, in UTC, by the time judged as of; from
-# then on it speaks up wherever it would still have held.
-
 EXPIRED = "mute_expired"
 _DAY = 86_400_000_000  # microseconds
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -281,13 +283,6 @@ def _speak_up(
     details = ["; ".join(told[clusters[i]]) for i in where]
     said.add(EXPIRED, np.array(where, dtype=np.int64), detail=details)
 
-
-# ----------------------------------------
-# What to do about a node that is in the way or gone: the only place that makes such remedies.
-#
-# Which action helps depends on the role and on what the cluster can do: a broker can be
-# unregistered,
-# a controller only from a metadata.version on. The words are in remedies.toml.
 
 # KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
 CONTROLLERS_UNREGISTER_FROM = 33

@@ -434,7 +434,7 @@ def _own_word(said: Sources, profiles: Profiles, keys: Int) -> _Word:
     profile = pick(own.profile, listener, NOBODY)
 
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
-    # process does not (facts, g.3). So a controller half is taken at its broker half's word.
+    # process does not. So a controller half is taken at its broker half's word.
     halves = np.flatnonzero((role == CONTROLLER) & (profile >= 0))
     half = position(said.listener_key, order, broker_key(keys[halves]))
     speaks = pick(own.profile, half, NOBODY) >= 0

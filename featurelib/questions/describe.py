@@ -19,9 +19,6 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Role, Severity, Witness
 from featurelib.words import level_text, metadata_first
 
-# ----------------------------------------
-# One cluster described, as values: every node, what each supports, who says what is finalized.
-
 Ranges = dict[str, tuple[int, int]]
 
 
@@ -99,8 +96,6 @@ class Description:
         """Whether anything is known but that nodes did not answer."""
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
-
-# ----------------------------------------
 
 # What the audit calls a node, as the word for it here; the first that fits is said.
 _CALLED = {

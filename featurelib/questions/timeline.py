@@ -94,7 +94,7 @@ class Timeline:
 def timeline(
     cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[EpochRow]
 ) -> Timeline:
-    """The timeline of one cluster from the rows of both histories (N9)."""
+    """Make the timeline of one cluster from the rows of both histories."""
     levels = list(finalized)
     return Timeline(
         cluster_id=cluster_id,
