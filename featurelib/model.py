@@ -174,11 +174,6 @@ class Proof(Reason):
     seen_at: int = 0
     line_id: int = 0
 
-    @property
-    def rule(self) -> str:
-        """The code, as the answer of `why-not` names it."""
-        return self.code
-
 
 NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.cells import cell_len
 
 from featurelib.audit.findings import Mute, wordings
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.as_json import render_json
 from featurelib.view.html import render_html
+from featurelib.view.layout import width_of
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from tests.report.page import Page, read_page
@@ -139,7 +139,7 @@ def test_all_forms_of_a_report_count_the_same(
     text = render_text(said, width=width, limit=0)
     schema = load_schema()
     assert list(faults(document, schema, schema)) == []
-    assert max(map(cell_len, text.splitlines())) <= width
+    assert max(map(width_of, text.splitlines())) <= width
     for counted in (count_tables(fleet), count_json(document)):
         assert document["fleet"] | counted == document["fleet"]
     check_text(text, document)

@@ -9,6 +9,7 @@ from featurelib.view.html import render_html
 from featurelib.view.model import Quarantine, QuarantinedLine
 from featurelib.view.report import RunInfo, summarize
 from featurelib.view.text import render_text
+from featurelib.words import LONGEST_PATH
 from tests.report.samples import CATALOGUE, DIALECT
 from tests.report.tables import finding, judged, plan, report
 
@@ -37,3 +38,10 @@ def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
     assert text.count(":12345") == 2
     assert "".join(text.split()).count("landing-zone/landing.jsonl:12345") == 2
     assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:
+    bad = (QuarantinedLine(line="x" * 999, reason="none such"),)
+    run = RunInfo(number=1, as_of=0, quarantine=Quarantine(lines=1, newest=bad))
+    said = summarize(judged([plan("a", "BLOCKED")], []), run, CATALOGUE, DIALECT)
+    assert said.run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"
