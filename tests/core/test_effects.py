@@ -17,7 +17,7 @@ from featurelib.audit.side_effects import (
     say_effect,
     side_effects,
 )
-from featurelib.catalogue import load
+from featurelib.catalogue import load, with_overlay
 from featurelib.controller.decide import Refuse, Send, decide
 from featurelib.errors import PlanError
 from featurelib.model import Move, SideEffect, Step, ValueChange
@@ -263,3 +263,31 @@ def test_the_default_it_writes_is_the_controllers_and_never_over_one_that_is_set
         assert row["not_restored"]
     assert {row["release"] for row in rows} == {"4.0", "4.1", "4.2", "4.3", "4.4"}
     assert {row["setting"] for row in rows} == set(wanted)
+
+
+def test_a_level_beyond_the_one_that_changes_more_says_nothing_of_it() -> None:
+    vendor = with_overlay(
+        load(),
+        f"""
+        [[feature_level]]
+        feature = "{ELR}"
+        level = 2
+        default_from = "4.3-IV0"
+        stable_since = "4.2"
+        [[release_feature]]
+        release = "4.2"
+        feature = "{ELR}"
+        newest_stable = 2
+        newest_unstable = 2
+        """,
+        "vendor.toml",
+    )
+    for level, codes in ((0, ["side_effect_by_name"]), (1, [])):
+        ranges, levels = {METADATA: (7, 29), ELR: (0, 2)}, {METADATA: 29, ELR: level}
+        nodes = tuple(
+            Node(node_id=i, role=role, ranges=ranges, levels=levels, epoch=900)
+            for i, role in ((1, "broker"), (9, "controller"))
+        )
+        cluster = Cluster(name="c", nodes=nodes, voters=(9,), stored=levels)
+        judged = judge_rows(snapshot({"c": lines_of(cluster)}), [cluster], vendor)
+        assert judged.findings["code"].to_pylist() == codes
