@@ -33,7 +33,6 @@ from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
 _NONE = np.iinfo(np.int64).min  # in the place of a null, in what the checksum is of
-_TEXT_COLUMNS = ("cluster", "features_node")
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}

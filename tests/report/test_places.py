@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rich.cells import cell_len
 
 from featurelib.view.html import render_html
+from featurelib.view.layout import width_of
 from featurelib.view.model import Quarantine, QuarantinedLine
 from featurelib.view.report import RunInfo, summarize
 from featurelib.view.text import render_text
@@ -37,7 +37,7 @@ def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
     text = render_text(said, width=width)
     assert text.count(":12345") == 2
     assert "".join(text.split()).count("landing-zone/landing.jsonl:12345") == 2
-    assert max(map(cell_len, text.splitlines())) <= width
+    assert max(map(width_of, text.splitlines())) <= width
 
 
 def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:

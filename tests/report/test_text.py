@@ -9,11 +9,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from rich.cells import cell_len
 
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.view.as_json import render_json
+from featurelib.view.layout import width_of
 from featurelib.view.text import render_text, write_text
 from tests.report.samples import report_samples
 from tests.report.tables import finding, judged, plan, report, unfit
@@ -35,7 +35,7 @@ HOSTILE = [
 @pytest.mark.parametrize("limit", [0, 20])
 def test_no_line_is_wider_than_asked(width: int, limit: int) -> None:
     text = render_text(report_samples(), width=width, limit=limit)
-    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert max(width_of(line) for line in text.splitlines()) <= width
 
 
 def test_no_line_ends_in_blanks_and_no_gap_is_two_lines_high() -> None:
@@ -81,7 +81,7 @@ def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
         for width in (40, 80):
             text = render_text(said, width=width, colour=colour, limit=0)
             assert all(line.isprintable() for line in ESCAPES.sub("", text).split("\n"))
-            assert max(cell_len(ESCAPES.sub("", line)) for line in text.splitlines()) <= width
+            assert max(width_of(ESCAPES.sub("", line)) for line in text.splitlines()) <= width
         if not colour:
             assert "\x1b" not in text
         assert all(line.isprintable() for line in render_json(said).decode().split("\n"))
