@@ -214,7 +214,7 @@ def list_line(cluster: Cluster, kind: int) -> bytes:
     )
 
 
-def quorum_line(cluster: str, voters: Iterable[int]) -> bytes:
+def quorum_line(cluster: str, voters: Iterable[int], observers: Iterable[int] = ()) -> bytes:
     partition = {
         "partition_index": 0,
         "error_code": 0,
@@ -222,7 +222,7 @@ def quorum_line(cluster: str, voters: Iterable[int]) -> bytes:
         "leader_epoch": 3,
         "high_watermark": 900,
         "current_voters": [{"replica_id": voter} for voter in voters],
-        "observers": [],
+        "observers": [{"replica_id": observer} for observer in observers],
     }
     answer = {
         "error_code": 0,

@@ -1,0 +1,241 @@
+"""Every code of findings.toml fires on some landing lines, and its sentence can be filled in."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from featurelib.audit.audit import judge
+from featurelib.audit.evidence import Conditions, Expected, Waiting
+from featurelib.audit.findings import Mute
+from featurelib.audit.wording import FindingWords
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.dialect import STRICT
+from featurelib.core.dialect import load as load_dialect
+from featurelib.schema import SNAPSHOT
+from featurelib.snapshot import fold_lines, snapshot_rows
+from tests.core.lines import (
+    AS_OF,
+    HOUR,
+    MAX_AGE,
+    answer_line,
+    at,
+    configs_line,
+    landings,
+    line_of,
+    lines_of,
+    microseconds,
+    quorum_line,
+    record,
+    snapshot,
+)
+from tests.core.oracle import CONTROLLER, METADATA, STALE, Cluster, Node
+from tests.core.random_clusters import with_changes
+from tests.report.samples import read_samples
+
+CODES = tomllib.loads((resources.files("featurelib") / "audit/findings.toml").read_text("utf-8"))
+LEVELS: dict[str, Any] = {"levels": {METADATA: 25}, "epoch": 900}
+BROKER = Node(node_id=1, ranges={METADATA: (7, 27)}, **LEVELS)
+VOTER = Node(node_id=9, role=CONTROLLER, ranges={METADATA: (7, 27)}, **LEVELS)
+FENCED = Node(node_id=2, ranges={METADATA: (7, 27)}, fenced=True, answered=None, failed=0)
+UNASKED = Node(node_id=8, role=CONTROLLER, ranges={METADATA: (7, 27)}, answered=None)
+# All that landed of it says READY for metadata.version 27.
+GOOD = Cluster(name="c", nodes=(BROKER, VOTER), stored={METADATA: 25}, voters=(9,))
+UNPROVEN = replace(GOOD, registry="live")
+ZOOKEEPER = Cluster(
+    name="c",
+    zookeeper=True,
+    nodes=(Node(node_id=1, ranges={"f": (1, 3)}, levels={"f": 1}, epoch=5),),
+    stored={"f": 1},
+    controller=1,
+)
+EXPECTED = Expected()
+Found = dict[str, Any]
+SILENCE: dict[str, Any] = {"levels": None, "epoch": -1}
+VOUCHED = Expected(controllers_vouched=True)
+
+
+def with_nodes(*nodes: Node, of: Cluster = GOOD, **changes: object) -> Cluster:
+    """`of` with some more nodes; a node of the same half and id takes its place."""
+    kept = [one for one in of.nodes if one.who not in {node.who for node in nodes}]
+    return with_changes(of, nodes=(*kept, *nodes), **changes)
+
+
+def with_both(of: Cluster = GOOD, stored: dict[str, int] | None = None, **changes: Any) -> Cluster:
+    """`of` with the same changes of its broker and of its voter."""
+    both = replace(BROKER, **changes), replace(VOTER, **changes)
+    return with_nodes(*both, of=of, stored=of.stored if stored is None else stored)
+
+
+def znode(data: str, created: int = 5) -> bytes:
+    """The features node, created by transaction `created`."""
+    return line_of("znode", "c", 0, path="/feature", data=data, version=5, czxid=created)
+
+
+def probe(**answer: object) -> bytes:
+    """What the controller answers to a raise of metadata.version that it is to validate."""
+    updates = [{"feature": METADATA, "from_level": 25, "to_level": 27}]
+    return line_of("probe", "c", 0, observed_at=at(0, 60), updates=updates, answer=answer)
+
+
+def dump(first: int) -> list[bytes]:
+    """A dump of the metadata log that begins at offset `first`."""
+    head = ["Dumping logs/__cluster_metadata-0/x.log", f"Log starting offset: {first}"]
+    lines = enumerate([*head, record(first, "NO_OP_RECORD", "{}")], start=2)
+    return [line_of("metadata_log", "c", 0, line_number=n, line=text) for n, text in lines]
+
+
+def judged(
+    cluster: Cluster = GOOD,
+    *more: bytes,
+    expected: Expected = EXPECTED,
+    until: int | None = None,
+    **under: Any,
+) -> list[Found]:
+    """The findings about a cluster and more lines of it, of which those up to `until` count."""
+    lines = landings([*lines_of(cluster), *more])
+    rows = snapshot_rows([(cluster.name, fold_lines(lines, load_catalogue(), until))])
+    return judged_rows(rows, **{"inventory": {cluster.name: expected}} | under)
+
+
+def judged_rows(batch: pa.RecordBatch, **under: Any) -> list[Found]:
+    conditions = Conditions(**{"as_of": NOW, "max_age": MAX_AGE} | under)
+    known, policy = load_catalogue(), load_dialect(STRICT)
+    findings: list[Found] = judge(batch, conditions, known, policy).findings.to_pylist()
+    return findings
+
+
+def sample(name: str) -> list[Found]:
+    """The findings about a sample at the time of the newest line of all."""
+    samples = read_samples()
+    names = [samples.names[cluster] for cluster in samples.batch["cluster"].to_pylist()]
+    return judged_rows(samples.batch.slice(names.index(name), 1), as_of=samples.newest)
+
+
+def stored(**columns: bytes | None) -> list[Found]:
+    """The findings about a cluster of whose stored row some columns were changed."""
+    [row] = snapshot({"c": lines_of(GOOD)}).to_pylist()
+    return judged_rows(pa.RecordBatch.from_pylist([row | columns], SNAPSHOT))
+
+
+NOW = microseconds(AS_OF)
+OVERDUE = {METADATA: Waiting(since=NOW - 1000 * HOUR, level=25)}
+MUTE = Mute(code="ghost_broker", reason="its disk is being replaced", until=date(2026, 11, 1))
+NODE_3 = '{"version":3,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
+STATIC: dict[str, tuple[str | None, int]] = {"controller.quorum.voters": ("9@h:9093,8@h:9093", 4)}
+OLD = {METADATA: (7, 22)}
+
+KRAFT = {METADATA: (7, 27), "kraft.version": (0, 1)}
+ELR = "eligible.leader.replicas.version"
+WITH_ELR = {METADATA: (7, 27), ELR: (0, 1)}
+EARLY = {METADATA: 22, ELR: 1}
+F_2_TO_3 = replace(ZOOKEEPER.nodes[0], ranges={"f": (2, 3)}, levels={"f": 2})
+FROM_2 = with_nodes(F_2_TO_3, of=ZOOKEEPER, stored={"f": 2})
+SIX = {METADATA: 6}
+HIDDEN = {METADATA: 25, "kraft.version": -1}
+DYNAMIC = {METADATA: 25, "kraft.version": 1}
+EARLIER = replace(BROKER, epoch=1000, answered=2)
+OF_NO_RELEASE = {METADATA: (1, 6), "f": (1, 3)}
+FOLLOWED = quorum_line("c", (9,), observers=(77,))
+
+FIRES: dict[str, Callable[[], list[Found]]] = {
+    "cluster_not_landed": lambda: stored(**dict.fromkeys(set(SNAPSHOT.names) - {"cluster"})),
+    "mode_unknown": lambda: judged(Cluster(name="c", nodes=(BROKER,), registry="none")),
+    "right_missing": lambda: judged(replace(GOOD, voters=None, refused=True)),
+    "right_withheld": lambda: judged(
+        replace(GOOD, controllers_listed=True, refused=True), expected=VOUCHED
+    ),
+    "voters_unknown": lambda: judged(replace(GOOD, voters=None)),
+    "configured_voters_unknown": lambda: judged(
+        replace(GOOD, registry="fenced", configured=(9, 77))
+    ),
+    "dynamic_quorum_with_static_voters": lambda: judged(
+        with_both(ranges=KRAFT, levels=DYNAMIC, stored=DYNAMIC),
+        configs_line(9, "controller", {"9": STATIC}),
+    ),
+    "voters_vouched": lambda: judged(replace(GOOD, voters=None), expected=VOUCHED),
+    "controller_vouched": lambda: judged(with_nodes(UNASKED, voters=(8, 9)), expected=VOUCHED),
+    "registrations_unproven": lambda: judged(UNPROVEN),
+    "probe_agreed": lambda: judged(UNPROVEN, probe(error_code=0)),
+    "probe_refused": lambda: judged(UNPROVEN, probe(error_code=95, error_message="Broker 7")),
+    "node_probed": lambda: judged(
+        with_nodes(replace(UNASKED, failed=0), of=UNPROVEN, voters=(8, 9), controllers_listed=True),
+        probe(error_code=0),
+    ),
+    "node_not_asked": lambda: judged(with_nodes(UNASKED, voters=(8, 9))),
+    "expected_node_missing": lambda: judged(expected=Expected(brokers=(1, 5))),
+    "node_not_answering": lambda: judged(with_nodes(replace(FENCED, fenced=False))),
+    "range_unknown": lambda: judged(with_nodes(replace(FENCED, failed=None), registry="fenced")),
+    "evidence_from_the_future": lambda: judged(until=NOW - 2 * HOUR),
+    "evidence_too_old": lambda: judged(with_nodes(replace(BROKER, answered=STALE), of=UNPROVEN)),
+    "levels_too_old": lambda: judged(as_of=NOW + 100 * HOUR),
+    "evidence_too_new": lambda: judged(as_of=NOW - 100 * HOUR),
+    "levels_too_new": lambda: judged(as_of=NOW - 100 * HOUR),
+    "no_trustworthy_witness": lambda: judged(with_both(UNPROVEN, **SILENCE)),
+    "witnesses_disagree": lambda: judged(with_nodes(replace(VOTER, levels={METADATA: 24}))),
+    "level_unknown": lambda: judged(with_both(ranges=KRAFT, stored=HIDDEN, **SILENCE)),
+    "epoch_went_back": lambda: judged(
+        UNPROVEN,
+        answer_line("c", replace(BROKER, epoch=1000, answered=2)),
+        answer_line("c", BROKER),
+    ),
+    "partial_answer": lambda: judged(
+        with_nodes(replace(BROKER, ranges=KRAFT), replace(VOTER, asked_version=3))
+    ),
+    "incompatible_with_finalized": lambda: judged(with_nodes(replace(BROKER, ranges=OLD))),
+    "minimum_would_rise": lambda: judged(replace(FROM_2, schema=1)),
+    "finalized_dependency_unmet": lambda: judged(
+        with_both(ranges=WITH_ELR, levels=EARLY, stored=EARLY)
+    ),
+    "features_node_damaged": lambda: judged(ZOOKEEPER, znode("{")),
+    "features_node_ambiguous": lambda: judged(ZOOKEEPER, znode(NODE_3)),
+    "features_node_absent": lambda: judged(replace(ZOOKEEPER, features_node=False)),
+    "features_node_recreated": lambda: judged(ZOOKEEPER, znode(NODE_3, created=9)),
+    "metadata_log_gap": lambda: judged(GOOD, *dump(900)),
+    "metadata_log_ambiguous": lambda: judged(
+        GOOD,
+        *dump(900),
+        *dump(901),
+    ),
+    "registration_gone": lambda: sample("zk-roll-282-332"),
+    "registration_without_features": lambda: judged(
+        with_nodes(replace(ZOOKEEPER.nodes[0], says_nothing=True), of=ZOOKEEPER)
+    ),
+    "ghost_broker": lambda: judged(with_nodes(FENCED)),
+    "ghost_controller": lambda: judged(with_nodes(UNASKED, controllers_listed=True)),
+    "no_majority_answers": lambda: judged(with_nodes(replace(UNASKED, failed=0), voters=(8, 9))),
+    "silent_broker": lambda: judged(with_nodes(replace(FENCED, fenced=False), of=ZOOKEEPER)),
+    "observer_not_listed": lambda: judged(replace(UNPROVEN, voters=None), FOLLOWED),
+    "observer_not_registered": lambda: judged(replace(GOOD, voters=None), FOLLOWED),
+    "side_effect_by_name": lambda: judged(with_both(ranges=WITH_ELR)),
+    "unstable_features_enabled": lambda: sample("k43-unstable"),
+    "refused_by_own_controller": lambda: sample("zk-282-ranges"),
+    "release_unknown": lambda: judged(with_both(ranges=OF_NO_RELEASE, levels=SIX, stored=SIX)),
+    "fails_after_writing": lambda: judged(
+        with_nodes(replace(ZOOKEEPER.nodes[0], epoch=-1), of=ZOOKEEPER)
+    ),
+    "generation_ambiguous": lambda: sample("zk-282-ranges"),
+    "finalization_forgotten": lambda: judged(waiting={"c": OVERDUE}, forgotten=30 * 24 * HOUR),
+    "mute_expired": lambda: judged(with_nodes(FENCED), mutes=(MUTE,)),
+    "snapshot_malformed": lambda: stored(names=b""),
+}
+
+
+def test_of_a_cluster_with_nothing_wrong_nothing_is_found() -> None:
+    assert judged() == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
+    findings = [row for row in FIRES[code]() if row["code"] == code]
+    assert findings
+    for row in findings:
+        words = FindingWords(load_catalogue()).of(row)  # type: ignore[arg-type]  # a row of them
+        assert "{" not in words.message + words.remedy
