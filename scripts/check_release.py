@@ -8,6 +8,7 @@ catalogue has, so that none falls back to its neighbour in silence.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -61,9 +62,14 @@ def _order(release: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Print what the release named on the command line lacks; end with 1 if it lacks anything."""
-    lacks = list(missing(sys.argv[1]))
-    print("\n".join(lacks) or f"Kafka {sys.argv[1]} is known everywhere.")
+    """Read the command line and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.check_release", description=main.__doc__
+    )
+    parser.add_argument("release", help="a Kafka release, as 4.5")
+    release = parser.parse_args().release
+    lacks = list(missing(release))
+    print("\n".join(lacks) or f"Kafka {release} is known everywhere.")
     sys.exit(bool(lacks))
 
 
