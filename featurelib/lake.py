@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow.parquet import filters_to_expression
 
 from featurelib.audit.audit import Judged
@@ -73,21 +73,24 @@ class Lake:
 
     def run(self, run: int | None = None) -> int:
         """`run` if that night is there, or the newest. Raises ConfigError."""
-        known: list[int] = self.runs["run"].to_pylist()
-        if run is None:
-            return known[0]
-        if run in known:
-            return run
-        near = sorted(known, key=lambda one: abs(one - run))[:_SHOWN]
+        return int(self.night(run)["run"])
+
+    def night(self, run: int | None = None) -> dict[str, Any]:
+        """That night's row of gold.audit_run, or the newest one's. Raises ConfigError."""
+        nights: list[dict[str, Any]] = self.runs.to_pylist()
+        if (found := next((one for one in nights if run in (None, one["run"])), None)) is not None:
+            return found
+        assert run is not None
+        near = sorted((one["run"] for one in nights), key=lambda one: abs(one - run))[:_SHOWN]
         raise ConfigError(
-            f"--run {run}: expected one of the {len(known)} runs below {self.root}, found no such "
+            f"--run {run}: expected one of the {len(nights)} runs below {self.root}, found no such "
             f"run; the nearest are {', '.join(map(str, near))}. Leave it out for the newest."
         )
 
     def as_of(self, run: int | None = None) -> int:
         """When that night judged ages as of, microseconds."""
-        row = self.runs.filter(pc.equal(self.runs["run"], self.run(run)))
-        return int(row["as_of"].cast(pa.int64())[0].as_py())
+        since: timedelta = self.night(run)["as_of"] - datetime.fromtimestamp(0, UTC)
+        return since // timedelta(microseconds=1)
 
     def rows(
         self,
@@ -164,7 +167,9 @@ class Lake:
 
         Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
         """
-        judged = self._snapshot_version(self.run(run))
+        # The version of the snapshots which that night judged; None = the newest there is.
+        inputs = {one["table"]: one["version"] for one in self.night(run)["inputs"] or ()}
+        judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
         wanted = [("cluster", "=", cluster)]
         found = self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
         if found.num_rows == 0:
@@ -173,14 +178,6 @@ class Lake:
                 f"cluster {cluster}: nothing landed from it up to run {self.run(run)}. Collect it."
             )
         return found.combine_chunks().to_batches()[0]
-
-    def _snapshot_version(self, run: int) -> int | None:
-        """The version of the snapshots which that night judged; None = the newest there is."""
-        row = self.runs.filter(pc.equal(self.runs["run"], run))
-        for read in row["inputs"][0].as_py() or ():
-            if read["table"] == CLUSTER_SNAPSHOT.full_name:
-                return int(read["version"])
-        return None
 
     def _read(
         self,

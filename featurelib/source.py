@@ -1,8 +1,10 @@
-"""Where the evidence about one cluster comes from: a live look, landing files, or the nightly's
-tables.
+"""One cluster, chosen by options: how it is reached, and what is known of it, by a live look,
+landing files, or the nightly's tables.
 
-A plan takes what is named. A question that names nothing looks at a cluster that the inventory can
-reach; any other is looked for in the tables of the samples, if the nightly has made them.
+By the inventory's name or by addresses. Addresses beside a name go before the inventory's; what the
+owner says there (its security, who manages it) still holds. A plan takes the evidence that is
+named. A question that names none looks at a cluster that the inventory can reach; any other is
+looked for in the tables of the samples, if the nightly has made them.
 """
 
 from __future__ import annotations
@@ -23,27 +25,103 @@ from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
 from featurelib.catalogue import Catalogue
 from featurelib.collect import landing_lines
-from featurelib.config.files import CHECKOUT, HERE, INVENTORY, find_file, find_settings, read_file
+from featurelib.config.catalogue import quietly
+from featurelib.config.files import (
+    CHECKOUT,
+    HERE,
+    INVENTORY,
+    find_file,
+    find_settings,
+    open_settings,
+    read_file,
+)
 from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet
 from featurelib.config.settings import Settings, mutes_of
+from featurelib.controller.journal import Way, way_of
+from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
 from featurelib.questions.draft import Terms
 
-# How one cluster is named and reached: by the inventory, by addresses, or as a file.
-#
-# Addresses beside a name go before the inventory's; what the owner says there (its security, who
-# manages it) still holds.
+NEWEST = "newest"  # as of the newest line
+RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
+SAMPLES = CHECKOUT.parent / "data" / "samples"
+SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
+SAMPLE_TABLES = SAMPLE_BUILD / "tables"
+_WAYS = ("bootstrap", "controllers", "zookeeper", "file")
+_SHOWN = 3  # quarantined lines that are said
+_OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The options that choose a cluster and its evidence."""
+
+    cluster: str | None = None
+    capture: str | None = None
+    tables: str | None = None
+    run: int | None = None
+    as_of: str | None = None
+    fleet: str | None = None
+    config: str | None = None
+    bootstrap: str | None = None
+    controllers: str | None = None
+    zookeeper: str | None = None
+    file: str | None = None
+    timeout: float = TIMEOUT_SECONDS
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The ways to it that are given beside, or in place of, the inventory's; option → value."""
+        given = {name: getattr(self, name) for name in _WAYS}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def ways(self) -> tuple[str, str]:
+        """The options, after a blank each, with which another command takes the same evidence, and
+        the same when something has changed: without what is stored, which stays as it is."""
+        later = replace(self, capture=None, tables=None)
+        if later != self:
+            later = replace(later, as_of=None)
+        return self._text, later._text
+
+    @property
+    def _text(self) -> str:
+        names = ("capture", "tables", "as_of", "fleet", "config", *_WAYS)
+        given = [(name, getattr(self, name)) for name in names]
+        return "".join(f" --{n.replace('_', '-')} {shlex.quote(v)}" for n, v in given if v)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether landing files or tables are named. Raises ConfigError for what cannot be
+        together."""
+        stored = [name for name in ("capture", "tables") if getattr(self, name) is not None]
+        named = [f"--{name}" for name in (*stored, *self.addresses)]
+        if stored and len(named) > 1:
+            raise ConfigError(
+                f"expected one source of evidence, found {' and '.join(named)}. Keep one."
+            )
+        if not stored and (self.as_of is not None or self.run is not None):
+            raise ConfigError(
+                "--as-of and --run are for --capture and --tables: a live look is new."
+            )
+        if self.run is not None and self.tables is None:
+            raise ConfigError(
+                "--run chooses a night of --tables FOLDER; expected that, found --capture."
+            )
+        return bool(stored)
+
+
+# --- How it is reached ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """One cluster that was named, and how it is reached. `entry.id` is empty where only addresses
-    are known: the look tells it."""
+    """One cluster and how it is reached. `entry.id` is empty where only addresses are known: the
+    look tells it."""
 
-    name: str
     entry: FleetEntry
     fleet: Fleet
     catalogue: Catalogue
@@ -53,78 +131,52 @@ class ReachedCluster:
         """Its backend; the caller closes it. Raises ConfigError."""
         return open_backend(self.entry, self.catalogue, timeout=self.timeout)
 
-    def look(self, backend: Backend, say: Say) -> tuple[bytes, ...]:
-        """One look, as landing lines of this cluster: see featurelib.backends.opening.look."""
-        return look(backend, self.entry, say)
+    @contextmanager
+    def watcher(self, max_age: int, say: Say) -> Iterator[Watcher]:
+        """Who looks at it and sends to it, until the block ends; `max_age` in microseconds."""
+        with closing(self.open()) as backend:
+            yield Watcher(
+                backend=backend,
+                catalogue=self.catalogue,
+                fleet=self.fleet,
+                max_age=max_age,
+                say=say,
+            )
 
     def entry_of(self, cluster_id: str) -> FleetEntry:
         """What the inventory says of the cluster that answered: its owner's word holds by whatever
         way it was reached."""
-        known = (entry for entry in self.fleet.cluster if entry.id == cluster_id)
-        return next(known, self.entry)
+        return self.fleet.of(cluster_id, self.entry)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """Ways to a cluster given beside, or in place of, the inventory's."""
-
-    bootstrap: str | None = None
-    controllers: str | None = None
-    zookeeper: str | None = None
-    file: str | None = None
-
-    @property
-    def given(self) -> dict[str, object]:
-        """The keys of an inventory's entry they stand for."""
-        said: dict[str, object] = {
-            "bootstrap": _split(self.bootstrap),
-            "controller_bootstrap": _split(self.controllers),
-            "zookeeper": self.zookeeper,
-            "file": self.file,
-        }
-        return {key: value for key, value in said.items() if value}
-
-
-def reach(
-    cluster: str | None,
-    catalogue: Catalogue,
-    *,
-    fleet: str | None = None,
-    bootstrap: str | None = None,
-    controllers: str | None = None,
-    zookeeper: str | None = None,
-    file: str | None = None,
-    timeout: float = TIMEOUT_SECONDS,
-    others: str | None = None,
-) -> ReachedCluster:
+def reach(wanted: Wanted, catalogue: Catalogue, *, others: str = ADDRESSES) -> ReachedCluster:
     """The one cluster these options choose. Raises ConfigError for none, and for contradictions.
 
-    `others`: what may be done in place of a name the inventory does not have; None = addresses.
+    `others`: what may be done in place of a name the inventory does not have.
     """
-    where, inventory = open_fleet(fleet, catalogue)
-    ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
-    entry = choose(cluster, inventory, where, ways, others or ADDRESSES)
-    name = entry.title or file or zookeeper or bootstrap or controllers or ""
-    return ReachedCluster(
-        name=name, entry=entry, fleet=inventory, catalogue=catalogue, timeout=timeout
-    )
+    where, fleet = open_fleet(wanted.fleet, catalogue)
+    entry = choose(wanted, fleet, where, others)
+    return ReachedCluster(entry=entry, fleet=fleet, catalogue=catalogue, timeout=wanted.timeout)
 
 
-def choose(
-    cluster: str | None, fleet: Fleet, where: str, ways: Ways, others: str = ADDRESSES
-) -> FleetEntry:
+def choose(wanted: Wanted, fleet: Fleet, where: str, others: str = ADDRESSES) -> FleetEntry:
     """The entry of the cluster that is named, its ways replaced by those given; without a name an
     entry of its own. `where` names the inventory. Raises ConfigError."""
-    given = ways.given
-    if cluster is None and not given:
+    cluster = wanted.cluster
+    ways: dict[str, object] = {
+        "bootstrap": _split(wanted.bootstrap),
+        "controller_bootstrap": _split(wanted.controllers),
+        "zookeeper": wanted.zookeeper or "",
+        "file": wanted.file or "",
+    }
+    if cluster is None and not any(ways.values()):
         raise ConfigError(
             "expected a cluster, found none named. Give its id or name in the inventory, or "
             "--bootstrap HOST:PORT, or --file PATH."
         )
     entry = FleetEntry(id="") if cluster is None else fleet.find(cluster, where, others=others)
-    if given:
-        nothing = {"bootstrap": (), "controller_bootstrap": (), "zookeeper": "", "file": ""}
-        entry = msgspec.structs.replace(entry, **(nothing | given))
+    if any(ways.values()):
+        entry = msgspec.structs.replace(entry, **ways)
     fault = next(faults(entry), None)
     if fault is not None:
         raise ConfigError(f"{cluster or 'the cluster'}: {fault}")
@@ -152,46 +204,27 @@ def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",")) if text else ()
 
 
-NEWEST = "newest"  # as of the newest line
-RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
-_SHOWN = 3  # quarantined lines that are said
-SAMPLES = CHECKOUT.parent / "data" / "samples"
-SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
-SAMPLE_TABLES = SAMPLE_BUILD / "tables"
-_OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
+def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, str | None]:
+    """The tables and the inventory, for what is asked of tables alone. Raises ConfigError."""
+    if tables is None:
+        if not SAMPLE_TABLES.is_dir():
+            raise ConfigError(
+                "--tables: expected the folder of the nightly's tables, found none named. Name it; "
+                "`./spark-submit.sh` makes those of the samples."
+            )
+        tables = str(_relative(SAMPLE_TABLES))
+        say(f"reading the samples' tables, {tables}; others with --tables FOLDER")
+    if fleet is None and Path(tables).absolute() == SAMPLE_TABLES:
+        fleet = str(_relative(SAMPLES / INVENTORY))
+    return tables, fleet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The options that choose a cluster and its evidence."""
+def _relative(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
-    cluster: str | None = None
-    capture: str | None = None
-    tables: str | None = None
-    run: int | None = None
-    as_of: str | None = None
-    fleet: str | None = None
-    config: str | None = None
-    bootstrap: str | None = None
-    controllers: str | None = None
-    zookeeper: str | None = None
-    file: str | None = None
-    timeout: float = TIMEOUT_SECONDS
 
-    @property
-    def ways(self) -> tuple[str, str]:
-        """The options, after a blank each, with which another command takes the same evidence, and
-        the same when something has changed: without what is stored, which stays as it is."""
-        later = replace(self, capture=None, tables=None)
-        if later != self:
-            later = replace(later, as_of=None)
-        return self._text, later._text
-
-    @property
-    def _text(self) -> str:
-        names = ("capture", "tables", "as_of", "fleet", "config", "bootstrap", "controllers")
-        given = [(name, getattr(self, name)) for name in (*names, "zookeeper", "file")]
-        return "".join(f" --{n.replace('_', '-')} {shlex.quote(v)}" for n, v in given if v)
+# --- What is known of it --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,64 +269,167 @@ class Source:
         return seen.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def question_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
-    """The evidence a question is asked of: what is named, or else what is at hand. Ages are judged
-    as of when a night was judged, or as of the newest line of files. Raises as find_source does."""
-    wanted = _with_samples(wanted, catalogue, say)
-    if wanted.as_of is None and wanted.tables is not None:
-        wanted = replace(wanted, as_of=RUN_TIME)
-    elif wanted.as_of is None and wanted.capture is not None:
-        wanted = replace(wanted, as_of=NEWEST)
-    source = find_source(wanted, catalogue, say)
-    if source.lake is not None:
-        expect_catalogue(source.lake, wanted.run, catalogue, say)
-    return source
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """One cluster, as the options chose it; `say` is given a line for each step of a look, and for
+    lines that are set aside."""
 
+    wanted: Wanted
+    catalogue: Catalogue
+    say: Say = quietly
 
-def expect_catalogue(lake: Lake, run: int | None, catalogue: Catalogue, say: Say) -> None:
-    """Say where a night was judged with another catalogue than the one at hand."""
-    night = lake.run(run)
-    row = next(row for row in lake.runs.to_pylist() if row["run"] == night)
-    if row["catalogue"] != catalogue.label:
-        say(
-            f"warning: run {night} was judged with the catalogue of {row['catalogue']}, this is "
-            f"the one of {catalogue.label}. With its overlay, if it had one: --overlay FILE"
+    @property
+    def settings(self) -> Settings:
+        """The keys of conf/audit.toml."""
+        return open_settings(self.wanted.config)
+
+    def reached(self) -> ReachedCluster:
+        """How it is reached. Raises ConfigError where nothing says it."""
+        return reach(self.wanted, self.catalogue)
+
+    def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
+        """How a command reaches it, from any folder, and a journal that was named."""
+        wanted = self.wanted
+        addresses = {name: way for name, way in wanted.addresses.items() if name != "file"}
+        name = wanted.cluster or cluster
+        return way_of(name, addresses, file=wanted.file, fleet=wanted.fleet, journal=journal)
+
+    @contextmanager
+    def watcher(self) -> Iterator[Watcher]:
+        """Who looks at it and sends to it, until the block ends."""
+        with self.reached().watcher(self.settings.max_age, self.say) as watcher:
+            yield watcher
+
+    def source(self) -> Source:
+        """What is known of it: of a live cluster a look now. Raises ConfigError, InputError,
+        BackendError."""
+        if self.wanted.is_stored:
+            return self._stored()
+        with self._looked_at() as (source, _):
+            return source
+
+    def question(self) -> Source:
+        """The same for a question, which takes what is at hand where nothing is named. Ages are
+        judged as of when a night was judged, or as of the newest line of files."""
+        wanted = self._with_samples()
+        if wanted.as_of is None and wanted.tables is not None:
+            wanted = replace(wanted, as_of=RUN_TIME)
+        elif wanted.as_of is None and wanted.capture is not None:
+            wanted = replace(wanted, as_of=NEWEST)
+        source = replace(self, wanted=wanted).source()
+        if source.lake is not None:
+            night = source.lake.night(wanted.run)
+            if night["catalogue"] != self.catalogue.label:
+                self.say(
+                    f"warning: run {night['run']} was judged with the catalogue of "
+                    f"{night['catalogue']}, this is the one of {self.catalogue.label}. With its "
+                    "overlay, if it had one: --overlay FILE"
+                )
+        return source
+
+    @contextmanager
+    def live(self) -> Iterator[tuple[Source, Backend]]:
+        """A look, and the cluster that answered, for what --probe asks next: until the block ends.
+        Raises ConfigError for landing files and tables, and what `source` raises."""
+        if self.wanted.is_stored:
+            found = "--tables" if self.wanted.capture is None else "--capture"
+            raise ConfigError(f"--probe: expected a live cluster to ask, found {found}. Keep one.")
+        with self._looked_at() as found_live:
+            yield found_live
+
+    def _with_samples(self) -> Wanted:
+        wanted = self.wanted
+        if wanted.capture is not None or wanted.addresses:
+            return wanted
+        if wanted.tables is None:
+            if wanted.fleet is not None or not SAMPLE_TABLES.is_dir():
+                return wanted
+            _, fleet = open_fleet(wanted.fleet, self.catalogue)
+            named = [entry for entry in fleet.cluster if wanted.cluster in (entry.id, entry.name)]
+            if any(entry.is_reachable for entry in named):
+                return wanted
+        tables, usual = usual_tables(wanted.tables, wanted.fleet, self.say)
+        return replace(wanted, tables=tables, fleet=usual)
+
+    def _stored(self) -> Source:
+        """What landing files or a night of the tables say."""
+        wanted = self.wanted
+        _, fleet = open_fleet(wanted.fleet, self.catalogue)
+        settings = find_settings(wanted.config)
+        entry = fleet.named(wanted.cluster) or FleetEntry(id=wanted.cluster or "")
+        if wanted.capture is not None:
+            terms = self._terms(settings[0], fleet, parse_as_of(wanted.as_of))
+            lines = landing_lines("--capture", wanted.capture)
+            sight = terms.see_lines(lines, entry.id or None)
+            return self._source(
+                sight, entry, terms, settings, how="landing files in", where=wanted.capture
+            )
+        lake = Lake(wanted.tables or "")
+        run_time = wanted.as_of == RUN_TIME
+        as_of = lake.as_of(wanted.run) if run_time else parse_as_of(wanted.as_of)
+        terms = self._terms(settings[0], fleet, as_of)
+        if not entry.id:
+            raise ConfigError(
+                "--tables: expected a cluster, found none named. Give its id, or its name in the "
+                "inventory, before the options."
+            )
+        run = lake.run(wanted.run)
+        if entry not in fleet.cluster:
+            lake.expect_cluster(entry.id, run, [one.name for one in fleet.cluster if one.name])
+        sight, where = terms.see(lake.snapshot(entry.id, run)), f"{wanted.tables}, run {run}"
+        return self._source(sight, entry, terms, settings, how="tables in", where=where, lake=lake)
+
+    @contextmanager
+    def _looked_at(self) -> Iterator[tuple[Source, Backend]]:
+        settings = find_settings(self.wanted.config)
+        reached = reach(self.wanted, self.catalogue, others=_OTHERS)
+        with closing(reached.open()) as backend:
+            lines = look(backend, reached.entry, self.say)
+            terms = self._terms(settings[0], reached.fleet, None)  # all of it is new
+            sight, where = terms.see_lines(lines), backend.where
+            source = self._source(
+                sight, reached.entry, terms, settings, how="a look at", where=where
+            )
+            sight = replace(source.sight, address=reached.entry.address)
+            yield replace(source, sight=sight), backend
+
+    def _terms(self, settings: Settings, fleet: Fleet, as_of: int | None) -> Terms:
+        return Terms(
+            catalogue=self.catalogue,
+            as_of=as_of,
+            max_age=settings.max_age,
+            fleet=fleet,
+            severities=settings.severities,
         )
 
-
-def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, str | None]:
-    """The tables and the inventory, for what is asked of tables alone. Raises ConfigError."""
-    if tables is None:
-        if not SAMPLE_TABLES.is_dir():
-            raise ConfigError(
-                "--tables: expected the folder of the nightly's tables, found none named. Name it; "
-                "`./spark-submit.sh` makes those of the samples."
-            )
-        tables = str(_relative(SAMPLE_TABLES))
-        say(f"reading the samples' tables, {tables}; others with --tables FOLDER")
-    if fleet is None and Path(tables).absolute() == SAMPLE_TABLES:
-        fleet = str(_relative(SAMPLES / INVENTORY))
-    return tables, fleet
-
-
-def _with_samples(wanted: Wanted, catalogue: Catalogue, say: Say) -> Wanted:
-    live = (wanted.bootstrap, wanted.controllers, wanted.zookeeper, wanted.file)
-    if wanted.capture is not None or any(way is not None for way in live):
-        return wanted
-    if wanted.tables is None and (wanted.fleet is not None or not SAMPLE_TABLES.is_dir()):
-        return wanted
-    if wanted.tables is None:
-        _, fleet = open_fleet(wanted.fleet, catalogue)
-        named = [entry for entry in fleet.cluster if wanted.cluster in (entry.id, entry.name)]
-        if any(entry.is_reachable for entry in named):
-            return wanted
-    tables, usual = usual_tables(wanted.tables, wanted.fleet, say)
-    return replace(wanted, tables=tables, fleet=usual)
-
-
-def _relative(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    def _source(
+        self,
+        sight: Sight,
+        entry: FleetEntry,
+        terms: Terms,
+        found: tuple[Settings, str],
+        *,
+        how: str,
+        where: str,
+        lake: Lake | None = None,
+    ) -> Source:
+        """The source that such a look is; `say` is given the lines that were set aside."""
+        (settings, file), fleet = found, terms.fleet
+        for number, reason in sight.rejected[:_SHOWN]:
+            self.say(f"warning: {where}: line {number} is set aside: {reason}")
+        if (more := len(sight.rejected) - _SHOWN) > 0:
+            self.say(f"warning: {where}: {more} more lines are set aside")
+        known = fleet.of(sight.cluster_id, entry)
+        return Source(
+            sight=replace(sight, address=known.address),
+            entry=known,
+            made_from=f"{how} {where}",
+            wanted=self.wanted,
+            terms=terms,
+            guards=Guarding.by(settings, fleet).of(sight.cluster_id),
+            mutes=mutes_of(settings.mute, fleet, file),
+            lake=lake,
+        )
 
 
 def _places_in_files(capture: str, lines: dict[int, int]) -> dict[int, str]:
@@ -307,151 +443,6 @@ def _places_in_files(capture: str, lines: dict[int, int]) -> dict[int, str]:
             if line_id in lines:
                 places.setdefault(line_id, f"{file}:{number}")
     return places
-
-
-def find_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
-    """The evidence these options choose; `say` hears of progress, and of lines that are set aside.
-
-    Raises ConfigError, InputError, BackendError."""
-    if _is_stored(wanted):
-        return _stored(wanted, catalogue, say)
-    with _looked_at(wanted, catalogue, say) as (source, _):
-        return source
-
-
-@contextmanager
-def live_source(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple[Source, Backend]]:
-    """A live look, and the cluster that answered, for what --probe asks next: until the block ends.
-
-    Raises ConfigError for landing files and tables, and what find_source raises."""
-    if _is_stored(wanted):
-        found = "--tables" if wanted.capture is None else "--capture"
-        raise ConfigError(f"--probe: expected a live cluster to ask, found {found}. Keep one.")
-    with _looked_at(wanted, catalogue, say) as found_live:
-        yield found_live
-
-
-def _is_stored(wanted: Wanted) -> bool:
-    """Whether landing files or tables are named. Raises ConfigError for what cannot be together."""
-    addresses = [
-        ("--bootstrap", wanted.bootstrap),
-        ("--controllers", wanted.controllers),
-        ("--zookeeper", wanted.zookeeper),
-        ("--file", wanted.file),
-    ]
-    given = [("--capture", wanted.capture), ("--tables", wanted.tables), *addresses]
-    named = [option for option, value in given if value is not None]
-    stored = {"--capture", "--tables"} & set(named)
-    if stored and len(named) > 1:
-        raise ConfigError(
-            f"expected one source of evidence, found {' and '.join(named)}. Keep one."
-        )
-    if not stored and (wanted.as_of is not None or wanted.run is not None):
-        raise ConfigError("--as-of and --run are for --capture and --tables: a live look is new.")
-    if wanted.run is not None and wanted.tables is None:
-        raise ConfigError(
-            "--run chooses a night of --tables FOLDER; expected that, found --capture."
-        )
-    return bool(stored)
-
-
-def _stored(wanted: Wanted, catalogue: Catalogue, say: Say) -> Source:
-    _, fleet = open_fleet(wanted.fleet, catalogue)
-    settings, where = find_settings(wanted.config)
-    entry = entry_named(wanted.cluster, fleet.cluster)
-    lake = None if wanted.tables is None else Lake(wanted.tables)
-    if lake is not None and wanted.as_of == RUN_TIME:
-        as_of: int | None = lake.as_of(wanted.run)
-    else:
-        as_of = parse_as_of(wanted.as_of)
-    terms = _terms(catalogue, settings, fleet, as_of)
-    if wanted.capture is not None:
-        lines = landing_lines("--capture", wanted.capture)
-        sight = terms.see_lines(lines, entry.id or None)
-        _say_rejected(sight, wanted.capture, say)
-        made_from = f"landing files in {wanted.capture}"
-    else:
-        assert lake is not None
-        if not entry.id:
-            raise ConfigError(
-                "--tables: expected a cluster, found none named. Give its id, or its name in the "
-                "inventory, before the options."
-            )
-        run = lake.run(wanted.run)
-        if not any(entry.id == one.id for one in fleet.cluster):
-            lake.expect_cluster(entry.id, run, [one.name for one in fleet.cluster if one.name])
-        sight = terms.see(lake.snapshot(entry.id, run))
-        made_from = f"tables in {wanted.tables}, run {run}"
-    known = next((one for one in fleet.cluster if one.id == sight.cluster_id), entry)
-    return Source(
-        sight=replace(sight, address=known.address),
-        entry=known,
-        made_from=made_from,
-        wanted=wanted,
-        terms=terms,
-        guards=Guarding.by(settings, fleet).of(sight.cluster_id),
-        mutes=mutes_of(settings.mute, fleet, where),
-        lake=lake,
-    )
-
-
-@contextmanager
-def _looked_at(wanted: Wanted, catalogue: Catalogue, say: Say) -> Iterator[tuple[Source, Backend]]:
-    settings, rules = find_settings(wanted.config)
-    reached = reach(
-        wanted.cluster,
-        catalogue,
-        fleet=wanted.fleet,
-        bootstrap=wanted.bootstrap,
-        controllers=wanted.controllers,
-        zookeeper=wanted.zookeeper,
-        file=wanted.file,
-        timeout=wanted.timeout,
-        others=_OTHERS,
-    )
-    with closing(reached.open()) as backend:
-        lines, where = reached.look(backend, say), backend.where
-        terms = _terms(catalogue, settings, reached.fleet, None)  # all of it is new
-        sight = terms.see_lines(lines)
-        _say_rejected(sight, where, say)
-        source = Source(
-            sight=replace(sight, address=reached.entry.address),
-            entry=reached.entry_of(sight.cluster_id),
-            made_from=f"a look at {where}",
-            wanted=wanted,
-            terms=terms,
-            guards=Guarding.by(settings, reached.fleet).of(sight.cluster_id),
-            mutes=mutes_of(settings.mute, reached.fleet, rules),
-        )
-        yield source, backend
-
-
-def _terms(catalogue: Catalogue, settings: Settings, fleet: Fleet, as_of: int | None) -> Terms:
-    return Terms(
-        catalogue=catalogue,
-        as_of=as_of,
-        max_age=settings.max_age,
-        fleet=fleet,
-        severities=settings.severities,
-    )
-
-
-def entry_named(text: str | None, known: Iterable[FleetEntry]) -> FleetEntry:
-    """What the inventory calls by that id or else name; of others the text is the id."""
-    entries = list(known)
-    found = [entry for entry in entries if entry.id == text]
-    found = found or [entry for entry in entries if entry.name and entry.name == text]
-    if len(found) > 1:
-        ids = ", ".join(entry.id for entry in found)
-        raise ConfigError(f"{text!r} is the name of {len(found)} clusters: {ids}. Give the id.")
-    return found[0] if found else FleetEntry(id=text or "")
-
-
-def _say_rejected(sight: Sight, where: str, say: Say) -> None:
-    for number, reason in sight.rejected[:_SHOWN]:
-        say(f"warning: {where}: line {number} is set aside: {reason}")
-    if (more := len(sight.rejected) - _SHOWN) > 0:
-        say(f"warning: {where}: {more} more lines are set aside")
 
 
 def parse_as_of(text: str | None) -> int | None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from featurelib.api.clusters import (
     Answer,
     AnyCluster,
-    Chosen,
     Embedded,
     Live,
     Readable,
@@ -47,7 +46,7 @@ from featurelib.planning.night import level_names
 from featurelib.planning.planner import Planned, PlanProbe, make_plan, plan_by_probe
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
-from featurelib.source import Source, Wanted
+from featurelib.source import Chosen, Source, Wanted
 from featurelib.view.documents import VERSION, fill
 from featurelib.view.outcome import sentence, update_line
 from featurelib.view.plan import named_cluster, planning_page

@@ -9,35 +9,18 @@ prints with --json.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from featurelib.api.documents import DescribeDocument, RangeDocument
-from featurelib.backends.base import Backend, Say
 from featurelib.backends.embedded import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
-from featurelib.catalogue import Catalogue
 from featurelib.config.catalogue import open_catalogue, quietly
-from featurelib.config.files import open_settings
-from featurelib.config.settings import Settings
-from featurelib.controller.journal import Way, way_of
-from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
-from featurelib.source import (
-    NEWEST,
-    ReachedCluster,
-    Source,
-    Wanted,
-    find_source,
-    live_source,
-    question_source,
-    reach,
-    usual_tables,
-)
+from featurelib.source import NEWEST, Chosen, Source, Wanted, usual_tables
 from featurelib.view.describe import describe_page
 from featurelib.view.documents import Document, as_json, fill
 from featurelib.view.layout import WIDEST, Page
@@ -93,75 +76,6 @@ def to_frame(table: pa.Table) -> Any:
         return table.to_pandas(integer_object_nulls=True)  # else a level is 27.0
     except ImportError as error:
         raise ConfigError(f"tables in a notebook need the package pandas. {INSTALL}") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """One cluster, as the options chose it; `say` is given a line for each step of a look."""
-
-    wanted: Wanted
-    catalogue: Catalogue
-    say: Say = quietly
-
-    @property
-    def settings(self) -> Settings:
-        """The keys of conf/audit.toml."""
-        return open_settings(self.wanted.config)
-
-    def source(self) -> Source:
-        """What is known of it: of a live cluster a look now."""
-        return find_source(self.wanted, self.catalogue, self.say)
-
-    def question(self) -> Source:
-        """The same for a question, which takes what is at hand where nothing is named."""
-        return question_source(self.wanted, self.catalogue, self.say)
-
-    @contextmanager
-    def live(self) -> Iterator[tuple[Source, Backend]]:
-        """A look, and the cluster that answered, until the block ends."""
-        with live_source(self.wanted, self.catalogue, self.say) as found:
-            yield found
-
-    def reached(self) -> ReachedCluster:
-        """How it is reached. Raises ConfigError where nothing says it."""
-        wanted = self.wanted
-        return reach(
-            wanted.cluster,
-            self.catalogue,
-            fleet=wanted.fleet,
-            bootstrap=wanted.bootstrap,
-            controllers=wanted.controllers,
-            zookeeper=wanted.zookeeper,
-            file=wanted.file,
-            timeout=wanted.timeout,
-        )
-
-    def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
-        """How a command reaches it, from any folder, and a journal that was named."""
-        wanted = self.wanted
-        addresses = {
-            "bootstrap": wanted.bootstrap,
-            "controllers": wanted.controllers,
-            "zookeeper": wanted.zookeeper,
-        }
-        name = wanted.cluster or cluster
-        return way_of(name, addresses, file=wanted.file, fleet=wanted.fleet, journal=journal)
-
-    @contextmanager
-    def watcher(self, reached: ReachedCluster | None = None) -> Iterator[Watcher]:
-        """Who looks at it and sends to it, until the block ends."""
-        reached = reached or self.reached()
-        backend = reached.open()
-        try:
-            yield Watcher(
-                backend=backend,
-                catalogue=self.catalogue,
-                fleet=reached.fleet,
-                max_age=self.settings.max_age,
-                say=self.say,
-            )
-        finally:
-            backend.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Chosen, choose
+from featurelib.api.clusters import INSTALL, Answer, AnyCluster, choose
 from featurelib.api.documents import (
     FirstDocument,
     FixDocument,
@@ -35,7 +35,7 @@ from featurelib.questions.what_if import Changes, Refused, Turn, WhatIf, softwar
 from featurelib.questions.what_if import what_if as ask_what_if
 from featurelib.questions.why_not import WhyNot, named_level
 from featurelib.questions.why_not import why_not as ask_why_not
-from featurelib.source import Source
+from featurelib.source import Chosen, Source
 from featurelib.view.documents import NodeOf, fill, moment
 from featurelib.view.election import election_document
 from featurelib.view.plot import portraits

@@ -27,7 +27,8 @@ from featurelib.api.documents import (
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.catalogue import open_catalogue, quietly
+from featurelib.config.catalogue import open_catalogue
+from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
@@ -38,7 +39,7 @@ from featurelib.questions.roll import Roll
 from featurelib.questions.timeline import RangeChange, Timeline, read_timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
-from featurelib.source import RUN_TIME, Wanted, entry_named, expect_catalogue, open_fleet
+from featurelib.source import RUN_TIME, Wanted, open_fleet
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.nights import diff_page, timeline_page
@@ -93,7 +94,7 @@ class NightTables:
     def __getitem__(self, cluster: str) -> Stored:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""
         _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
-        entry = entry_named(cluster, fleet.cluster)
+        entry = fleet.named(cluster) or FleetEntry(id=cluster)
         self.lake.expect_cluster(entry.id, self.run, list(self.names.values()))
         wanted = replace(self._wanted, cluster=entry.id, run=self.run)
         return Stored(wanted=wanted, catalogue=self.catalogue)
@@ -150,7 +151,6 @@ def open_tables(
         ) from error
     catalogue = open_catalogue(overlay)
     wanted = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
-    expect_catalogue(lake, run, catalogue, quietly)
     return NightTables(lake, wanted, catalogue)
 
 
@@ -172,7 +172,8 @@ def timeline(cluster: AnyCluster) -> Answer[Timeline]:
             "timeline: expected a cluster of the nightly's tables, found one that is looked at. "
             "Only tables remember. As: timeline(open_tables(FOLDER)['payments-eu'])"
         )
-    entry = entry_named(wanted.cluster, open_fleet(wanted.fleet, catalogue)[1].cluster)
+    fleet, name = open_fleet(wanted.fleet, catalogue)[1], wanted.cluster or ""
+    entry = fleet.named(name) or FleetEntry(id=name)
     lake = Lake(wanted.tables)
     history = read_timeline(lake, entry.id, wanted.run)
     made_from = f"tables in {wanted.tables}"

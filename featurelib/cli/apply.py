@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import join, quote
@@ -25,15 +25,14 @@ from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import find_settings, journal_path
 from featurelib.config.settings import Settings
 from featurelib.controller.apply import ApplyOrder, Mode, apply
-from featurelib.controller.journal import Clearance, Journal, way_of
-from featurelib.controller.look import Watcher
+from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.send import NODES_SECONDS, Waits
 from featurelib.core.outcome import Ending, EndingKind
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, PlanError
 from featurelib.planning import files
 from featurelib.planning.files import PlanFile, read_approval
-from featurelib.source import ReachedCluster, reach
+from featurelib.source import Chosen, ReachedCluster, Wanted
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.layout import terminal_width, wrap
@@ -190,15 +189,17 @@ def apply_command(
     mode = _mode(dry_run=dry_run, validate_only=validate_only)
     (settings, ruled), catalogue = find_settings(config), open_catalogue(overlay, say)
     made = files.read_plan(_read(plan, "a plan file"), plan)
-    ways = {"bootstrap": bootstrap, "controllers": controllers, "zookeeper": zookeeper}
-    cluster = None if any((*ways.values(), file)) else made.plan.cluster
-    reached = reach(cluster, catalogue, fleet=fleet, file=file, timeout=timeout, **ways)
+    wanted = Wanted(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
+    wanted = replace(wanted, fleet=fleet, timeout=timeout)
+    cluster = None if wanted.addresses else made.plan.cluster
+    chosen = Chosen(wanted=replace(wanted, cluster=cluster), catalogue=catalogue)
+    reached = chosen.reached()
     order = ApplyOrder(
         plan=made.plan,
         check_approval=_checker(made, plan, approval, settings, mode),
         mode=mode,
         command=join(["featurelib", *sys.argv[1:]]),
-        way=way_of(made.plan.cluster, ways, file=file, fleet=fleet, journal=journal),
+        way=chosen.way(journal, cluster=made.plan.cluster),
         waits=Waits(nodes=wait),
         name=reached.entry_of(made.plan.cluster).name,
         settings=ruled,
@@ -291,17 +292,7 @@ def _carry_out(
 ) -> Ending:
     opened = Journal(path)
     try:
-        backend = reached.open()
-        try:
-            watcher = Watcher(
-                backend=backend,
-                catalogue=reached.catalogue,
-                fleet=reached.fleet,
-                max_age=settings.max_age,
-                say=say,
-            )
+        with reached.watcher(settings.max_age, say) as watcher:
             return apply(order, watcher, opened)
-        finally:
-            backend.close()
     finally:
         opened.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +27,7 @@ from featurelib.errors import BackendError, ConfigError
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
 from featurelib.landing.tool_outputs import ToolOutput, convert
-from featurelib.source import Ways, choose, open_fleet
+from featurelib.source import Wanted, choose, open_fleet
 from featurelib.view.documents import (
     CollectDocument,
     CollectedDocument,
@@ -165,19 +166,21 @@ def collect(
     for option, value in given.items():
         if value:
             raise ConfigError(f"{option}: expected beside --from FILE, found none.")
-    ways = Ways(bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file)
-    entries = _entries(clusters or [], fleet, ways)
+    wanted = Wanted(
+        fleet=fleet, bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file
+    )
+    entries = _entries(clusters or [], wanted)
     return _collect(entries, Path(out), timeout, parallel, as_json, probe)
 
 
-def _entries(names: list[str], fleet: str | None, ways: Ways) -> list[FleetEntry]:
+def _entries(names: list[str], wanted: Wanted) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
-    where, inventory = open_fleet(fleet, None)
-    if ways.given and len(names) > 1:
+    where, inventory = open_fleet(wanted.fleet, None)
+    if wanted.addresses and len(names) > 1:
         raise ConfigError("addresses: expected one cluster beside them, found several.")
-    if ways.given or names:
-        wanted: list[str | None] = [*dict.fromkeys(names)] or [None]
-        return [choose(name, inventory, where, ways) for name in wanted]
+    if wanted.addresses or names:
+        chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
+        return [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
     entries = [entry for entry in inventory.cluster if entry.is_reachable]
     for entry in inventory.cluster:
         if not entry.is_reachable:

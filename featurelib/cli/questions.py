@@ -9,12 +9,11 @@ import re
 from dataclasses import replace
 
 from featurelib import api
-from featurelib.api.clusters import Chosen
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
 from featurelib.config.catalogue import open_catalogue
 from featurelib.errors import ConfigError, UnreachableError
-from featurelib.source import Wanted
+from featurelib.source import Chosen, Wanted
 
 _NODE = re.compile("[0-9]{1,10}")
 

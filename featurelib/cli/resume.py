@@ -18,7 +18,6 @@ from featurelib.config.files import journal_path, open_settings
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.controller.journal import Journal, JournalEntry
-from featurelib.controller.look import Watcher
 from featurelib.controller.resume import (
     Settled,
     Unexplained,
@@ -27,7 +26,7 @@ from featurelib.controller.resume import (
     resume,
 )
 from featurelib.errors import BackendError, OutcomeUnknownError, RefusedError
-from featurelib.source import ReachedCluster, open_fleet, reach
+from featurelib.source import ReachedCluster, Wanted, open_fleet, reach
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
@@ -182,9 +181,8 @@ def resume_command(
     opened = open_journal(path)
     try:
         if named:
-            reached = reach(
-                cluster,
-                catalogue,
+            wanted = Wanted(
+                cluster=cluster,
                 fleet=fleet,
                 bootstrap=bootstrap,
                 controllers=controllers,
@@ -192,6 +190,7 @@ def resume_command(
                 file=file,
                 timeout=timeout,
             )
+            reached = reach(wanted, catalogue)
             found = _of_one(opened, reached, settings, fleet, more)
         else:
             found = _of_all(opened, catalogue, settings, fleet, timeout, more)
@@ -260,7 +259,8 @@ def _reachable(
             continue
         known = [c for c in inventory.cluster if c.id == entry.intent.cluster and c.is_reachable]
         if known:
-            reached = reach(entry.intent.cluster, catalogue, fleet=fleet, timeout=timeout)
+            wanted = Wanted(cluster=entry.intent.cluster, fleet=fleet, timeout=timeout)
+            reached = reach(wanted, catalogue)
             chosen[entry.intent.cluster] = reached
         elif entry.is_open:
             why = "the inventory has no way to reach it. Run: "
@@ -273,15 +273,7 @@ def _resume(
 ) -> tuple[str, tuple[Settled, ...], tuple[Unexplained, ...]]:
     """The cluster's id, which a look tells where it is empty, what became of its requests, and
     levels that none explains."""
-    backend = reached.open()
-    try:
-        watcher = Watcher(
-            backend=backend,
-            catalogue=reached.catalogue,
-            fleet=reached.fleet,
-            max_age=settings.max_age,
-            say=say,
-        )
+    with reached.watcher(settings.max_age, say) as watcher:
         cluster = cluster_id or watcher.look().sight.cluster_id
         command = join(["featurelib", *sys.argv[1:]])
         settled = resume(watcher, journal, cluster=cluster, command=command)
@@ -291,5 +283,3 @@ def _resume(
         except BackendError as error:
             say(f"closed requests of cluster {cluster} were not looked at again: {error}")
         return cluster, settled, unexplained
-    finally:
-        backend.close()

@@ -187,20 +187,26 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             for entry in self.cluster
         }
 
-    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> FleetEntry:
-        """The cluster of that id or else name; ConfigError for none, or a name of several.
+    def of(self, cluster_id: str, otherwise: FleetEntry) -> FleetEntry:
+        """The cluster of that id, or `otherwise`."""
+        return next((entry for entry in self.cluster if entry.id == cluster_id), otherwise)
 
-        `others`: what else whoever asks may do.
-        """
+    def named(self, text: str | None, where: str = "") -> FleetEntry | None:
+        """The cluster of that id or else name, if there is one; ConfigError for a name of several.
+        A message begins with `where`."""
         found = [entry for entry in self.cluster if entry.id == text]
-        found = found or [entry for entry in self.cluster if entry.name == text]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        found = found or [entry for entry in self.cluster if entry.name and entry.name == text]
+        if len(found) > 1:
             ids = ", ".join(entry.id for entry in found)
             raise ConfigError(
-                f"{where}: {text!r} is the name of {len(found)} clusters: {ids}. Give the id."
+                f"{where}{text!r} is the name of {len(found)} clusters: {ids}. Give the id."
             )
+        return found[0] if found else None
+
+    def find(self, text: str, where: str, *, others: str = ADDRESSES) -> FleetEntry:
+        """The same; ConfigError for none, too: `others` is what else whoever asks may do."""
+        if (found := self.named(text, f"{where}: ")) is not None:
+            return found
         titles = [entry.title for entry in self.cluster]
         near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4) or titles[:_SHOWN]
         known = f"{len(titles)} others, as {', '.join(near)}" if near else "none"

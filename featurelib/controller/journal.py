@@ -12,7 +12,7 @@ import getpass
 import os
 import socket
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -135,14 +135,14 @@ class Way:
 
 def way_of(
     name: str,
-    addresses: dict[str, str | None],
+    addresses: Mapping[str, str | None],
     *,
     file: str | None = None,
     fleet: str | None = None,
     journal: str | None = None,
 ) -> Way:
     """The way by `addresses` (option → value) and `file`, or else by `name`."""
-    given = addresses | {"file": _whole(file)}
+    given = {**addresses, "file": _whole(file)}
     words = [f"--{option} {quote(value)}" for option, value in given.items() if value]
     return Way(reach=" ".join(words) or quote(name), fleet=_whole(fleet), journal=_whole(journal))
 

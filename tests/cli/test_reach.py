@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.backends.opening import look
 from featurelib.catalogue import load
 from featurelib.errors import ConfigError
-from featurelib.source import open_fleet, reach
+from featurelib.source import Wanted, open_fleet, reach
 from tests.test_collect import embedded, quiet
 
 FLEET = """
@@ -34,25 +35,25 @@ def fleet(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("name", ["payments", "id-one"])
 def test_a_cluster_is_named_as_the_inventory_does(fleet: str, name: str) -> None:
-    reached = reach(name, load(), fleet=fleet)
-    assert (reached.name, reached.entry.bootstrap) == ("payments", ("a:1",))
+    reached = reach(Wanted(cluster=name, fleet=fleet), load())
+    assert (reached.entry.title, reached.entry.bootstrap) == ("payments", ("a:1",))
 
 
 def test_addresses_beside_a_name_replace_the_inventory_s_and_keep_the_owner_s_word(
     fleet: str,
 ) -> None:
-    entry = reach("payments", load(), fleet=fleet, bootstrap="b:1, c:2").entry
+    entry = reach(Wanted(cluster="payments", fleet=fleet, bootstrap="b:1, c:2"), load()).entry
     assert (entry.bootstrap, entry.controller_bootstrap) == (("b:1", "c:2"), ())
     assert (entry.security.protocol, entry.managed_by, entry.id) == ("SSL", "strimzi", "id-one")
 
 
 def test_addresses_alone_are_a_cluster_whose_id_the_look_tells(fleet: str, tmp_path: Path) -> None:
     file = embedded(tmp_path, "one").file
-    reached = reach(None, load(), fleet=fleet, file=file)
-    assert (reached.name, reached.entry.id) == (file, "")
+    reached = reach(Wanted(fleet=fleet, file=file), load())
+    assert (reached.entry.file, reached.entry.id) == (file, "")
     backend = reached.open()
     try:
-        assert reached.look(backend, quiet)
+        assert look(backend, reached.entry, quiet)
     finally:
         backend.close()
     assert reached.entry_of("id-one").managed_by == "strimzi"
@@ -61,12 +62,12 @@ def test_addresses_alone_are_a_cluster_whose_id_the_look_tells(fleet: str, tmp_p
 
 def test_another_cluster_than_the_one_named_is_refused(fleet: str, tmp_path: Path) -> None:
     file = embedded(tmp_path, "two").file
-    reached = reach("payments", load(), fleet=fleet, file=file)
+    reached = reach(Wanted(cluster="payments", fleet=fleet, file=file), load())
     backend = reached.open()
     with pytest.raises(
         ConfigError, match=r"expected the cluster id-one \(payments\), found id-two"
     ):
-        reached.look(backend, quiet)
+        look(backend, reached.entry, quiet)
     backend.close()
 
 
@@ -87,7 +88,7 @@ def test_what_chooses_no_cluster_is_told(
     fleet: str, cluster: str | None, ways: dict[str, str], words: str
 ) -> None:
     with pytest.raises(ConfigError) as told:
-        reach(cluster, load(), fleet=fleet, **ways)  # type: ignore[arg-type]
+        reach(Wanted(cluster=cluster, fleet=fleet, **ways), load())  # type: ignore[arg-type]
     assert words in str(told.value)
 
 
