@@ -23,18 +23,18 @@ from featurelib.landing import features_describe
 from featurelib.landing.fields import write_line
 from featurelib.landing.line import KINDS, Quarantined, read
 from featurelib.landing.metadata_log import (
+    DAMAGED,
+    OTHER,
+    PAYLOAD,
     LeftOut,
-    Other,
     Record,
     RecordBatch,
-    Undecodable,
     left_out,
     parse_line,
 )
 from featurelib.landing.strict import show
 
 DUMP_TOOL = "kafka-dump-log.sh --cluster-metadata-decoder --files LOG"
-_PAYLOAD = " payload: "
 FEATURES_TOOL = "kafka-features.sh --bootstrap-server HOST:PORT describe"
 
 
@@ -126,16 +126,16 @@ class _Log:
         item = parse_line(text)
         if isinstance(item, Record):
             self.records += 1
-            if not isinstance(item.body, Undecodable):
+            if item.kind != DAMAGED:
                 self.read += 1
                 offset = self.offset if item.offset is None else item.offset
                 self.offset = offset + 1
-                if isinstance(item.body, Other) and _PAYLOAD in text:
+                if item.kind == OTHER and PAYLOAD in text:
                     if not self.is_control:
                         yield from self.leave_out_record(number, offset)
                         return
                     # Its batch is damaged: it is kept for its place, without its data.
-                    text = text[: text.find(_PAYLOAD)] + _emptied(item.body.type)
+                    text = text[: text.find(PAYLOAD)] + _emptied(item.name)
         elif item is None:
             yield from self.hold(None)
             self.leave_out(number)
@@ -195,7 +195,7 @@ def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 def _emptied(record_type: str) -> str:
-    return _PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
+    return PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
 
 
 def _json_lines(kind: str) -> Callable[[Numbered, ToolOutput], Iterator[bytes]]:

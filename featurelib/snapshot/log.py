@@ -19,9 +19,15 @@ from typing import NamedTuple
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
-from featurelib.snapshot.state import ClusterState, Event, LoggedNode, LogImage, Map, Segment
-
-FENCE, NO_CHANGE = 1, 0  # BROKER_REGISTRATION_CHANGE_RECORD, `fenced`; -1 unfences
+from featurelib.snapshot.state import (
+    NOTHING,
+    ClusterState,
+    Event,
+    LoggedNode,
+    LogImage,
+    Map,
+    Segment,
+)
 
 
 class DumpLine(NamedTuple):
@@ -65,14 +71,9 @@ class _Reader:
         self.events: list[Event] = []
 
     def take(self, item: log.LogItem, line: int) -> Iterator[Segment]:
-        if isinstance(item, log.Dumping | log.BootstrapStart):
+        if isinstance(item, log.Start):
             yield from self.end()
-        elif isinstance(item, log.LogStart):
-            yield from self.end()
-            self.kind = "log"
-        elif isinstance(item, log.SnapshotStart):
-            yield from self.end()
-            self.kind, self.snapshot_end = "checkpoint", item.end_offset
+            self.kind, self.snapshot_end = item.file, item.offset
         elif isinstance(item, log.RecordBatch):
             yield from self.close_batch()
             self.batch, self.batch_offset = item, item.base_offset
@@ -89,12 +90,12 @@ class _Reader:
         if self.batch_offset == batch.base_offset:
             began = self.start >= 0
             for offset in range(batch.base_offset, batch.last_offset + 1):
-                yield from self.take_record(log.Record(offset, log.Other("CONTROL")), 0)
+                yield from self.take_record(log.Record(offset, log.OTHER), 0)
             self.events.append(Event(batch.last_offset, "hidden", at=self.at))
             self.footer = began
 
     def take_record(self, record: log.Record, line: int) -> Iterator[Segment]:
-        if isinstance(record.body, log.Undecodable):
+        if record.kind == log.DAMAGED:
             # Whatever it held is missing: the piece ends here, and a checkpoint is no image.
             kind = self.kind
             yield from self.end_section()
@@ -113,11 +114,16 @@ class _Reader:
                 self.kind = kind
             self.start = offset
         self.expected = offset + 1
-        self.footer = isinstance(record.body, log.SnapshotFooter)
-        event = _event(record.body, self.position)
-        if event is not None:
-            event.offset, event.line, event.at = offset, line, self.at
-            self.events.append(event)
+        self.footer = record.kind == log.FOOTER
+        kind, fenced = record.kind, int(record.fenced)
+        if kind in (log.OTHER, log.FOOTER) or (kind == "change" and fenced == 0):
+            return
+        if kind in ("fence", "unfence", "change"):
+            kind, fenced = "fenced", int(kind == "fence" or (kind == "change" and fenced == 1))
+        profile = NOTHING if record.features is None else self.position(record.features)
+        self.events.append(
+            Event(offset, kind, record.number, record.name, profile, fenced, line, self.at)
+        )
 
     def take_left_out(self, item: log.LeftOut) -> Iterator[Segment]:
         if item.first is None or item.last is None:
@@ -125,7 +131,7 @@ class _Reader:
         yield from self.close_batch()
         if not self.kind:
             return
-        yield from self.take_record(log.Record(item.first, log.Other("LEFT_OUT")), 0)
+        yield from self.take_record(log.Record(item.first, log.OTHER), 0)
         if self.kind:
             self.batch_offset = self.expected = item.last + 1
 
@@ -147,39 +153,6 @@ class _Reader:
             yield Segment(start, end, self.at, events, False)
         elif kind == "checkpoint" and start == 0 and footer:
             yield Segment(0, self.snapshot_end, self.at, events, True)
-
-
-def _event(body: log.Body, position: Callable[[Map], int]) -> Event | None:
-    """The part of a record that is kept, or None for records that are not about features."""
-    match body:
-        case log.FeatureLevelRecord(name=name, level=level):
-            return Event(0, "level", level, name)
-        case log.RegisterBroker(id=node, fenced=fenced, features=features):
-            return Event(0, "broker", node, profile=position(features), fenced=int(fenced))
-        case log.RegisterController(id=node, features=features):
-            return Event(0, "controller", node, profile=position(features))
-        case log.UnregisterBroker(id=node):
-            return Event(0, "unregister", node)
-        case log.UnregisterController(id=node):
-            return Event(0, "unregister controller", node)
-        case log.RegistrationChange(id=node, fenced=change) if change != NO_CHANGE:
-            return Event(0, "fenced", node, fenced=int(change == FENCE))
-        case log.FenceBroker(id=node):
-            return Event(0, "fenced", node, fenced=1)
-        case log.UnfenceBroker(id=node):
-            return Event(0, "fenced", node, fenced=0)
-        case log.ZkMigrationState(state=number):
-            return Event(0, "migration", number)
-        case log.KRaftVersion(level=level):
-            return Event(0, "kraft", level)
-        case log.BeginTransaction():
-            return Event(0, "begin")
-        case log.EndTransaction():
-            return Event(0, "end")
-        case log.AbortTransaction():
-            return Event(0, "abort")
-        case _:
-            return None
 
 
 # A log that begins at 0 and never set metadata.version is read as 3.0-IV1 (QuorumController).
