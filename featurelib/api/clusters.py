@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from featurelib.api.documents import DescribeDocument, RangeDocument
-from featurelib.backends.embedded import EmbeddedCluster
+from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.config.catalogue import open_catalogue, quietly
 from featurelib.errors import ConfigError, install_line

@@ -18,6 +18,9 @@ from featurelib.landing.responses import ALTER
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
 Say = Callable[[str], None]
+# What no backend, and none of ZooKeeper mode, can promise.
+NO_COMPARISON = "It cannot refuse a request that another writer has overtaken."
+NO_VALIDATION = "It cannot validate without writing: in ZooKeeper mode such a request is applied."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

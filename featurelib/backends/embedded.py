@@ -1,266 +1,58 @@
-"""A cluster kept in one file: it holds no rule, it asks the core.
+"""An embedded cluster as a backend: it is looked at and updated as a real cluster is.
 
-Every operation is one transaction that reads the newest state, asks, and appends the next one; a
-crash at any moment leaves the state before or the state after. Nodes protect themselves as real
-ones do: what an update finalizes may end some. As a backend it is looked at and updated as a real
-cluster is: it gives what nodes of its release say over the wire, and not what the file knows beyond
-that: fenced brokers of before 4.0 stay hidden, a node that does not run gives no answer.
+It gives what nodes of its release say over the wire, and not what the file knows beyond that:
+fenced brokers of before 4.0 stay hidden, a node that does not run gives no answer. Which versions a
+release knows, and what it leaves out of them, is as recorded. What ZooKeeper holds of a cluster in
+ZooKeeper mode is here, too: a registration goes with its broker; the features node is the text as
+it was written.
 """
 
 from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
+from msgspec import UNSET
 
 from featurelib.audit.cluster_view import see
-from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
-from featurelib.backends import embedded_answers as answers
-from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.embedded_state import (
-    NOBODY,
-    EmbeddedState,
-    ask_again,
-    end,
-    react,
-    start_of,
-    written,
-)
-from featurelib.backends.state_file import IN_MEMORY as IN_MEMORY
-from featurelib.backends.state_file import StateFile
+from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
+from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Backend, Say
+from featurelib.backends.embedded_cluster import NOBODY, EmbeddedCluster, EmbeddedState
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
-from featurelib.catalogue.tables import Tables
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.core.cluster import Cluster, Node, Request
-from featurelib.core.compatibility import Stopped, advertised
-from featurelib.core.dialect import Dialect, generation_of, load
-from featurelib.core.dry_run import Answered, answer, request_of
+from featurelib.core.cluster import Cluster, Node, Range
+from featurelib.core.compatibility import advertised
+from featurelib.core.dialect import Dialect
+from featurelib.core.dry_run import request_of
+from featurelib.core.features_znode import Reading
 from featurelib.core.reply import Reply
 from featurelib.core.storage_format import FormatRequest, initial_levels
-from featurelib.errors import ConfigError, InputError, RefusedError, UnreachableError
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.errors import ConfigError, RefusedError, UnreachableError
+from featurelib.feature import METADATA_VERSION, Role, release_number
+from featurelib.landing import responses as wire
+from featurelib.landing.describe import BROKER_DEFAULT
 from featurelib.landing.fields import write_line
 from featurelib.model import NotPassed, Passed, Recipient, Step
-from featurelib.planning.goal import level_of
 
+ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
+KNOWS_ALL_RANGES = (3, 9)
+CONTROLLERS_SHOW_LEVELS = (3, 6)  # before, a controller's listener says -1 and nothing
+DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # from which release, which version
+SHOWS_FENCED_FROM = 2  # DescribeCluster
+CONTROLLERS_DESCRIBE = (3, 7)
+NAMES_DIRECTORIES = (3, 9)  # DescribeQuorum version 2
+TOO_EARLY = "Direct-to-controller communication is not supported with the current MetadataVersion."
+NOT_OFFERED = "the listener does not offer {}"
+NOT_LEADER = 6
+_REGISTRATION = 5  # the first schema of /brokers/ids with features (KIP-584)
 FIRST_CONTROLLER = 100  # its node id; brokers begin at 1
 ANY_AGE = 2**62
-_STATE = msgspec.json.Decoder(EmbeddedState)
-_KRAFT_CANNOT = ("It cannot refuse a request that another writer has overtaken.",)
-_ZOOKEEPER_CANNOT = (
-    "It cannot validate without writing: in ZooKeeper mode such a request is applied.",
-    *_KRAFT_CANNOT,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Updated:
-    """The controller's answer, and the nodes that stopped over what was finalized."""
-
-    answered: Answered
-    stopped: tuple[Stopped, ...] = ()
-
-
-class EmbeddedCluster:
-    """One cluster in one file. A file that is empty or not there becomes one of `mode`."""
-
-    def __init__(
-        self,
-        path: str,
-        tables: Tables,
-        *,
-        mode: str = "kraft",
-        cluster_id: str = "embedded",
-        dialect: Dialect | None = None,
-    ) -> None:
-        self._tables, self._dialect = tables, dialect
-        self._file = StateFile(path, {"mode": mode, "cluster_id": cluster_id})
-        self.mode: str = self._file.about["mode"]
-        self.cluster_id: str = self._file.about["cluster_id"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file; what was answered is on the disk already."""
-        self._file.close()
-
-    @property
-    def path(self) -> str:
-        """The file it is kept in."""
-        return self._file.path
-
-    @property
-    def state(self) -> EmbeddedState:
-        """The newest state. Raises InputError when nothing was put in yet."""
-        return self._newest()[1]
-
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster as of now. Raises InputError as `state` does."""
-        return self.state.cluster
-
-    @property
-    def epoch(self) -> int:
-        """KRaft: the log's end. ZooKeeper mode: the version of the features node."""
-        return self.state.epoch
-
-    @property
-    def dialect(self) -> Dialect:
-        """How the active controller answers: as its release does, unless one was given."""
-        return self._generation(self.cluster.release)
-
-    def put(self, cluster: Cluster, epoch: int = 0) -> None:
-        """Make `cluster` the state, whatever was there: a start, or a restored capture."""
-        state = start_of(cluster, epoch, self._generation(cluster.release))
-        ids = [node.node_id for node in cluster.nodes]
-        with self._file.transaction():
-            self._file.let_go(self._file.held, held_for_good=True)
-            if cluster.blind:  # to the node that came after the one they knew
-                gone = replace(cluster, finalized={}, cached={}, node_missing=True, blind=False)
-                self._append("delete", replace(state, cluster=gone, node=None))
-                self._file.hold(ids, self._newest()[0], for_good=True)
-            self._append("put", state)
-
-    def update_features(self, request: Request) -> Updated:
-        """Put a request to the active controller, and let every node apply what came of it."""
-        with self._file.transaction():
-            position, before = self._newest()
-            answered, after = self._answered(before, request)
-            stopped: tuple[Stopped, ...] = ()
-            if after != before:
-                after, stopped = self._meet(position, before, after)
-                self._append("update_features", after)
-        return Updated(answered=answered, stopped=stopped)
-
-    def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
-        """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
-        UnregisterController, which no voter is). Raises InputError."""
-
-        def without(state: EmbeddedState) -> Cluster:
-            able = [n for n in state.cluster.nodes if n.role is role]
-            if role is Role.CONTROLLER:
-                able = [n for n in able if not n.voter]
-                self._expect_unregistering(state.cluster)
-            what = "brokers" if role is Role.BROKER else "controllers that do not vote"
-            gone = self._find(able, what, node_id)
-            nodes = tuple(node for node in state.cluster.nodes if node is not gone)
-            leads = self.mode == "kraft" or state.cluster.active != node_id
-            return replace(
-                state.cluster, nodes=nodes, active=state.cluster.active if leads else NOBODY
-            )
-
-        self._change(f"unregister {node_id}", without)
-
-    def _expect_unregistering(self, cluster: Cluster) -> None:
-        """Raises InputError below the metadata.version from which controllers are unregistered."""
-        level = level_of(cluster, METADATA_VERSION)
-        if level < CONTROLLERS_UNREGISTER_FROM:
-            raise InputError(
-                f"expected metadata.version {CONTROLLERS_UNREGISTER_FROM} or above, found {level}: "
-                "below it no controller can be unregistered (KIP-1312)."
-            )
-
-    def seen(self, node_id: int, role: Role | None = None) -> tuple[EmbeddedState, Node, Dialect]:
-        """The state that a running half of a process has read, that half (a broker's if none is
-        named) and how its controllers answer. Raises UnreachableError for one that does not run."""
-        _, newest = self._newest()
-        nodes = [n for n in newest.cluster.nodes if role is None or n.role is role]
-        what = "nodes" if role is None else f"{role.text}s"
-        node = self._find(sorted(nodes, key=lambda n: n.role), what, node_id)
-        if not node.running:
-            raise UnreachableError(
-                f"{self._file.path}: node {node_id} does not run. Start it first."
-            )
-        held = self._file.held.get(node_id)
-        state = newest if held is None else self._at(held.position)
-        return state, node, self._generation(state.cluster.release)
-
-    def _answered(self, before: EmbeddedState, request: Request) -> tuple[Answered, EmbeddedState]:
-        """The active controller's answer, and the state it makes."""
-        cluster, dialect = before.cluster, self._generation(before.cluster.release)
-        asked = replace(request, to_active=False) if cluster.active == NOBODY else request
-        answered = answer(cluster, asked, dialect, self._tables)
-        after = replace(before, cluster=answered.after)
-        if answered.writes:
-            epoch = before.epoch + 1
-            after = replace(after, epoch=epoch, features_at=epoch)
-            after = written(after, dialect) if self.mode == "zk" else after
-        return answered, after
-
-    def _change(self, what: str, change: Callable[[EmbeddedState], Cluster]) -> None:
-        with self._file.transaction():
-            _, state = self._newest()
-            self._append(what, replace(state, cluster=change(state)), moves=True)
-
-    def _meet(
-        self, position: int, before: EmbeddedState, after: EmbeddedState
-    ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
-        """All nodes that can see it meet `after`: the state once they did, and who stopped."""
-        held, dialect = self._file.held, self._generation(after.cluster.release)
-        behind = [h.position for h in held.values() if not h.for_good]
-        began = self._at(min(behind)) if behind else before
-        found = react(began, after, dialect, self._tables, self._deaf())
-        ids = {node.node_id for node in after.cluster.nodes}
-        self._file.let_go(ids - found.keep)
-        self._file.hold(found.keep, position)
-        self._file.hold(found.blind, position, for_good=True)
-        cluster = end(after.cluster, {item.node.node_id for item in found.stopped}, dialect)
-        if self.mode == "kraft":
-            cluster = ask_again(began.cluster, cluster, dialect, self._tables)
-        return replace(after, cluster=cluster), found.stopped
-
-    def _deaf(self) -> set[int]:
-        return {node_id for node_id, held in self._file.held.items() if held.for_good}
-
-    def _append(self, what: str, state: EmbeddedState, *, moves: bool = False) -> None:
-        """The next state. What `moves` is a record of the log in KRaft, and nothing elsewhere."""
-        if moves and self.mode == "kraft":
-            state = replace(state, epoch=state.epoch + 1)
-        self._file.append(what, msgspec.json.encode(state))
-
-    def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
-        by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts
-        if node_id in by_id:
-            return by_id[node_id]
-        ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
-        raise InputError(
-            f"{self._file.path}: expected one of the {what} {ids}, found {node_id}. "
-            "Register or start it first."
-        )
-
-    def _generation(self, release: str) -> Dialect:
-        """The dialect of controllers of a release, or the one that was given. InputError."""
-        if self._dialect is not None:
-            return self._dialect
-        try:
-            return load(generation_of(release, self.mode))
-        except KeyError as error:
-            raise InputError(
-                f"{self._file.path}: {error.args[0]}. `featurelib rules --dialects` lists them."
-            ) from error
-
-    def _newest(self) -> tuple[int, EmbeddedState]:
-        position, content = self._file.read()
-        return position, _STATE.decode(content)
-
-    def _at(self, position: int) -> EmbeddedState:
-        return _STATE.decode(self._file.read(position)[1])
+Keys = dict[str, object]  # of a landing line
 
 
 def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
@@ -289,31 +81,31 @@ class EmbeddedBackend:
         nodes = sorted(self._cluster.cluster.nodes, key=lambda n: (n.node_id, -n.role))
         if self._cluster.mode == "zk":  # nobody knows of a broker that is not registered
             nodes = [node for node in nodes if node.registered]
-        running = [node for node in nodes if node.running]
-        if not running:
+        if not any(node.running for node in nodes):
             raise UnreachableError(
                 f"{self.where}: expected nodes that answer, found none of {len(nodes)} running. "
                 "Nothing was asked or sent."
             )
         say(f"asking {len(nodes)} listeners of {self.where}")
-        lines = [self._line("api_versions", self._ranges(node)) for node in nodes]
-        lines += [self._line(kind, keys) for kind, keys in self._lists(running)]
-        return tuple(lines)
+        return tuple(
+            write_line(kind, self._cluster.cluster_id, _now(), keys)
+            for kind, keys in self._answers(nodes)
+        )
 
     def abilities(self) -> Abilities:
         """By the cluster's mode: in ZooKeeper mode a request to validate is written."""
-        zookeeper = self._cluster.mode == "zk"
-        return Abilities(
-            mode=self._cluster.mode,
-            validate_only=not zookeeper,
-            cannot=_ZOOKEEPER_CANNOT if zookeeper else _KRAFT_CANNOT,
-        )
+        kraft = self._cluster.mode != "zk"
+        cannot = (NO_COMPARISON,) if kraft else (NO_VALIDATION, NO_COMPARISON)
+        return Abilities(mode=self._cluster.mode, validate_only=kraft, cannot=cannot)
 
     def recipient(self) -> Recipient:
         """The active controller. Raises UnreachableError where nobody leads."""
         active = self._cluster.cluster.active
         if active == NOBODY:
-            raise self._nobody_leads()
+            raise UnreachableError(
+                f"{self.where}: expected an active controller, found none. Nothing was sent. "
+                "Try again once one is elected."
+            )
         return Recipient(role="controller", node=active, address=self.where, leader=active)
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
@@ -328,58 +120,258 @@ class EmbeddedBackend:
                 f"{self.where}: expected a controller that validates without writing, found one "
                 "in ZooKeeper mode, which would apply the request. Nothing was sent."
             )
-        if self._cluster.cluster.active == NOBODY:
-            raise self._nobody_leads()
-        asked = request_of(step, self._cluster.dialect, validate_only=validate_only)
+        self.recipient()
+        asked = request_of(step, self._cluster.dialect(), validate_only=validate_only)
         return self._cluster.update_features(asked).answered.reply
 
     def close(self) -> None:
         """Close the file."""
         self._cluster.close()
 
-    def _nobody_leads(self) -> UnreachableError:
-        return UnreachableError(
-            f"{self.where}: expected an active controller, found none. Nothing was sent. "
-            "Try again once one is elected."
-        )
-
-    def _ranges(self, node: Node) -> answers.Keys:
-        """What a listener answers to ApiVersions, or that it does not."""
-        who: answers.Keys = {
-            "node_id": node.node_id,
-            "role": node.role.text,
-            "endpoint": answers.endpoint(node),
-            "asked_version": answers.ASKED_VERSION,
-        }
-        if not node.running:
-            return who | {"error": "ConnectionRefusedError: the process does not run"}
-        return who | answers.api_versions(*self._cluster.seen(node.node_id, node.role))
-
-    def _lists(self, running: list[Node]) -> Iterator[tuple[str, answers.Keys]]:
-        """Who belongs to the cluster, as one running node of each role answers, and what each
-        running node is configured with; or the znodes."""
-        cluster = self._cluster
+    def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:
+        """What every listener answers to ApiVersions, or that it does not; who belongs to the
+        cluster, as one running node of each role answers, and what each running node is configured
+        with; or the znodes."""
+        cluster, running = self._cluster, [node for node in nodes if node.running]
+        seen = {node.node_id: cluster.seen_by(node.node_id) for node in running}
+        spoken = {node_id: cluster.dialect(state) for node_id, state in seen.items()}
+        for node in nodes:
+            who: Keys = {
+                "node_id": node.node_id,
+                "role": node.role.text,
+                "endpoint": endpoint(node),
+            }
+            who["asked_version"] = ASKED_VERSION
+            if node.running:
+                who |= api_versions(seen[node.node_id], node, spoken[node.node_id])
+            else:
+                who["error"] = "ConnectionRefusedError: the process does not run"
+            yield "api_versions", who
         if cluster.mode == "zk":
-            yield from (
-                ("znode", node) for node in answers.znodes(cluster.state, cluster.cluster_id)
-            )
+            yield from (("znode", keys) for keys in _znodes(cluster.state, cluster.cluster_id))
             return
         for role in (Role.CONTROLLER, Role.BROKER):
-            asked = next((node.node_id for node in running if node.role is role), None)
-            if asked is not None:
-                state, node, dialect = cluster.seen(asked, role)
-                who: answers.Keys = {"asked_node": asked, "listener": role.text}
-                members = answers.describe_cluster(state, node, dialect, cluster.cluster_id)
-                yield "describe_cluster", who | members
-                yield "describe_quorum", who | answers.describe_quorum(state, node)
+            one = next((node for node in running if node.role is role), None)
+            if one is not None:
+                state, by = seen[one.node_id], spoken[one.node_id]
+                who = {"asked_node": one.node_id, "listener": role.text}
+                yield "describe_cluster", who | _members(state, one, by, cluster.cluster_id)
+                yield "describe_quorum", who | _quorum(state, one)
         for node in running:
-            state, node, _ = cluster.seen(node.node_id, node.role)
-            who = {"asked_node": node.node_id, "role": node.role.text}
-            yield "describe_configs", who | answers.describe_configs(state, node)
+            who = {"asked_node": node.node_id, "role": node.role.text, "endpoint": endpoint(node)}
+            yield "describe_configs", who | _configs(seen[node.node_id], node)
 
-    def _line(self, kind: str, keys: answers.Keys) -> bytes:
-        now = int(datetime.now(UTC).timestamp() * 1_000_000)
-        return write_line(kind, self._cluster.cluster_id, now, keys)
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp() * 1_000_000)
+
+
+def endpoint(node: Node) -> str:
+    """Where a node would listen."""
+    return f"node-{node.node_id}.embedded:{9093 if node.role is Role.CONTROLLER else 9092}"
+
+
+def _address(node: Node) -> dict[str, object]:
+    host, _, port = endpoint(node).partition(":")
+    return {"host": host, "port": int(port)}
+
+
+def _since(node: Node, release: tuple[int, int]) -> bool:
+    """Whether a node is of a release or a later one; so is one of an unknown release."""
+    number = release_number(node.release)
+    return len(number) < 2 or number >= release
+
+
+def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
+    """ApiVersions as a node answers that has read `state`."""
+    knows_all = _since(node, KNOWS_ALL_RANGES)
+    levels, epoch = _finalized(state, node, dialect)
+    return {
+        "answered_version": ASKED_VERSION if knows_all else ASKED_VERSION - 1,
+        "error_code": wire.NO_ERROR,
+        "supported_features": [
+            wire.SupportedFeature(name=name, min_version=low, max_version=high)
+            for name, (low, high) in sorted(node.supported.items())
+            if knows_all or low > 0
+        ],
+        "finalized_features_epoch": epoch,
+        "finalized_features": [
+            wire.FinalizedFeature(name=name, max_version_level=level, min_version_level=low)
+            for name, (low, level) in sorted(levels.items())
+        ],
+        "zk_migration_ready": state.cluster.migrating,
+    }
+
+
+def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
+    """What a node takes to be finalized, and its epoch: -1 where it does not know."""
+    if dialect.mode != "zk":
+        if node.role is Role.BROKER:
+            return state.cluster.finalized, state.epoch
+        shows = _since(node, CONTROLLERS_SHOW_LEVELS)
+        return (state.cluster.finalized, state.features_at) if shows else ({}, -1)
+    read = state.read_by(node)
+    if read is None or state.cluster.off or read[0].reading is not Reading.ACCEPTED:
+        return {}, -1
+    return {name: (low, level) for name, low, level in read[0].levels}, state.epoch
+
+
+def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str) -> Keys:
+    """DescribeCluster in the newest version the node knows, fenced brokers where it can."""
+    of_controllers = node.role is Role.CONTROLLER
+    if of_controllers and not _since(node, CONTROLLERS_DESCRIBE):
+        return {"why": NOT_OFFERED.format("DescribeCluster")}
+    version = next(version for since, version in DESCRIBE_CLUSTER if _since(node, since))
+    fenced = version >= SHOWS_FENCED_FROM
+    kind = wire.CONTROLLERS if of_controllers else wire.BROKERS
+    level = state.cluster.finalized.get(METADATA_VERSION, (0, 0))[1]
+    # In KRaft a broker names any broker, so that requests to the controller are forwarded.
+    forwards = dialect.mode != "zk" and not of_controllers
+    able = [n for n in state.cluster.nodes if n.role is node.role and n.registered]
+    listed = [n for n in able if not n.ignored and (of_controllers or fenced or not n.fenced)]
+    answer = wire.DescribeCluster(
+        error_code=wire.NO_ERROR,
+        error_message=None,
+        controller_id=node.node_id if forwards else state.cluster.active,
+        brokers=[
+            wire.ListedNode(
+                broker_id=one.node_id,
+                rack=None,
+                is_fenced=one.fenced if fenced else UNSET,
+                **_address(one),
+            )
+            for one in sorted(listed, key=lambda n: n.node_id)
+        ],
+        endpoint_type=kind if version > 0 else UNSET,
+        cluster_id=cluster_id,
+        throttle_time_ms=0,
+        authorized_operations=None,
+    )
+    if of_controllers and level < dialect.can.controllers_register_from:
+        answer = msgspec.structs.replace(
+            answer, error_code=wire.UNSUPPORTED_VERSION, error_message=TOO_EARLY,
+            controller_id=NOBODY, brokers=[], endpoint_type=wire.BROKERS, cluster_id="",
+        )  # fmt: skip
+    return {
+        "version": version,
+        "endpoint_type": kind if version > 0 else None,
+        "include_fenced_brokers": fenced,
+        "answer": answer,
+    }
+
+
+def _quorum(state: EmbeddedState, node: Node) -> Keys:
+    """DescribeQuorum of a cluster in KRaft mode."""
+    newer, nodes = _since(node, NAMES_DIRECTORIES), state.cluster.nodes
+    voters = [n for n in nodes if n.voter]
+    ids = {n.node_id for n in voters}
+    observers = {n.node_id: n for n in nodes if n.running and n.node_id not in ids}
+    leads, no_words = state.cluster.active != NOBODY, "" if newer else UNSET
+
+    def replicas(of: Iterable[Node]) -> list[wire.Replica]:
+        return [
+            wire.Replica(
+                replica_id=one.node_id,
+                log_end_offset=state.epoch + 1 if one.running else -1,
+                last_fetch_timestamp=-1,
+                last_caught_up_timestamp=-1,
+                replica_directory_id=None if newer else UNSET,
+            )
+            for one in of
+        ]
+
+    partition = wire.Partition(
+        partition_index=0,
+        error_code=wire.NO_ERROR if leads else NOT_LEADER,
+        error_message=no_words,
+        leader_id=state.cluster.active,
+        leader_epoch=state.term,
+        high_watermark=state.epoch + 1 if leads else -1,
+        current_voters=replicas(voters),
+        observers=replicas(observers[one] for one in sorted(observers)),
+    )
+    listeners = [
+        {"node_id": n.node_id, "listeners": [{"name": "CONTROLLER", **_address(n)}]} for n in voters
+    ]
+    answer = wire.DescribeQuorum(
+        error_code=wire.NO_ERROR,
+        error_message=no_words,
+        topics=[wire.Topic(topic_name=wire.METADATA_TOPIC, partitions=[partition])],
+        nodes=listeners if newer else UNSET,
+    )
+    return {"version": 2 if newer else 1, "answer": answer}
+
+
+def _configs(state: EmbeddedState, node: Node) -> Keys:
+    """DescribeConfigs, in KRaft mode, of the node itself, and on a broker of the default of all
+    brokers, which nobody sets."""
+    if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
+        return {"why": NOT_OFFERED.format("DescribeConfigs")}
+    names = [str(node.node_id)] + ([BROKER_DEFAULT] if node.role is Role.BROKER else [])
+    results = [
+        wire.Resource(
+            error_code=wire.NO_ERROR,
+            error_message=None,
+            resource_type=wire.BROKER,
+            resource_name=name,
+            configs=[*_configured(state, node)] if name else [],
+        )
+        for name in names
+    ]
+    return {"version": 4, "answer": wire.DescribeConfigs(throttle_time_ms=0, results=results)}
+
+
+def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration]:
+    """What a node is configured with, by key; what nobody sets has Kafka's own default."""
+    nodes, dynamic = state.cluster.nodes, state.cluster.raft_level > 0
+    voters = [n for n in nodes if n.voter]
+    halves = {n.role for n in nodes if n.node_id == node.node_id}
+    servers = ",".join(map(endpoint, voters)) if dynamic else ""
+    configured = "" if dynamic else ",".join(f"{n.node_id}@{endpoint(n)}" for n in voters)
+    roles = ",".join(role.text for role in Role if role in halves)
+    for key, value, is_default in (
+        ("controller.quorum.bootstrap.servers", servers, not dynamic),
+        ("controller.quorum.voters", configured, dynamic),
+        ("min.insync.replicas", "1", True),
+        ("node.id", str(node.node_id), False),
+        ("process.roles", roles, False),
+    ):
+        if key.endswith("bootstrap.servers") and not _since(node, NAMES_DIRECTORIES):
+            continue
+        source = KAFKAS_DEFAULT if is_default else OWN_FILE
+        yield wire.Configuration(
+            name=key,
+            value=value,
+            read_only=key != "min.insync.replicas",
+            config_source=source,
+            is_sensitive=False,
+            synonyms=[{"name": key, "value": value, "source": source}],
+        )
+
+
+def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
+    """Every node of ZooKeeper that a collector reads; nobody makes a node again here."""
+    cluster, text = state.cluster, state.text
+    # Bytes that are no UTF-8 are as a reader of ZooKeeper shows them.
+    shown = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    found: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
+    found += [("/feature", state.epoch, shown), ("/features", 0, None)]
+    leads = None if cluster.active == NOBODY else {"version": 1, "brokerid": cluster.active}
+    found.append(("/controller", 0, leads))
+    for node in sorted(cluster.nodes, key=lambda n: n.node_id):
+        if node.registered:
+            features = {
+                name: {"min_version": low, "max_version": high}
+                for name, (low, high) in sorted(node.supported.items())
+            }
+            broker = {"features": features, "version": _REGISTRATION, "endpoints": []}
+            found.append((f"/brokers/ids/{node.node_id}", 0, broker))
+    for path, version, data in found:
+        if data is None:
+            yield {"path": path, "version": None, "czxid": None, "data": None}
+        else:
+            text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+            yield {"path": path, "version": version, "czxid": 1, "data": text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,13 +407,11 @@ def make_embedded(file: str, like: Formatted | Captured, catalogue: Catalogue) -
     raises, LandingError and NoEvidenceError."""
     if Path(file).exists():
         raise ConfigError(f"{file}: expected no file there, found one. Name another.")
-    if isinstance(like, Formatted):
-        made = _formatted(like, catalogue)
-    else:
-        made = _captured(like, catalogue)
-    with EmbeddedCluster(
-        file, catalogue.tables, mode=made.mode, cluster_id=made.cluster_id
-    ) as embedded:
+    made = (
+        _formatted(like, catalogue) if isinstance(like, Formatted) else _captured(like, catalogue)
+    )
+    about = {"mode": made.mode, "cluster_id": made.cluster_id}
+    with EmbeddedCluster(file, catalogue.tables, **about) as embedded:
         embedded.put(made.cluster, len(made.cluster.nodes))
     return made
 
@@ -437,18 +427,21 @@ def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
     at = ranges.releases.index(own.release)
     rows = zip(names, ranges.min_version[at].tolist(), ranges.max_version[at].tolist(), strict=True)
     supported = {name: (low, high) for name, low, high in rows if high > 0}
-    leaders = range(FIRST_CONTROLLER, FIRST_CONTROLLER + like.controllers)
-    nodes = [
-        Node(node_id=i, role=Role.CONTROLLER, supported=supported, release=own.release, voter=True)
-        for i in leaders
-    ]
-    nodes += [
-        Node(node_id=i, role=Role.BROKER, supported=supported, release=own.release)
-        for i in range(1, like.brokers + 1)
-    ]
+    halves = ((Role.CONTROLLER, FIRST_CONTROLLER, like.controllers), (Role.BROKER, 1, like.brokers))
+    nodes = tuple(
+        Node(
+            node_id=first + i,
+            role=role,
+            supported=supported,
+            release=own.release,
+            voter=role is Role.CONTROLLER,
+        )
+        for role, first, count in halves
+        for i in range(count)
+    )
     finalized = {name: (level, level) for name, level in initial.levels.items() if level}
     cluster = Cluster(
-        release=own.release, nodes=tuple(nodes), active=leaders[0], finalized=finalized
+        release=own.release, nodes=nodes, active=FIRST_CONTROLLER, finalized=finalized
     )
     made_up = "-"
     while made_up.startswith("-"):  # as Kafka: an id is no option (Uuid.randomUuid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from featurelib.errors import InputError, UnreachableError
@@ -22,7 +22,6 @@ _SCHEMA = (
 )
 FORM = "2"  # of the file; another one is refused
 LONGEST_WAIT_S = 30  # for another process that holds the file
-IN_MEMORY = ":memory:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +37,16 @@ class StateFile:
 
     def __init__(self, path: str, about: Mapping[str, str]) -> None:
         self.path = path
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=LONGEST_WAIT_S)
-        except sqlite3.OperationalError as error:
-            raise self._wrong_file(str(error)) from error
-        try:
-            self._db.execute("PRAGMA synchronous = FULL")
-            with self.transaction():
-                self.about = self._open({**about, "form": FORM})
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise self._wrong_file(str(error)) from error
-        except BaseException:
-            self._db.close()
-            raise
+        with ExitStack() as opening:
+            try:
+                self._db = sqlite3.connect(path, isolation_level=None, timeout=LONGEST_WAIT_S)
+                opening.callback(self._db.close)
+                self._db.execute("PRAGMA synchronous = FULL")
+                with self.transaction():
+                    self.about = self._open({**about, "form": FORM})
+            except sqlite3.DatabaseError as error:
+                raise self._wrong_file(str(error)) from error
+            opening.pop_all()
 
     def _open(self, about: dict[str, str]) -> dict[str, str]:
         """What the file says about itself; makes the tables where there are none."""
@@ -63,17 +58,16 @@ class StateFile:
             return about
         if "about" not in there:
             raise self._wrong_file(f"the tables {', '.join(sorted(there))}")
-        columns = {row[1] for row in self._db.execute("PRAGMA table_info(about)")}
-        said = {}
-        if columns == {"name", "value"}:
-            said = {str(k): str(v) for k, v in self._db.execute("SELECT name, value FROM about")}
-        if said.get("form") != FORM:
+        found = dict[str, str]()
+        if {row[1] for row in self._db.execute("PRAGMA table_info(about)")} == {"name", "value"}:
+            found = dict(self._db.execute("SELECT name, value FROM about"))
+        if found.get("form") != FORM:
             raise InputError(
                 f"{self.path}: expected an embedded cluster of form {FORM}, found "
-                f"{said.get('form', 'an older one')}. "
+                f"{found.get('form', 'an older one')}. "
                 "Open it with the release of featurelib that made it."
             )
-        return said
+        return found
 
     def _wrong_file(self, found: str) -> InputError:
         return InputError(

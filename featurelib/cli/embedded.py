@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from featurelib.backends.embedded import Captured, EmbeddedCluster, Formatted, Made, make_embedded
+from featurelib.backends.embedded import Captured, Formatted, Made, make_embedded
+from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.cli.entrance import say
 from featurelib.collect import landing_lines

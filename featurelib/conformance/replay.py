@@ -8,13 +8,13 @@ moved it; an epoch that something else may have moved. Each is counted, by reaso
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from featurelib.backends.embedded import IN_MEMORY, EmbeddedCluster
+from featurelib.backends.embedded_cluster import EmbeddedState
 from featurelib.catalogue.tables import Tables
 from featurelib.conformance.exchanges import Exchange, Levels
-from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import Dialect, generation_of, load
 from featurelib.core.dry_run import Answered
 from featurelib.core.reply import Reply
@@ -23,6 +23,12 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 
 HIDES_RECORD = ("3.9.0",)  # 3.9.2 shows the record while the raft layer is at 0
 KINDS = ("code", "words", "results", "levels", "epoch")
+# Crossing one of these makes every node register again soon after (KIP-919, KIP-858, KIP-1066).
+REGISTER_AGAIN = (15, 17, 30)
+# The first time eligible.leader.replicas.version is enabled a CONFIG_RECORD comes along.
+MOVES_MORE = ("eligible.leader.replicas.version", KRAFT_VERSION)
+_OF_A_REFUSAL, _BY_NODES = "kraft.version of a refused request", "nodes registered again"
+_Results = list[tuple[str, int, str | None]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,101 +39,6 @@ class Difference:
     kind: str  # one of KINDS
     recorded: str
     ours: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """One way the exchange may have begun, and how our answer compares with the recorded one."""
-
-    answered: Answered
-    differences: list[Difference]
-    excused: list[str]
-
-
-def compare(exchange: Exchange, answered: Answered) -> Compared:
-    """The recorded answer and the levels afterwards beside `answered`."""
-    theirs, ours = exchange.reply, answered.reply
-    found: list[Difference] = []
-    excused: list[str] = []
-
-    def differ(kind: str, recorded: object, mine: object) -> None:
-        found.append(Difference(id=exchange.id, kind=kind, recorded=str(recorded), ours=str(mine)))
-
-    if theirs.code != ours.code:
-        differ("code", theirs.code, ours.code)
-    same_words = (theirs.message, _results(theirs)) == (ours.message, _results(ours))
-    if not same_words and _names_another(theirs, answered):
-        excused.append("another offender is named")
-    elif not same_words:
-        if theirs.message != ours.message:
-            differ("words", theirs.message, ours.message)
-        if _results(theirs) != _results(ours):
-            differ("results", _results_text(theirs), _results_text(ours))
-    after: Levels = answered.after.finalized
-    if hides_record(exchange):
-        after = _but_kraft(after)
-    if exchange.after != after:
-        if answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
-            excused.append("kraft.version of a refused request")
-        else:
-            differ("levels", _levels_text(exchange.after), _levels_text(after))
-    return Compared(answered=answered, differences=found, excused=excused)
-
-
-def hides_record(exchange: Exchange) -> bool:
-    """Whether nodes show nothing of the record of kraft.version though the raft layer is at 0."""
-    early = exchange.mode == "kraft" and exchange.cluster.release in HIDES_RECORD
-    return early and exchange.cluster.raft_level == 0
-
-
-def _results(reply: Reply) -> list[tuple[str, int, str | None]] | None:
-    """Results by name: their order is that of a hash map."""
-    if reply.results is None:
-        return None
-    return sorted(((r.feature, r.code, r.message) for r in reply.results), key=repr)
-
-
-def _results_text(reply: Reply) -> str:
-    results = _results(reply)
-    if results is None:
-        return "no results (the wire version has none)"
-    said = [f"{name} {code} {message or '(no message)'}" for name, code, message in results]
-    return "; ".join(said) or "an empty list of results"
-
-
-def _levels_text(levels: Levels) -> str:
-    """`f=3, g=1..4`: the level, with the finalized minimum where that is another one."""
-    said = [
-        f"{name}={level}" if low == level else f"{name}={low}..{level}"
-        for name, (low, level) in sorted(levels.items())
-    ]
-    return ", ".join(said) or "nothing finalized"
-
-
-def _names_another(theirs: Reply, answered: Answered) -> bool:
-    """Whether both refuse the same update by the same rule, and name different nodes of the group
-    it asks, each of which offends: nodes whose order hangs on when they registered."""
-
-    def same(one: str | None, other: str | None) -> bool:
-        return one == other or any({one, other} <= words for words in answered.alike)
-
-    results, mine = _results(theirs) or [], _results(answered.reply) or []
-    if not same(theirs.message, answered.reply.message) or len(results) != len(mine):
-        return False
-    return all(
-        one[:2] == other[:2] and same(one[2], other[2])
-        for one, other in zip(results, mine, strict=True)
-    )
-
-
-def _but_kraft(levels: Levels) -> Levels:
-    return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
-
-
-# Crossing one of these makes every node register again soon after (KIP-919, KIP-858, KIP-1066).
-REGISTER_AGAIN = (15, 17, 30)
-# The first time eligible.leader.replicas.version is enabled a CONFIG_RECORD comes along.
-MOVES_MORE = ("eligible.leader.replicas.version", KRAFT_VERSION)
 
 
 @dataclass(slots=True)
@@ -155,6 +66,16 @@ def replay(
     return report
 
 
+def _dialect(exchange: Exchange) -> Dialect:
+    try:
+        return load(generation_of(exchange.cluster.release, exchange.mode))
+    except KeyError as error:
+        raise InputError(
+            f"{exchange.id}: {error.args[0]}. Expected a release of `featurelib rules --dialects`; "
+            "record the release the controller is built from."
+        ) from error
+
+
 class _Walk:
     """One scenario of a recording: what earlier steps tell about the next one."""
 
@@ -177,84 +98,146 @@ class _Walk:
         compared = []
         for record in self._possible(exchange, dialect):
             cluster = replace(exchange.cluster, kraft_record=record)
-            answered = _put(exchange, cluster, dialect, tables)
-            compared.append(compare(exchange, answered))
-        fitting = [one for one in compared if not one.differences]
-        best = (fitting or compared)[0]
-        report.differences += best.differences
-        report.excused.update(best.excused)
+            state = EmbeddedState(cluster=cluster, epoch=exchange.epoch or 0)
+            answered, _ = state.answer(exchange.request, dialect, tables)
+            compared.append((answered, *_compare(exchange, answered)))
+        fitting = [one for one in compared if not one[1]]
+        answered, differences, excused = (fitting or compared)[0]
+        report.differences += differences
+        report.excused.update(excused)
         if fitting:
-            self._records = {one.answered.after.kraft_record for one in fitting}
-            self._judge_epoch(exchange, best.answered, report, gap=gap)
+            self._records = {one[0].after.kraft_record for one in fitting}
+            self._judge_epoch(exchange, answered, report, gap=gap)
         self._levels, self._epoch = exchange.after, exchange.epoch_after
 
     def _possible(self, exchange: Exchange, dialect: Dialect) -> list[int]:
         """The record shows where the raft layer is at 0; else an earlier step told, or nobody."""
         if dialect.can.kraft_version != "record":
             return [0]
-        shown = exchange.cluster.finalized.get(KRAFT_VERSION, (0, 0))[1]
-        hidden = exchange.cluster.raft_level > 0 or hides_record(exchange)
-        return sorted(self._records) if hidden else [shown]
+        hidden = exchange.cluster.raft_level > 0 or _hides_record(exchange)
+        return (
+            sorted(self._records) if hidden else [_level(exchange.cluster.finalized, KRAFT_VERSION)]
+        )
 
     def _judge_epoch(
         self, exchange: Exchange, answered: Answered, report: ReplayReport, *, gap: bool
     ) -> None:
         before, after = exchange.epoch, exchange.epoch_after
-        moved, ours = before != after, "moves" if answered.writes else "stands still"
+        moved, kraft = before != after, exchange.mode == "kraft"
         # The node of ZooKeeper mode counts its writes; a log also holds records of others.
-        by_one = exchange.mode == "kraft" or before is None or after == before + 1
+        by_one = kraft or before is None or after == before + 1
         back = before is not None and after is not None and after < before
         if not back and moved == answered.writes and (by_one or not moved):
             return
         if not back and answered.unsure:
-            report.excused["kraft.version of a refused request"] += 1
-        elif not back and moved and exchange.mode == "kraft" and self._due > 0:
+            report.excused[_OF_A_REFUSAL] += 1
+        elif not back and moved and kraft and self._due > 0:
             self._due -= 1
-            report.excused["nodes registered again"] += 1
+            report.excused[_BY_NODES] += 1
         elif gap and not back and _moved_by_nodes(exchange):
-            report.excused["nodes registered again"] += 1
+            report.excused[_BY_NODES] += 1
         else:
             recorded = f"from {before} to {after}" if moved else "stood still"
+            ours = "moves" if answered.writes else "stands still"
             report.differences.append(
                 Difference(id=exchange.id, kind="epoch", recorded=recorded, ours=ours)
             )
 
 
+def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], list[str]]:
+    """The recorded answer and levels beside ours: what differs, and what is excused."""
+    theirs, ours, after = exchange.reply, answered.reply, answered.after.finalized
+    if _hides_record(exchange):
+        after = _but_kraft(after)
+    beside: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
+        "code": (theirs.code, ours.code, str),
+        "words": (theirs.message, ours.message, str),
+        "results": (_results(theirs), _results(ours), _results_text),
+        "levels": (exchange.after, after, _levels_text),
+    }
+    found = {
+        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(mine))
+        for kind, (recorded, mine, text) in beside.items()
+        if recorded != mine
+    }
+    excused = []
+    if found.keys() & {"words", "results"} and _names_another(theirs, answered):
+        excused.append("another offender is named")
+        found = {kind: one for kind, one in found.items() if kind in ("code", "levels")}
+    if "levels" in found and answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
+        excused.append(_OF_A_REFUSAL)
+        del found["levels"]
+    return [*found.values()], excused
+
+
+def _names_another(theirs: Reply, answered: Answered) -> bool:
+    """Whether both refuse the same update by the same rule, and name different nodes of the group
+    it asks, each of which offends: nodes whose order hangs on when they registered."""
+
+    def same(one: str | None, other: str | None) -> bool:
+        return one == other or any({one, other} <= words for words in answered.alike)
+
+    results, mine = _results(theirs) or [], _results(answered.reply) or []
+    if not same(theirs.message, answered.reply.message) or len(results) != len(mine):
+        return False
+    pairs = zip(results, mine, strict=True)
+    return all(one[:2] == other[:2] and same(one[2], other[2]) for one, other in pairs)
+
+
+def _results(reply: Reply) -> _Results:
+    """Results by name: their order is that of a hash map."""
+    if reply.results is None:
+        return None
+    return sorted(((r.feature, r.code, r.message) for r in reply.results), key=repr)
+
+
+def _results_text(results: _Results) -> str:
+    if results is None:
+        return "no results (the wire version has none)"
+    said = [f"{name} {code} {message or '(no message)'}" for name, code, message in results]
+    return "; ".join(said) or "an empty list of results"
+
+
+def _levels_text(levels: Levels) -> str:
+    """`f=3, g=1..4`: the level, with the finalized minimum where that is another one."""
+    said = [
+        f"{name}={level}" if low == level else f"{name}={low}..{level}"
+        for name, (low, level) in sorted(levels.items())
+    ]
+    return ", ".join(said) or "nothing finalized"
+
+
+def _but_kraft(levels: Levels) -> Levels:
+    return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
+
+
+def _hides_record(exchange: Exchange) -> bool:
+    """Whether nodes show nothing of the record of kraft.version though the raft layer is at 0."""
+    early = exchange.mode == "kraft" and exchange.cluster.release in HIDES_RECORD
+    return early and exchange.cluster.raft_level == 0
+
+
 def _moved_by_nodes(exchange: Exchange) -> bool:
     """Whether the request wrote nothing by its own answer, and the epoch moved no further than
     nodes that register again move it: what went before decides, and was not recorded."""
-    request, reply = exchange.request, exchange.reply
+    request, reply, nodes = exchange.request, exchange.reply, exchange.cluster.nodes
     good = any(result.code == 0 for result in reply.results or ())
     wrote = good or (reply.code == 0 and reply.results is None)
     dry = request.validate_only and request.version > 0
-    newest = [n.supported.get(METADATA_VERSION, (0, 0))[1] for n in exchange.cluster.nodes]
+    newest = max(_level(node.supported, METADATA_VERSION) for node in nodes)
     moved = (exchange.epoch_after or 0) - (exchange.epoch or 0)
-    few = 0 < moved <= len(exchange.cluster.nodes)
-    return (
-        exchange.mode == "kraft" and (dry or not wrote) and few and max(newest) >= REGISTER_AGAIN[0]
-    )
-
-
-def _dialect(exchange: Exchange) -> Dialect:
-    try:
-        return load(generation_of(exchange.cluster.release, exchange.mode))
-    except KeyError as error:
-        raise InputError(
-            f"{exchange.id}: {error.args[0]}. Expected a release of `featurelib rules --dialects`; "
-            "record the release the controller is built from."
-        ) from error
-
-
-def _put(exchange: Exchange, cluster: Cluster, dialect: Dialect, tables: Tables) -> Answered:
-    with EmbeddedCluster(IN_MEMORY, tables, mode=exchange.mode, dialect=dialect) as embedded:
-        embedded.put(cluster, exchange.epoch or 0)
-        return embedded.update_features(exchange.request).answered
+    few = 0 < moved <= len(nodes)
+    return exchange.mode == "kraft" and (dry or not wrote) and few and newest >= REGISTER_AGAIN[0]
 
 
 def _moves_more(before: Levels, after: Levels) -> bool:
     """Whether going from one state to the other makes more records than the request's own."""
-    old, new = (levels.get(METADATA_VERSION, (0, 0))[1] for levels in (before, after))
+    old, new = (_level(levels, METADATA_VERSION) for levels in (before, after))
     if not old:  # a walk begins
         return False
     crossed = any(min(old, new) < level <= max(old, new) for level in REGISTER_AGAIN)
     return crossed or any(before.get(name) != after.get(name) for name in MOVES_MORE)
+
+
+def _level(levels: Levels, feature: str) -> int:
+    return levels.get(feature, (0, 0))[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from featurelib.backends.embedded import IN_MEMORY
 from featurelib.catalogue import load
 from featurelib.core.cluster import Cluster, Node, Range, Request, Update
 from featurelib.core.election import ZnodeContent
@@ -13,6 +12,7 @@ from featurelib.feature import Role, UpgradeType
 from tests.backends.simulator import Simulated
 
 TABLES = load().tables
+IN_MEMORY = ":memory:"
 NEW = {"metadata.version": (7, 29), "kraft.version": (0, 1), "group.version": (0, 1)}
 UP, DOWN = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
 

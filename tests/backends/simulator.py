@@ -7,9 +7,14 @@ from typing import Any
 
 import msgspec
 
-from featurelib.backends.embedded import EmbeddedCluster, Updated
-from featurelib.backends.embedded_answers import api_versions
-from featurelib.backends.embedded_state import NOBODY, EmbeddedState, end
+from featurelib.backends.embedded import api_versions
+from featurelib.backends.embedded_cluster import (
+    NOBODY,
+    EmbeddedCluster,
+    EmbeddedState,
+    Updated,
+    end,
+)
 from featurelib.core.cluster import Cluster, Node, Request
 from featurelib.core.compatibility import Admission, Joined, Newcomer, Stopped, join
 from featurelib.feature import Role
@@ -18,9 +23,20 @@ from featurelib.feature import Role
 class Simulated(EmbeddedCluster):
     """An embedded cluster to which more may happen than the product does to one."""
 
+    @property
+    def epoch(self) -> int:
+        """KRaft: the log's end. ZooKeeper mode: the version of the features node."""
+        return self.state.epoch
+
     def describe(self, node_id: int, role: Role | None = None) -> dict[str, Any]:
-        """What a node answers to ApiVersions; perhaps what was true before."""
-        answered: dict[str, Any] = msgspec.to_builtins(api_versions(*self.seen(node_id, role)))
+        """What a node that runs answers to ApiVersions; perhaps what was true before."""
+        nodes = [n for n in self.cluster.nodes if role is None or n.role is role]
+        node = self._find(sorted(nodes, key=lambda n: n.role), "nodes", node_id)
+        assert node.running
+        state = self.seen_by(node_id)
+        answered: dict[str, Any] = msgspec.to_builtins(
+            api_versions(state, node, self.dialect(state))
+        )
         return answered
 
     def register(self, node: Node) -> Joined:
@@ -28,7 +44,7 @@ class Simulated(EmbeddedCluster):
         controller that comes too early runs, and asks again."""
         with self._file.transaction():
             _, state = self._newest()
-            cluster, dialect = state.cluster, self._generation(state.cluster.release)
+            cluster, dialect = state.cluster, self.dialect(state)
             joined = join(cluster, Newcomer(node=node), dialect, self._tables)
             is_in = joined.entry is Admission.ACCEPTED
             if is_in or node.role is Role.CONTROLLER:
@@ -45,7 +61,7 @@ class Simulated(EmbeddedCluster):
 
         def ended(state: EmbeddedState) -> Cluster:
             self._find(state.cluster.nodes, "nodes", node_id)
-            return end(state.cluster, {node_id}, self._generation(state.cluster.release))
+            return end(state.cluster, {node_id}, self.dialect(state))
 
         self._change(f"stop {node_id}", ended)
 
@@ -82,7 +98,7 @@ class Simulated(EmbeddedCluster):
             return super().update_features(request)
         with self._file.transaction():
             position, before = self._newest()
-            answered, after = self._answered(before, request)
+            answered, after = before.answer(request, self.dialect(before), self._tables)
             if after != before:
                 ids = [node.node_id for node in before.cluster.nodes]
                 self._file.hold(ids, position)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurelib.backends.embedded import IN_MEMORY
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster, Features, Node, Request, Update, build
@@ -19,7 +18,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.core.judge import judge
 from featurelib.errors import InputError
 from featurelib.feature import KRAFT_VERSION, Role
-from tests.backends.clusters import TABLES
+from tests.backends.clusters import IN_MEMORY, TABLES
 from tests.backends.simulator import Simulated
 from tests.core import recordings
 
@@ -138,7 +137,7 @@ def act(cluster: Simulated, data: st.DataObject) -> None:
     what += ["unregister", "settle", *["register"] * 2 * (cluster.mode == "kraft")]
     name = data.draw(st.sampled_from(what))
     if name == "update":
-        request = data.draw(requests(cluster.mode, min(cluster.dialect.can.wire_versions)))
+        request = data.draw(requests(cluster.mode, min(cluster.dialect().can.wire_versions)))
         cluster.update_features(request, lagging=data.draw(st.booleans()))
     elif name == "register":
         cluster.register(data.draw(nodes(cluster.mode, node_id)))
@@ -176,7 +175,7 @@ def test_no_node_runs_that_cannot_live_with_what_is_finalized(
 
 def check(cluster: Simulated) -> None:
     """Every running node, held against what it shows to be finalized."""
-    now, dialect = cluster.cluster, cluster.dialect
+    now, dialect = cluster.cluster, cluster.dialect()
     running = [node for node in now.nodes if node.running]
     assert now.active in {-1, *(node.node_id for node in running)}
     for node in running:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
-from featurelib.backends.base import Abilities, Backend, Say
+from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Backend, Say
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
 from featurelib.backends.kafka.look import LiveLook, explore, line, lines_of, look
@@ -35,8 +35,6 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
 
-_NO_COMPARISON = "It cannot refuse a request that another writer has overtaken."
-_NO_VALIDATION = "It cannot validate without writing: in ZooKeeper mode such a request is applied."
 _NO_ZNODES = (
     "It cannot tell which version of the features node a request meets: the inventory names no "
     "zookeeper."
@@ -98,9 +96,9 @@ class KafkaBackend:
     def abilities(self) -> Abilities:
         """By mode, as the listeners showed it. Raises UnreachableError if it has to look."""
         known = self._known()
-        cannot = [_NO_COMPARISON]
+        cannot = [NO_COMPARISON]
         if known.mode == "zk":
-            cannot.append(_NO_VALIDATION)
+            cannot.append(NO_VALIDATION)
             if self._reach.znodes is None:
                 cannot.append(_NO_ZNODES)
         if known.is_migrating:

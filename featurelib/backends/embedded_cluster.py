@@ -1,0 +1,318 @@
+"""A cluster kept in one file: it holds no rule, it asks the core.
+
+Every operation is one transaction that reads the newest state, asks, and appends the next one; a
+crash at any moment leaves the state before or the state after. Nodes protect themselves as real
+ones do: what an update finalizes may end some. Who stops, who may register, and how brokers of each
+generation read the features node is the core's answer; here it becomes the next state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import msgspec
+
+from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
+from featurelib.backends.state_file import StateFile
+from featurelib.catalogue.tables import Tables
+from featurelib.config.fleet import zookeeper_generation
+from featurelib.core.cluster import Cluster, Node, Request
+from featurelib.core.compatibility import (
+    Admission,
+    Effect,
+    Moment,
+    Newcomer,
+    Stopped,
+    Unfit,
+    join,
+    stopped,
+)
+from featurelib.core.dialect import Dialect, generation_of, load
+from featurelib.core.dry_run import Answered, answer
+from featurelib.core.election import DISABLED, ENABLED, elect
+from featurelib.core.features_znode import DecodedNode, Generation, behaviour_row, decode
+from featurelib.errors import InputError
+from featurelib.feature import METADATA_VERSION, Role
+from featurelib.planning.goal import level_of
+
+NOBODY = -1  # leads the cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedState:
+    """One cluster at one moment. `node`: the bytes of the features node, None if it is not there.
+
+    `epoch`: the log's end, or the features node's version; `features_at`: the offset of the last
+    feature record; `term`: the raft leader's epoch.
+    """
+
+    cluster: Cluster
+    epoch: int
+    node: bytes | None = None
+    features_at: int = -1
+    term: int = 0
+
+    @property
+    def text(self) -> str | None:
+        """The features node as `decode` reads it."""
+        return None if self.node is None else self.node.decode("utf-8", "surrogateescape")
+
+    def answer(
+        self, request: Request, dialect: Dialect, tables: Tables
+    ) -> tuple[Answered, EmbeddedState]:
+        """The active controller's answer, and the state it makes, before any node met it."""
+        nobody = self.cluster.active == NOBODY
+        asked = replace(request, to_active=False) if nobody else request
+        answered = answer(self.cluster, asked, dialect, tables)
+        after = replace(self, cluster=answered.after)
+        if answered.writes:
+            after = replace(after, epoch=self.epoch + 1, features_at=self.epoch + 1)
+            after = after.written(dialect) if dialect.mode == "zk" else after
+        return answered, after
+
+    def written(self, dialect: Dialect) -> EmbeddedState:
+        """The same, with the features node as the controller writes what is finalized."""
+        empty = elect(None, "", {}, dialect).content
+        assert empty is not None
+        levels = self.cluster.finalized.items()
+        rows = tuple(sorted((name, low, level) for name, (low, level) in levels))
+        status = DISABLED if self.cluster.off else ENABLED
+        return replace(self, node=replace(empty, status=status, levels=rows).text.encode())
+
+    def read_by(self, node: Node) -> tuple[DecodedNode, Generation] | None:
+        """What a broker reads in the features node, and which generation it is of; None: no
+        node."""
+        if self.text is None:
+            return None
+        release = node.release or self.cluster.release
+        generation = zookeeper_generation(release) or Generation.ZK_3_9
+        return decode(self.text, generation), generation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """The controller's answer, and the nodes that stopped over what was finalized."""
+
+    answered: Answered
+    stopped: tuple[Stopped, ...] = ()
+
+
+class EmbeddedCluster:
+    """One cluster in one file. A file that is empty or not there becomes one of `mode`."""
+
+    def __init__(
+        self, path: str, tables: Tables, *, mode: str = "kraft", cluster_id: str = "embedded"
+    ) -> None:
+        self._tables, self.path = tables, path
+        self._file = StateFile(path, {"mode": mode, "cluster_id": cluster_id})
+        self.mode: str = self._file.about["mode"]
+        self.cluster_id: str = self._file.about["cluster_id"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was answered is on the disk already."""
+        self._file.close()
+
+    @property
+    def state(self) -> EmbeddedState:
+        """The newest state. Raises InputError when nothing was put in yet."""
+        return self._newest()[1]
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as of now. Raises InputError as `state` does."""
+        return self.state.cluster
+
+    def dialect(self, state: EmbeddedState | None = None) -> Dialect:
+        """How the active controller of a state, or of now, answers: as its release does."""
+        release = (state or self.state).cluster.release
+        try:
+            return load(generation_of(release, self.mode))
+        except KeyError as error:
+            raise InputError(
+                f"{self.path}: {error.args[0]}. `featurelib rules --dialects` lists them."
+            ) from error
+
+    def seen_by(self, node_id: int) -> EmbeddedState:
+        """The state that a process has read: the newest, unless it stands still."""
+        held = self._file.held.get(node_id)
+        return self.state if held is None else self._at(held.position)
+
+    def put(self, cluster: Cluster, epoch: int = 0) -> None:
+        """Make `cluster` the state, whatever was there: a start, or a restored capture; in
+        ZooKeeper mode with a features node that says what is finalized."""
+        state = EmbeddedState(cluster=cluster, epoch=epoch, features_at=epoch)
+        dialect = self.dialect(state)
+        if dialect.mode == "zk" and not cluster.node_missing:
+            state = state.written(dialect)
+        with self._file.transaction():
+            self._file.let_go(self._file.held, held_for_good=True)
+            if cluster.blind:  # to the node that came after the one they knew
+                gone = replace(cluster, finalized={}, cached={}, node_missing=True, blind=False)
+                self._append("delete", replace(state, cluster=gone, node=None))
+                ids = [node.node_id for node in cluster.nodes]
+                self._file.hold(ids, self._newest()[0], for_good=True)
+            self._append("put", state)
+
+    def update_features(self, request: Request) -> Updated:
+        """Put a request to the active controller, and let every node apply what came of it."""
+        with self._file.transaction():
+            position, before = self._newest()
+            answered, after = before.answer(request, self.dialect(before), self._tables)
+            gone: tuple[Stopped, ...] = ()
+            if after != before:
+                after, gone = self._meet(position, before, after)
+                self._append("update_features", after)
+        return Updated(answered=answered, stopped=gone)
+
+    def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
+        """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
+        UnregisterController, which no voter is). Raises InputError."""
+
+        def without(state: EmbeddedState) -> Cluster:
+            cluster = state.cluster
+            what, able = "brokers", [n for n in cluster.nodes if n.role is role]
+            if role is Role.CONTROLLER:
+                what, able = "controllers that do not vote", [n for n in able if not n.voter]
+                level = level_of(cluster, METADATA_VERSION)
+                if level < CONTROLLERS_UNREGISTER_FROM:
+                    raise InputError(
+                        f"expected metadata.version {CONTROLLERS_UNREGISTER_FROM} or above, found "
+                        f"{level}: below it no controller can be unregistered (KIP-1312)."
+                    )
+            gone = self._find(able, what, node_id)
+            leads = self.mode == "kraft" or cluster.active != node_id
+            nodes = tuple(node for node in cluster.nodes if node is not gone)
+            return replace(cluster, nodes=nodes, active=cluster.active if leads else NOBODY)
+
+        self._change(f"unregister {node_id}", without)
+
+    def _change(self, what: str, change: Callable[[EmbeddedState], Cluster]) -> None:
+        with self._file.transaction():
+            state = self.state
+            self._append(what, replace(state, cluster=change(state)), moves=True)
+
+    def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
+        by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts
+        if node_id in by_id:
+            return by_id[node_id]
+        ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
+        raise InputError(
+            f"{self.path}: expected one of the {what} {ids}, found {node_id}. "
+            "Register or start it first."
+        )
+
+    def _meet(
+        self, position: int, before: EmbeddedState, after: EmbeddedState
+    ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
+        """All nodes that can see it meet `after`: the state once they did, and who stopped."""
+        held, dialect = self._file.held, self.dialect(after)
+        behind = [h.position for h in held.values() if not h.for_good]
+        began = self._at(min(behind)) if behind else before
+        deaf = {node_id for node_id, h in held.items() if h.for_good}
+        seeing = [node for node in after.cluster.nodes if node.node_id not in deaf]
+        react = _watch if dialect.mode == "zk" else _replay
+        gone, keep, blind = react(began, after, seeing, dialect, self._tables)
+        self._file.let_go({node.node_id for node in after.cluster.nodes} - keep)
+        self._file.hold(keep, position)
+        self._file.hold(blind, position, for_good=True)
+        cluster = end(after.cluster, {item.node.node_id for item in gone}, dialect)
+        if dialect.mode != "zk":
+            cluster = _ask_again(began.cluster, cluster, dialect, self._tables)
+        return replace(after, cluster=cluster), tuple(gone)
+
+    def _append(self, what: str, state: EmbeddedState, *, moves: bool = False) -> None:
+        """The next state. What `moves` is a record of the log in KRaft, and nothing elsewhere."""
+        if moves and self.mode == "kraft":
+            state = replace(state, epoch=state.epoch + 1)
+        self._file.append(what, msgspec.json.encode(state))
+
+    def _newest(self) -> tuple[int, EmbeddedState]:
+        position, content = self._file.read()
+        return position, _STATE.decode(content)
+
+    def _at(self, position: int) -> EmbeddedState:
+        return _STATE.decode(self._file.read(position)[1])
+
+
+_STATE = msgspec.json.Decoder(EmbeddedState)
+
+
+def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
+    """Processes end. A registration in ZooKeeper goes with its session, one of KRaft is fenced."""
+
+    def ended(node: Node) -> Node:
+        if node.node_id not in ids:
+            return node
+        if dialect.mode == "zk":
+            return replace(node, running=False, registered=False, ignored=False)
+        return replace(node, running=False, fenced=node.fenced or node.role is Role.BROKER)
+
+    return replace(
+        cluster,
+        nodes=tuple(ended(node) for node in cluster.nodes),
+        active=NOBODY if cluster.active in ids else cluster.active,
+    )
+
+
+# What running nodes make of a change: who stops; who keeps what it had read, until it can read the
+# next; and who follows no longer, until it is started again. The others take it over.
+_Reaction = tuple[list[Stopped], set[int], set[int]]
+
+
+def _replay(
+    before: EmbeddedState, after: EmbeddedState, seeing: list[Node], by: Dialect, tables: Tables
+) -> _Reaction:
+    """Nodes of KRaft replay the records."""
+    cluster = replace(after.cluster, nodes=tuple(seeing), finalized=before.cluster.finalized)
+    proposed, moment = after.cluster.finalized, Moment.AFTER_UPDATE
+    found = stopped(cluster, by, tables, moment=moment, proposed=proposed)
+    exits = [item for item in found if item.effect is Effect.EXITS]
+    return exits, set(), {item.node.node_id for item in found if item.effect is Effect.BLIND}
+
+
+def _watch(
+    before: EmbeddedState, after: EmbeddedState, seeing: Iterable[Node], by: Dialect, tables: Tables
+) -> _Reaction:
+    """Brokers of ZooKeeper mode read the node, each generation in its own way."""
+    gone: list[Stopped] = []
+    keep: set[int] = set()
+    alike: dict[Generation, list[Node]] = {}
+    readings: dict[Generation, DecodedNode] = {}
+    for node in seeing:
+        read = after.read_by(node)
+        if node.running and read is not None and not after.cluster.off:  # below 2.7 nobody reads
+            alike.setdefault(read[1], []).append(node)
+            readings[read[1]] = read[0]
+    for generation, some in alike.items():
+        reading = readings[generation]
+        effects = behaviour_row(reading.reading, generation)["running"]
+        if "stop" in effects:
+            unfit = (Unfit(feature="", text=reading.fault or ""),)
+            gone += [Stopped(node=node, effect=Effect.EXITS, unfit=unfit) for node in some]
+        elif "keep_old" in effects:
+            keep |= {node.node_id for node in some}
+        else:
+            levels = {name: (low, level) for name, low, level in reading.levels}
+            cluster = replace(after.cluster, nodes=tuple(some), finalized=levels, off=False)
+            gone += stopped(cluster, by, tables)
+    return gone, keep, set()
+
+
+def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables) -> Cluster:
+    """KRaft: controllers that came too early for a registration, and no longer do."""
+
+    def asked(node: Node) -> Node:
+        if node.role is not Role.CONTROLLER or node.registered or not node.running:
+            return node
+        told = [join(at, Newcomer(node=node), dialect, tables).entry for at in (before, after)]
+        return replace(node, registered=told == [Admission.REFUSED, Admission.ACCEPTED])
+
+    return replace(after, nodes=tuple(asked(node) for node in after.nodes))
