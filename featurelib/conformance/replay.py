@@ -27,7 +27,9 @@ KINDS = ("code", "words", "results", "levels", "epoch")
 REGISTER_AGAIN = (15, 17, 30)
 # The first time eligible.leader.replicas.version is enabled a CONFIG_RECORD comes along.
 MOVES_MORE = ("eligible.leader.replicas.version", KRAFT_VERSION)
+_ANOTHER = "another offender is named"
 _OF_A_REFUSAL, _BY_NODES = "kraft.version of a refused request", "nodes registered again"
+EXCUSES = (_ANOTHER, _OF_A_REFUSAL, _BY_NODES)
 _Results = list[tuple[str, int, str | None]] | None
 
 
@@ -162,7 +164,7 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
     }
     excused = []
     if found.keys() & {"words", "results"} and _names_another(theirs, answered):
-        excused.append("another offender is named")
+        excused.append(_ANOTHER)
         found = {kind: one for kind, one in found.items() if kind in ("code", "levels")}
     if "levels" in found and answered.unsure and _but_kraft(exchange.after) == _but_kraft(after):
         excused.append(_OF_A_REFUSAL)
