@@ -15,22 +15,22 @@ metadata.version on. The words are in remedies.toml.
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelib.audit.columns import Int
-from featurelib.core.dialect import Dialect
+from featurelib.core.dialect import Dialect, RuleWords, rule_words
+from featurelib.core.rules import Rule
 from featurelib.feature import Role, Severity
 from featurelib.schema import FINDING
 
@@ -41,40 +41,36 @@ _ROLES = np.array([Role.BROKER.text, Role.CONTROLLER.text], dtype=object)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
+class Wording(RuleWords):
     """What a code says to a person, and what it rests on."""
 
-    severity: Severity
     source: str
-    message: str
-    remedy: str
-    command: str
+
+
+def rule_wording(rule: Rule) -> Wording:
+    """The words of a rule, and its source."""
+    return Wording(**asdict(rule_words(rule.name)), source=rule.source)
 
 
 @cache
 def wordings(dialect: Dialect) -> dict[str, Wording]:
     """Every code's wording: the dialect's rules and the findings about evidence."""
-    text = resources.files(__package__).joinpath("findings.toml").read_text(encoding="utf-8")
-    table: dict[str, dict[str, str]] = tomllib.loads(text)
-    said = {
-        code: Wording(
-            severity=Severity(row["severity"]),
-            source=row["source"],
-            message=row["message"],
-            remedy=row["remedy"],
-            command=row["command"],
-        )
-        for code, row in table.items()
-    }
-    for rule in dialect.rules:
-        said[rule.code] = Wording(
-            severity=rule.words.severity,
-            source=rule.rule.source,
-            message=rule.words.message,
-            remedy=rule.words.remedy,
-            command=rule.words.command,
-        )
-    return said
+    table = resources.files(__package__).joinpath("findings.toml").read_bytes()
+    about_evidence = msgspec.toml.decode(table, type=dict[str, Wording])
+    return about_evidence | {row.code: rule_wording(row.rule) for row in dialect.rules}
+
+
+# The columns of numbers by the name `add` has for them, and which number means that there is none.
+_NUMBERS = {
+    "node_id": ("node_id", NOBODY),
+    "finalized_level": ("finalized_level", NO_NUMBER),
+    "level": ("level", NO_NUMBER),
+    "min_version": ("min_version", NO_NUMBER),
+    "max_version": ("max_version", NO_NUMBER),
+    "epoch": ("epoch", -1),
+    "at": ("observed_at", 0),
+    "line": ("line_id", 0),
+}
 
 
 class Findings:
@@ -91,68 +87,41 @@ class Findings:
         cluster: Int,
         *,
         role: Int | None = None,
-        node_id: Int | None = None,
         feature: pa.Array | None = None,
-        finalized_level: Int | None = None,
-        level: Int | None = None,
-        min_version: Int | None = None,
-        max_version: Int | None = None,
-        epoch: Int | None = None,
-        at: Int | None = None,
-        line: Int | None = None,
         detail: list[str] | None = None,
+        **numbers: Int | None,
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
-        In `at` and `line` 0, in `node_id` and `epoch` -1 means that there is none.
+        `numbers`: node_id, finalized_level, level, min_version, max_version, epoch, at, line. In
+        `at` and `line` 0, in `node_id` and `epoch` -1 means that there is none.
         """
         count = len(cluster)
         if count == 0:
             return
         columns = {
             "cluster": self._clusters.take(pa.array(cluster)),
-            "code": _constant(code, count),
-            "severity": _constant(self._severities[code].value, count),
-            "role": pa.nulls(count, pa.string()),
-            "feature": pa.nulls(count, pa.string()) if feature is None else feature,
-            "detail": pa.nulls(count, pa.string()) if detail is None else pa.array(detail),
-            "muted": pa.nulls(count, pa.string()),
-            "muted_until": pa.nulls(count, pa.date32()),
+            "code": pa.repeat(code, count),
+            "severity": pa.repeat(self._severities[code].value, count),
+            "role": None if role is None else pa.array(_ROLES[role], pa.string()),
+            "feature": feature,
+            "detail": None if detail is None else pa.array(detail),
         }
-        if role is not None:
-            columns["role"] = pa.array(_ROLES[role], pa.string())
-        numbers: dict[str, tuple[Int | None, int]] = {
-            "node_id": (node_id, NOBODY),
-            "finalized_level": (finalized_level, NO_NUMBER),
-            "level": (level, NO_NUMBER),
-            "min_version": (min_version, NO_NUMBER),
-            "max_version": (max_version, NO_NUMBER),
-            "epoch": (epoch, -1),
-            "observed_at": (at, 0),
-            "line_id": (line, 0),
-        }
-        for name, (values, none) in numbers.items():
-            columns[name] = _numbers(values, none, FINDING.field(name).type, count)
-        self._blocks.append(
-            pa.RecordBatch.from_arrays([columns[name] for name in FINDING.names], schema=FINDING)
-        )
+        for given, values in numbers.items():
+            name, none = _NUMBERS[given]
+            if values is not None:
+                mask = values == none
+                plain = pa.array(np.where(mask, 0, values), pa.int64(), mask=mask)
+                columns[name] = plain.cast(FINDING.field(name).type)
+        rows = [
+            pa.nulls(count, field.type) if (column := columns.get(field.name)) is None else column
+            for field in FINDING
+        ]
+        self._blocks.append(pa.RecordBatch.from_arrays(rows, schema=FINDING))
 
     def table(self) -> pa.Table:
         """All findings as one table of featurelib.schema.FINDING."""
         return pa.Table.from_batches(self._blocks, schema=FINDING)
-
-
-def _constant(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), count)
-
-
-def _numbers(values: Int | None, none: int, of: pa.DataType, count: int) -> pa.Array:
-    if values is None:
-        return pa.nulls(count, of)
-    mask: npt.NDArray[np.bool_] = values == none
-    if pa.types.is_timestamp(of):
-        return pa.array(values, pa.int64(), mask=mask).cast(of)
-    return pa.array(np.where(mask, 0, values), pa.int64(), mask=mask).cast(of)
 
 
 EXPIRED = "mute_expired"
@@ -207,25 +176,18 @@ class InForce:
         feature: str | None = None,
     ) -> SetAside | None:
         """What sets a finding aside, as `set_aside` does in the tables; None if nothing does."""
-        hit = [
-            mute
-            for mute in self.mutes
-            if mute.ends > self.as_of
-            and mute.code == code
-            and mute.cluster in ("", self.cluster)
-            and mute.feature in ("", feature or None)
-            and mute.node in (None, node_id)
-        ]
-        if not hit:
+        row = {"cluster": self.cluster, "code": code, "feature": feature, "node_id": node_id}
+        table = pa.Table.from_pylist([row], schema=FINDING)
+        reason, until = (column[0].as_py() for column in _in_force(table, self.mutes, self.as_of))
+        if reason is None:
             return None
-        last = sorted(hit, key=lambda mute: mute.ends)[-1]
         return SetAside(
             code=code,
             role=role,
             node_id=node_id,
             feature=feature or None,
-            muted=last.reason,
-            muted_until=last.until,
+            muted=reason,
+            muted_until=until,
         )
 
 
@@ -240,24 +202,31 @@ def covered(mute: Mute, findings: pa.Table) -> pa.Array:
     return hit.combine_chunks() if isinstance(hit, pa.ChunkedArray) else hit
 
 
+def _in_force(findings: pa.Table, mutes: Sequence[Mute], as_of: int) -> tuple[pa.Array, pa.Array]:
+    """Reason and last day of what mutes each row, null where nothing does; of several mutes the one
+    that runs out last counts."""
+    reason, until = (pa.nulls(len(findings), kind) for kind in (pa.string(), pa.date32()))
+    for mute in sorted(mutes, key=lambda one: one.ends):
+        if mute.ends > as_of:
+            hit = covered(mute, findings)
+            reason = pc.if_else(hit, mute.reason, reason)
+            until = pc.if_else(hit, pa.scalar(mute.until, until.type), until)
+    return reason, until
+
+
 def set_aside(
     said: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> pa.Table:
     """All findings, those that a mute covers with its reason and its last day.
 
-    Of several mutes the one that runs out last counts. A cluster where one that ran out would still
-    have held gets one finding more, which names all of these.
+    A cluster where a mute that ran out would still have held gets one finding more, which names all
+    of these.
     """
     found = said.table()
     if not mutes:
         return found
-    reason, until = found["muted"].combine_chunks(), found["muted_until"].combine_chunks()
-    for mute in sorted(mutes, key=lambda one: one.ends):
-        if mute.ends > as_of:
-            hit = covered(mute, found)
-            reason = pc.if_else(hit, pa.scalar(mute.reason, reason.type), reason)
-            until = pc.if_else(hit, pa.scalar(mute.until, until.type), until)
-    _speak_up(said, clusters, [m for m in mutes if m.ends <= as_of], found, pc.is_null(reason))
+    reason, until = _in_force(found, mutes, as_of)
+    _add_expired(said, clusters, [m for m in mutes if m.ends <= as_of], pc.is_null(reason))
     whole = said.table()
     more = whole.num_rows - found.num_rows
     for name, column in (("muted", reason), ("muted_until", until)):
@@ -266,21 +235,17 @@ def set_aside(
     return whole
 
 
-def _speak_up(
-    said: Findings,
-    clusters: Sequence[str],
-    expired: Sequence[Mute],
-    found: pa.Table,
-    heard: pa.Array,
+def _add_expired(
+    said: Findings, clusters: Sequence[str], expired: Sequence[Mute], unmuted: pa.Array
 ) -> None:
     """One finding a cluster: the mutes that ran out there and that no other took the place of."""
-    told: dict[str, list[str]] = defaultdict(list)
+    found, by_cluster = said.table(), defaultdict[str, list[str]](list)
     for mute in expired:
-        hit = pc.and_(covered(mute, found), heard)
+        hit = pc.and_(covered(mute, found), unmuted)
         for name in pc.unique(found["cluster"].filter(hit)).to_pylist():
-            told[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
-    where = [i for i, name in enumerate(clusters) if name in told]
-    details = ["; ".join(told[clusters[i]]) for i in where]
+            by_cluster[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
+    where = [i for i, name in enumerate(clusters) if name in by_cluster]
+    details = ["; ".join(by_cluster[clusters[i]]) for i in where]
     said.add(EXPIRED, np.array(where, dtype=np.int64), detail=details)
 
 
@@ -327,9 +292,8 @@ def filled(command: str, address: str) -> str:
 @cache
 def remedies() -> dict[Action, Remedy]:
     """The words of every action."""
-    text = resources.files(__package__).joinpath("remedies.toml").read_text(encoding="utf-8")
-    table: dict[str, dict[str, str]] = tomllib.loads(text)
-    return {action: Remedy(**table[action.value]) for action in Action}
+    table = resources.files(__package__).joinpath("remedies.toml").read_bytes()
+    return msgspec.toml.decode(table, type=dict[Action, Remedy])
 
 
 def action_for_gone(role: Role, metadata_version: int | None) -> Action:

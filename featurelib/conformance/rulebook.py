@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from featurelib.audit.findings import Wording, wordings
+from featurelib.audit.findings import Wording, rule_wording, wordings
 from featurelib.catalogue.tables import Tables
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
@@ -27,7 +27,6 @@ from featurelib.core.dialect import (
     WalkOrder,
     generation_of,
     load,
-    rule_words,
 )
 from featurelib.core.judge import decide, judge
 from featurelib.core.rules import RULES, Rule
@@ -132,25 +131,11 @@ def rulebook() -> dict[str, RulebookEntry]:
     return {
         name: RulebookEntry(
             rule=rule,
-            wording=_wording(rule),
+            wording=wordings(load(STRICT)).get(name) or rule_wording(rule),
             questions=tuple(q for q in every if q.row.rule is rule),
         )
         for name, rule in RULES.items()
     }
-
-
-def _wording(rule: Rule) -> Wording:
-    said = wordings(load(STRICT))
-    if rule.name in said:
-        return said[rule.name]
-    words = rule_words(rule.name)
-    return Wording(
-        severity=words.severity,
-        source=rule.source,
-        message=words.message,
-        remedy=words.remedy,
-        command=words.command,
-    )
 
 
 def reached(exchanges: Sequence[Exchange], tables: Tables) -> list[tuple[str, ...]]:
