@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow.compute as pc
 
 from featurelib.audit.audit import Judged
@@ -28,10 +29,9 @@ from featurelib.planning.requirements import Guarding
 from featurelib.snapshot.history import histories
 from featurelib.source import NEWEST, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
 from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, Table
-from featurelib.view.as_json import render_json
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
-from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report
+from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report, render_json
 from featurelib.view.plot import Portrait, portraits
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.report import RunInfo, summarize
@@ -243,7 +243,7 @@ def judge_and_publish(
             number=run,
             as_of=audited.as_of,
             release=audited.release,
-            ingest=_ingest(counts),
+            ingest=msgspec.convert(counts, Ingest | None, from_attributes=True),
             newest=audited.newest,
             max_age=places.settings.max_age,
             tables=places.tables,
@@ -309,17 +309,6 @@ def publish(
 def _quarantine(lines: int, newest: list[tuple[str, str]]) -> Quarantine:
     rows = [QuarantinedLine(line=line, reason=reason) for line, reason in newest]
     return Quarantine(lines=lines, newest=tuple(rows))
-
-
-def _ingest(counts: IngestCounts | None) -> Ingest | None:
-    if counts is None:
-        return None
-    return Ingest(
-        lines=counts.lines,
-        accepted=counts.accepted,
-        repeated=counts.repeated,
-        quarantined=counts.quarantined,
-    )
 
 
 def is_reached(fail_on: Severity, judged: Judged) -> bool:

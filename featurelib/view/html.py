@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
-from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from featurelib.feature import Verdict
 from featurelib.planning.files import file_names
-from featurelib.snapshot.history import LevelChange
 from featurelib.view.digest import (
-    FindingGroup,
     ahead_lines,
     group_findings,
     hint,
@@ -34,7 +31,7 @@ from featurelib.view.digest import (
     muted_lines,
     unmuted,
 )
-from featurelib.view.model import VERDICT_RANK, Readiness, Report, ReportedCluster, ReportedStep
+from featurelib.view.model import VERDICT_RANK, Readiness, Report, ReportedCluster
 from featurelib.view.plot import LEFT, RIGHT, WIDTH, Plot, Portrait, draw
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
@@ -45,7 +42,7 @@ CAUSES = 25
 FOLDER = "clusters"
 NOBODY = Portrait()
 COLUMNS = 10  # features with a column of their own
-SUMMARY = 90  # characters of the last column
+Cell = tuple[str, str]
 # The class of a cell, and the sign that stands in it: a grid of thousands has no room for words.
 KINDS = {
     Verdict.UNKNOWN: ("U", "?"),
@@ -53,33 +50,6 @@ KINDS = {
     Verdict.READY: ("R", "▲"),
     Verdict.UP_TO_DATE: ("D", "✓"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPart:
-    """A cluster as its part of a page shows it."""
-
-    cluster: ReportedCluster
-    anchor: str
-    page: str  # where all of it stands, if not here
-    plots: tuple[Plot, ...]
-    quiet: tuple[Plot, ...]  # where nothing is to be done
-    left_out: int  # plots that only its page has
-    findings: tuple[FindingGroup, ...]
-    muted: tuple[str, ...]
-    requests: tuple[tuple[ReportedStep, ...], ...]
-    ahead: tuple[str, ...]  # what cannot be taken back, and who may join
-    history: tuple[LevelChange, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """A count of the fleet; `change` says how it moved since the night before, if it did."""
-
-    label: str
-    count: int
-    kind: str
-    change: str
 
 
 def render_html(
@@ -93,6 +63,7 @@ def render_html(
     names = page_names(report)
     links = [f"#{_anchor(i)}" for i in range(len(full))]
     links += [f"{FOLDER}/{name}" for name in names[len(full) :]]
+    features = _features(report.clusters)
     fleet = count(report.fleet.clusters, "cluster")
     most = f"The {len(full)} clusters that need a person most"
     return _template("report.html.j2").render(
@@ -101,15 +72,17 @@ def render_html(
         lead=lead(report),
         counted=lead_note(report),
         next_step=hint(report),
-        tiles=tuple(_tiles(report, before)),
+        tiles=_tiles(report, before),
         causes=report.causes[:CAUSES],
         more_causes=max(len(report.causes) - CAUSES, 0),
         verdicts=list(Verdict),
-        grid=lay_out(report.clusters, links),
+        features=features[:COLUMNS],
+        others=len(features) > COLUMNS,
+        rows=zip(report.clusters, links, strict=True),
         mutes=[mute_text(mute) for mute in report.mutes],
         heading=most if big else "Cluster by cluster",
         shown=[
-            _show(one, portraits, _anchor(i), page=f"{FOLDER}/{name}" if big else "")
+            (_anchor(i), _part(one, portraits, f"{FOLDER}/{name}" if big else ""))
             for i, (one, name) in enumerate(zip(full, names, strict=False))
         ],
         script=_text("page.js"),
@@ -128,8 +101,8 @@ def render_pages(
     if not has_pages(report):
         return
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        shown = _show(cluster, portraits, "cluster", page="")
-        page = _template("one.html.j2").render(title=cluster.name, run=report.run, shown=shown)
+        part = _part(cluster, portraits)
+        page = _template("one.html.j2").render(title=cluster.name, run=report.run, part=part)
         yield f"{FOLDER}/{name}", page
 
 
@@ -144,48 +117,45 @@ def page_names(report: Report) -> list[str]:
     return [name.removesuffix(".json") + ".html" for name in names]
 
 
-def _tiles(report: Report, before: Mapping[Verdict, int] | None) -> Iterator[Tile]:
+def _tiles(report: Report, before: Mapping[Verdict, int] | None) -> Iterator[tuple[object, ...]]:
+    """Count, label, class of each count of the fleet, and how it moved since the night before."""
     fleet = report.fleet
-    for verdict in Verdict:
-        count = fleet.clusters_by_verdict[verdict]
-        change = "" if before is None else _change(count - before.get(verdict, 0))
-        yield Tile(label=verdict.value, count=count, kind=verdict.value, change=change)
-    yield Tile(label="need a person", count=fleet.need_person, kind="", change="")
-    yield Tile(label="can finalize something now", count=fleet.can_move, kind="", change="")
-    unfit = "nodes that do not fit what is finalized"
-    yield Tile(label=unfit, count=fleet.incompatible_nodes, kind="", change="")
+    for verdict, number in fleet.clusters_by_verdict.items():
+        change = "" if before is None else _change(number - before.get(verdict, 0))
+        yield number, verdict.value, verdict.value, change
+    yield fleet.need_person, "need a person", "", ""
+    yield fleet.can_move, "can finalize something now", "", ""
+    yield fleet.incompatible_nodes, "nodes that do not fit what is finalized", "", ""
     if fleet.muted:
         first = fleet.muted_until
         runs_out = "" if first is None else f"the first until {first.isoformat()}"
-        yield Tile(label="muted findings", count=fleet.muted, kind="", change=runs_out)
+        yield fleet.muted, "muted findings", "", runs_out
 
 
 def _change(by: int) -> str:
     return "as last night" if by == 0 else f"{by:+,} since last night"
 
 
-def _show(
-    cluster: ReportedCluster, portraits: Mapping[str, Portrait], anchor: str, *, page: str
-) -> ClusterPart:
-    """A cluster for the one file, or with `page` empty for a page of its own."""
+def _part(
+    cluster: ReportedCluster, portraits: Mapping[str, Portrait], page: str = ""
+) -> dict[str, object]:
+    """What a cluster's part of a page shows, all of it unless that stands on a `page` of its own:
+    then a few plots, and how many are left out."""
     portrait = portraits.get(cluster.key, NOBODY)
-    steps = groupby(cluster.steps, key=lambda step: step.request)
     drawn = draw(cluster, portrait) if portrait.groups or portrait.silent else ()
     plots = sorted((plot for plot in drawn if not plot.quiet), key=lambda plot: not plot.troubled)
     plots = _within(plots) if page else plots
-    return ClusterPart(
-        cluster=cluster,
-        anchor=anchor,
-        page=page,
-        plots=tuple(plots),
-        quiet=tuple(plot for plot in drawn if plot.quiet and not page),
-        left_out=len(drawn) - len(plots) if page else 0,
-        findings=group_findings(unmuted(cluster.findings)),
-        muted=muted_lines(cluster.findings),
-        requests=tuple(tuple(some) for _, some in steps),
-        ahead=tuple(ahead_lines(cluster)),
-        history=portrait.history,
-    )
+    return {
+        "cluster": cluster,
+        "page": page,
+        "plots": plots,
+        "quiet": [plot for plot in drawn if plot.quiet and not page],
+        "left_out": len(drawn) - len(plots) if page else 0,
+        "findings": group_findings(unmuted(cluster.findings)),
+        "muted": muted_lines(cluster.findings),
+        "ahead": ahead_lines(cluster),
+        "history": portrait.history,
+    }
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
@@ -213,6 +183,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
+        cells=_cells,
         time=time_text,
         clean=clean,
         count=count,
@@ -242,81 +213,36 @@ def _text(name: str) -> str:
     return resources.files("featurelib.view").joinpath("pages", name).read_text("utf-8")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridCell:
-    """One verdict: its class, and its sign and level."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridRow:
-    """One cluster; `find` holds what it is found by beside the text of its row."""
-
-    name: str
-    link: str
-    verdict: Verdict
-    find: str
-    cells: tuple[GridCell | None, ...]
-    summary: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """`others`: whether the last cell of each row counts features without a column."""
-
-    features: tuple[str, ...]
-    others: bool
-    rows: tuple[GridRow, ...]
-
-
-def lay_out(clusters: Sequence[ReportedCluster], links: Sequence[str]) -> Grid:
-    """The grid of all clusters, in their order; `links` say where each of them stands in full."""
+def _features(clusters: Sequence[ReportedCluster]) -> list[str]:
+    """All features, those of most clusters first."""
     spread = Counter(ready.feature for cluster in clusters for ready in cluster.readiness)
-    usual = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
-    features = tuple(usual[:COLUMNS])
-    others = len(usual) > COLUMNS
-    rows = tuple(
-        _row(cluster, link, features, others) for cluster, link in zip(clusters, links, strict=True)
-    )
-    return Grid(features=features, others=others, rows=rows)
+    return sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
 
 
-def _row(cluster: ReportedCluster, link: str, features: Sequence[str], others: bool) -> GridRow:
+def _cells(cluster: ReportedCluster, features: Sequence[str], others: bool) -> list[Cell | None]:
+    """A cell for each verdict, and one that counts the features without a column."""
     by_name = {ready.feature: ready for ready in cluster.readiness}
     cells = [_cell(by_name.pop(feature, None)) for feature in features]
-    if others:
-        cells.append(_counted(list(by_name.values())))
-    summary = cluster.summary
-    unseen = (cluster.id if cluster.id != cluster.name else "", cluster.owner, *cluster.labels)
-    return GridRow(
-        name=cluster.name,
-        link=link,
-        verdict=cluster.verdict,
-        find=" ".join(filter(None, unseen)),
-        cells=tuple(cells),
-        summary=summary if len(summary) <= SUMMARY else summary[: SUMMARY - 1] + "…",
-    )
+    return [*cells, _counted([*by_name.values()])] if others else cells
 
 
-def _cell(ready: Readiness | None) -> GridCell | None:
+def _cell(ready: Readiness | None) -> Cell | None:
     if ready is None:
         return None
     kind, sign = KINDS[ready.verdict]
     text = sign if ready.finalized is None else f"{sign} {ready.finalized.number}"
     if ready.verdict is Verdict.READY and ready.target is not None:
         text += f"→{ready.target.number}"
-    return GridCell(kind=kind, text=text)
+    return kind, text
 
 
-def _counted(rest: Sequence[Readiness]) -> GridCell | None:
+def _counted(rest: Sequence[Readiness]) -> Cell | None:
     if not rest:
         return None
     worst = min((ready.verdict for ready in rest), key=VERDICT_RANK.__getitem__)
     kind, sign = KINDS[worst]
     alike = sum(ready.verdict is worst for ready in rest)
-    return GridCell(kind=kind, text=f"{sign} {alike} of {len(rest)}")
+    return kind, f"{sign} {alike} of {len(rest)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

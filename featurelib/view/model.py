@@ -1,15 +1,19 @@
 """What a report says, as values: the one shape behind terminal text, JSON and HTML.
 
 Every text in it is safe to show (featurelib.words.clean) except `ReportedCluster.key`, which is
-there to join with the gold tables. Class docstrings become the descriptions of the JSON schema.
+there to join with the gold tables. As JSON it is the value itself: report.schema.json beside this
+file is made from the types, the class docstrings are its descriptions, and a test holds it to them.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from featurelib.feature import Phase, Severity, Verdict
@@ -303,10 +307,39 @@ class ReportedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything one run has to say. `mutes`: expired ones first, then those that meet nothing."""
+    """featurelib's report on one nightly audit of a fleet of Kafka clusters.
 
+    `version` goes up when a reader of the older one could misread; new members do not raise it.
+    `mutes`: expired ones first, then those that meet nothing.
+    """
+
+    format: Literal["featurelib.report"]
+    version: Literal[1]
     run: ReportedRun
     fleet: FleetCounts
     causes: tuple[Cause, ...]
     clusters: tuple[ReportedCluster, ...]
     mutes: tuple[ReportedMute, ...]
+
+
+def render_json(report: Report) -> bytes:
+    """The whole report, indented, ending in a line end."""
+    text = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    if all(cluster.key.isprintable() for cluster in report.clusters):
+        return text
+    # Keys are exact, but whoever looks at the file must not obey them.
+    lines = text.decode().split("\n")
+    return "\n".join("".join(map(_escape, line)) for line in lines).encode()
+
+
+def _escape(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
+
+
+def make_schema() -> dict[str, object]:
+    """The JSON Schema (draft 2020-12) of what `render_json` writes."""
+    schema = msgspec.json.schema(Report)
+    for definition in schema["$defs"].values():
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

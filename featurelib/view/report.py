@@ -10,17 +10,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import Mute, covered
-from featurelib.audit.wording import FindingColumns, FindingWords
+from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -47,7 +48,6 @@ from featurelib.view.model import (
     Level,
     Quarantine,
     QuarantinedLine,
-    Range,
     Readiness,
     Report,
     ReportedCluster,
@@ -71,6 +71,10 @@ from featurelib.words import (
 HOUR = 3_600_000_000  # microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
+LEVELS: dict[type, list[str]] = {  # the fields that are levels
+    kind: [k for k, hint in get_type_hints(kind).items() if hint in (Level, Level | None)]
+    for kind in (ReportedFinding, Readiness, IncompatibleNode, ReportedReturn, ReportedStep)
+}
 TOO_OLD = frozenset({"evidence_too_old", "levels_too_old"})
 TOOL = "kafka-features.sh --bootstrap-server HOST:PORT upgrade"
 WITHOUT_NAMES = "zk-2.7"  # the tool of 2.7 to 3.2 takes no feature by name
@@ -135,6 +139,8 @@ def summarize(
     names = {cluster: entry.title for cluster, entry in entries.items()}
     mutes = [_mute(rule, judged.findings, run.as_of, names) for rule in run.mutes]
     return Report(
+        format="featurelib.report",
+        version=1,
         run=_run(run, catalogue, dialect),
         fleet=_count_fleet(clusters),
         causes=rank_causes(clusters),
@@ -202,8 +208,8 @@ class _Reader:
     ) -> ReportedCluster:
         """A row of featurelib.schema.UPGRADE_PLAN, with what the other tables say of it."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
-        steps = tuple(self._step(step) for step in row["steps"] or ())
-        returns = [self._return(found) for found in row["returns_after"] or ()]
+        steps = tuple(self._read(ReportedStep, step) for step in row["steps"] or ())
+        returns = [self._read(ReportedReturn, back) for back in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
         findings.sort(key=_finding_order)
         if is_silent(findings, row["nodes"] or 0):  # of equal severity the root goes first
@@ -235,61 +241,43 @@ class _Reader:
 
     def finding(self, row: Any) -> ReportedFinding:
         """A row of featurelib.schema.FINDING."""
-        columns: FindingColumns = row
         entry = self._entries.get(row["cluster"])
-        text = self._words.of(columns, entry.address if entry else "")
-        feature, code, line_id = row["feature"], row["code"], row["line_id"]
+        line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
-        return ReportedFinding(
-            code=clean(code),
-            severity=Severity(row["severity"]),
-            message=text.message,
-            remedy=text.remedy,
-            command=text.command,
-            source=text.source,
-            role=row["role"],
-            node_id=row["node_id"],
-            feature=None if feature is None else clean(feature),
-            finalized=self._level(feature, row["finalized_level"]),
-            level=self._level(feature, row["level"]),
-            supported=self._range(row),
-            epoch=row["epoch"],
-            observed_at=_in_utc(row["observed_at"]),
+        return self._read(
+            ReportedFinding,
+            row,
+            **asdict(self._words.of(row, entry.address if entry else "")),
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean_place(line),
-            detail=self._words.detail(code, row["detail"]),
+            detail=self._words.detail(row["code"], row["detail"]),
             muted=None if row["muted"] is None else clean(row["muted"], LONGEST_REASON),
-            muted_until=row["muted_until"],
         )
 
     def readiness(self, row: Any) -> Readiness:
         """A row of featurelib.schema.READINESS."""
-        feature = row["feature"]
-        return Readiness(
-            feature=clean(feature),
-            verdict=Verdict(row["verdict"]),
-            finalized=self._level(feature, row["finalized_level"]),
-            target=self._level(feature, row["target"]),
-            ceiling=self._level(feature, row["ceiling"]),
-            available=self._level(feature, row["available"]),
-            blockers=row["blockers"] or 0,
-            unknowns=row["unknowns"] or 0,
-            downgrade_floor=self._level(feature, row["downgrade_floor"]),
-            point_of_no_return=self._level(feature, row["point_of_no_return"]),
-            ready_since=_in_utc(row["ready_since"]),
-        )
+        counts = {name: row[name] or 0 for name in ("blockers", "unknowns")}
+        return self._read(Readiness, row, **counts)
 
     def incompatible(self, row: Any) -> IncompatibleNode:
         """A row of featurelib.schema.INCOMPATIBLE_BROKER."""
+        return self._read(IncompatibleNode, row)
+
+    def _read(self, kind: type[Value], row: Any, **more: object) -> Value:
+        """A row about a feature as a `kind`, whose fields are columns but for those in `more`:
+        texts are made safe, levels and ranges get their names."""
         feature = row["feature"]
-        return IncompatibleNode(
-            role=row["role"],
-            node_id=row["node_id"],
-            feature=clean(feature),
-            finalized=self._known_level(feature, row["finalized_level"]),
-            supported=self._range(row),
-            fenced=row["fenced"],
-        )
+        columns = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
+        for name in LEVELS[kind]:
+            number = row[name if name in row else f"{name}_level"]
+            text = level_text(self._catalogue, feature, number)
+            columns[name] = None if number is None else {"number": number, "text": text}
+        low, high = row.get("min_version"), row.get("max_version")
+        columns["supported"] = None
+        if low is not None and high is not None:
+            text = range_text(self._catalogue, feature, (low, high))
+            columns["supported"] = {"min_version": low, "max_version": high, "text": text}
+        return msgspec.convert(columns | more, kind)
 
     def _joining(self, row: Any) -> Joining | None:
         if row["may_join"] is None:
@@ -301,43 +289,6 @@ class _Reader:
             then = "the same" if later == now else releases_text(self._catalogue, later)
             text += f", afterwards {then}"
         return Joining(now=tuple(now), afterwards=tuple(later) if has_plan else None, text=text)
-
-    def _return(self, row: Any) -> ReportedReturn:
-        feature = row["feature"]
-        return ReportedReturn(
-            feature=clean(feature),
-            downgrade_floor=self._level(feature, row["downgrade_floor"]),
-            point_of_no_return=self._level(feature, row["point_of_no_return"]),
-        )
-
-    def _step(self, row: Any) -> ReportedStep:
-        feature = row["feature"]
-        return ReportedStep(
-            request=row["request"],
-            feature=clean(feature),
-            from_level=self._known_level(feature, row["from_level"]),
-            to_level=self._known_level(feature, row["to_level"]),
-            upgrade_type=row["upgrade_type"],
-            timeout_ms=row["timeout_ms"],
-        )
-
-    def _level(self, feature: str | None, number: int | None) -> Level | None:
-        return None if number is None else self._known_level(feature, number)
-
-    def _known_level(self, feature: str | None, number: int) -> Level:
-        return Level(number=number, text=level_text(self._catalogue, feature, number))
-
-    def _range(self, row: Any) -> Range | None:
-        """A range, or None where the feature is not listed."""
-        low, high = row["min_version"], row["max_version"]
-        if low is None or high is None:
-            return None
-        text = range_text(self._catalogue, row["feature"], (low, high))
-        return Range(min_version=low, max_version=high, text=text)
-
-
-def _in_utc(time: datetime | None) -> datetime | None:
-    return None if time is None else time.astimezone(UTC)
 
 
 def _shown(text: str | None, length: int = LENGTH) -> str | None:

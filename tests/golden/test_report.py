@@ -11,8 +11,8 @@ import pytest
 
 from featurelib.snapshot.history import LevelChange
 from featurelib.view import html
-from featurelib.view.as_json import render_json
 from featurelib.view.html import render_html, render_pages
+from featurelib.view.model import render_json
 from featurelib.view.plot import Portrait, portraits
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text

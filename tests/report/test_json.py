@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import featurelib.view
-from featurelib.view.as_json import ReportDocument, make_schema, render_json
+from featurelib.view.model import Report, make_schema, render_json
 from tests.report.samples import judge_samples, report_samples
 from tests.report.schema_check import faults
 from tests.report.tables import judged, plan, report
@@ -60,7 +60,7 @@ def test_other_output_does_not_fit_the_schema(path: tuple[str | int, ...], value
 
 
 def test_it_reads_back_as_the_same_report() -> None:
-    document = msgspec.json.decode(render_json(report_samples()), type=ReportDocument)
+    document = msgspec.json.decode(render_json(report_samples()), type=Report)
     said = report_samples()
     assert document.run == said.run
     assert document.fleet == said.fleet

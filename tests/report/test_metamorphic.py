@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from featurelib.audit.findings import Mute, wordings
 from featurelib.feature import Phase, Severity, Verdict
-from featurelib.view.as_json import render_json
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
+from featurelib.view.model import render_json
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from tests.report.page import Page, read_page

@@ -12,8 +12,8 @@ import pytest
 
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.view.as_json import render_json
 from featurelib.view.layout import width_of
+from featurelib.view.model import render_json
 from featurelib.view.text import render_text, write_text
 from tests.report.samples import report_samples
 from tests.report.tables import finding, judged, plan, report, unfit
