@@ -58,7 +58,7 @@ class Builds:
 def list_builds(features: int, catalogue: Catalogue | None = None) -> Builds:
     """One build a release, with the first `features` of the real and then made-up features."""
     known = catalogue or load()
-    releases = [r for r in known.releases if _number(r.name) >= OLDEST]
+    releases = [r for r in known.releases if _number(r.release) >= OLDEST]
     made_up = [f"app{i:02d}.version" for i in range(features - len(REAL))]
     names = sorted([*REAL[:features], *made_up])
     shape = (len(releases), len(names))
@@ -73,8 +73,10 @@ def list_builds(features: int, catalogue: Catalogue | None = None) -> Builds:
                 minimum[build, column] = 1
                 maximum[build, column] = levels[build, column] = FIRST_LEVEL + step
             else:
-                maximum[build, column] = _newest_stable(known, name, release.name)
-                levels[build, column] = known.of(release.name).default(name, release.newest_stable)
+                maximum[build, column] = _newest_stable(known, name, release.release)
+                levels[build, column] = known.of(release.release).default(
+                    name, release.newest_stable
+                )
     return Builds(
         names=names,
         minimum=minimum,
@@ -87,7 +89,7 @@ def list_builds(features: int, catalogue: Catalogue | None = None) -> Builds:
 def _newest_stable(catalogue: Catalogue, feature: str, release: str) -> int:
     stable = (
         known.level
-        for known in catalogue.levels
+        for known in catalogue.rows.feature_level
         if known.feature == feature and _number(known.stable_since) <= _number(release)
     )
     return max(stable, default=0)

@@ -141,7 +141,7 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
     """Releases in the catalogue's order, those that follow one another as `4.0 to 4.4`."""
-    order = [release.name for release in catalogue.releases]
+    order = [release.release for release in catalogue.releases]
     found: list[list[str]] = []
     for name in names:
         before = found[-1][-1] if found else ""

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -93,17 +93,14 @@ def rows(
                 )
                 for key in sorted(every)
             }
-            gone = Offer(min_version=0, max_version=-1, newest_unstable=-1, may_be_less=False)
+            gone = Offer()
             for key in sorted({*now, *before}):
                 if now.get(key, gone) != before.get(key, gone):
                     source = f"ApiVersions of a real {release}, {date}"
                     short = ".".join(release.split(".")[:2])
+                    offer = asdict(now.get(key, gone))
                     yield OfferRow(
-                        release=short,
-                        listener=listener,
-                        api_key=key,
-                        offer=now.get(key, gone),
-                        source=source,
+                        release=short, listener=listener, api_key=key, source=source, **offer
                     )
             before = now
 
@@ -114,7 +111,7 @@ def write(found: Iterator[OfferRow]) -> None:
     columns = [field.name for field in fields(Offer)]
     out.writerow(["release", "listener", "api_key", *columns, "source"])
     for row in found:
-        values = [str(value).lower() for value in astuple(row.offer)]
+        values = [str(getattr(row, name)).lower() for name in columns]
         out.writerow([row.release, row.listener, row.api_key, *values, row.source])
 
 

@@ -55,9 +55,9 @@ FLOORS = {
 # Third-party packages a floor may use beside those of the floors below it.
 # markupsafe is jinja2's own part: what a template need not escape again.
 PACKAGES = {
-    0: {"numpy", "pyarrow"},
+    0: {"numpy", "pyarrow", "msgspec"},
     1: set(),
-    2: {"msgspec"},
+    2: set(),
     3: set(),
     4: {"jinja2", "markupsafe"},
     5: set(),

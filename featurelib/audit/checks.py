@@ -28,8 +28,7 @@ from featurelib.audit.controllers import OwnDialects
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.features import Questions
 from featurelib.audit.findings import NO_NUMBER, Findings
-from featurelib.catalogue import Tables
-from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
+from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
 from featurelib.core.dialect import GENERATIONS, Dialect, load
@@ -138,11 +137,10 @@ def report_unmet(
     level = np.where(asked.known, asked.current, _ENOUGH)
     there, column, _ = levels_of_clusters(evidence, level, tables)
     declared = []
-    for row in range(len(tables.dependency_level)):
-        feature, other = tables.dependency_feature[row], tables.dependency_other[row]
-        mine = np.flatnonzero((column == feature) & (level == tables.dependency_level[row]))
-        unmet = dependency_unmet(there[asked.cluster[mine], other], tables.dependency_least[row])
-        declared += [(row, question) for question in mine[unmet].tolist()]
+    for release, feature, needing, other, least in tables.dependencies.tolist():
+        mine = np.flatnonzero((column == feature) & (level == needing))
+        unmet = dependency_unmet(there[asked.cluster[mine], other], np.int32(least))
+        declared += [(release, other, least, question) for question in mine[unmet].tolist()]
     # The level of kraft.version stands in the raft layer.
     kept = evidence.membership.kraft[asked.cluster] & asked.known
     kept &= ~asked.of_feature(METADATA_VERSION) & ~asked.of_feature(KRAFT_VERSION)
@@ -152,12 +150,11 @@ def report_unmet(
     if not declared and not stored:
         return
     found, spoken = defaultdict[int, set[tuple[str, int]]](set), own().spoken
-    for row, question in declared:
-        by, cluster = tables.releases[tables.dependency_release[row]], asked.cluster[question]
+    for release, other, least, question in declared:
+        by, cluster = tables.releases[release], asked.cluster[question]
         names = [name for (name, release), on in spoken.items() if release == by and on[cluster]]
         if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
-            other = tables.features[tables.dependency_other[row]]
-            found[question].add((other, int(tables.dependency_least[row])))
+            found[question].add((tables.features[other], least))
     for question in stored:
         names = [name for (name, _), on in spoken.items() if on[asked.cluster[question]]]
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])

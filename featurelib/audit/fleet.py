@@ -15,8 +15,7 @@ import numpy as np
 
 from featurelib.audit.columns import Bool, Int, find, first_of_equals, node_key, split_key
 from featurelib.audit.evidence import Evidence
-from featurelib.catalogue.releases import ANY
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import ANY, Tables
 from featurelib.core.batch import Batch, ClusterColumns, Levels, NodePairs, Ranges, Updates
 from featurelib.core.dialect import Asks, Dialect, RuleRow
 from featurelib.core.judge import Offences, judge, offending_pairs

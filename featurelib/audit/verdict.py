@@ -222,7 +222,7 @@ def who_may_join(
     fits[beyond | ~known] = False  # no release supports what the catalogue does not know
     _, release = np.nonzero(fits)
     offsets = np.concatenate(([0], np.cumsum(fits.sum(axis=1)))).astype(np.int32)
-    names = pa.array([one.name for one in catalogue.releases], pa.string())
+    names = pa.array([one.release for one in catalogue.releases], pa.string())
     return pa.ListArray.from_arrays(
         pa.array(offsets), names.take(pa.array(release)), mask=pa.array(~known)
     )

@@ -16,7 +16,7 @@ import msgspec
 
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
 from featurelib.backends.state_file import StateFile
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Tables
 from featurelib.config.fleet import zookeeper_generation
 from featurelib.core.cluster import Cluster, Node, Request
 from featurelib.core.compatibility import (

@@ -1,25 +1,27 @@
 """Features, levels, their names, defaults and dependencies, as dated data with sources."""
 
 from featurelib.catalogue.catalogue import (
+    ANY,
+    FEATURE_RECORDS_FROM,
     NEWEST_RELEASE,
     Catalogue,
+    Dependency,
     FeatureLevel,
     Overlay,
-    Release,
+    ReleaseCatalogue,
+    Tables,
     load,
 )
 from featurelib.catalogue.overlay import with_overlay
-from featurelib.catalogue.releases import Dependency, KnownLevel, ReleaseCatalogue
-from featurelib.catalogue.tables import Tables
 
 __all__ = [
+    "ANY",
+    "FEATURE_RECORDS_FROM",
     "NEWEST_RELEASE",
     "Catalogue",
     "Dependency",
     "FeatureLevel",
-    "KnownLevel",
     "Overlay",
-    "Release",
     "ReleaseCatalogue",
     "Tables",
     "load",

@@ -1,50 +1,56 @@
 """The catalogue: what Kafka's own releases know about features, read from dated CSV files.
 
-A level the catalogue does not know is kept wherever it is seen; it has no name, no default and is
-never called stable. `of` gives one release's own catalogue; names and defaults of the whole follow
-the newest release, because an older one's own map differs only in levels that were unstable there.
+A 4.0 tool and a 4.3 tool map differently, a level that is unstable in one release is stable in the
+next, and the flags of an unstable level may flip. So what a cluster's software says about a level
+is asked of the catalogue of that release (`Catalogue.of`), never of today's. A level the catalogue
+does not know is kept wherever it is seen; it has no name, no default and is never called stable.
+Names and defaults of the whole follow the newest release, because an older one's own map differs
+only in levels that were unstable there.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.catalogue.releases import (
-    ANY,
-    Dependency,
-    ReleaseCatalogue,
-    release_catalogues,
-    union,
-)
 from featurelib.catalogue.rows import (
     Cell,
+    LevelRow,
+    ReleaseRow,
     Rows,
     SideEffectRow,
     newest_release,
     pairs,
     read_rows,
 )
-from featurelib.catalogue.tables import Tables, make_tables
 from featurelib.feature import METADATA_VERSION, release_line
 
 DATED = "2026-11-21"
 NEWEST_RELEASE: Final = newest_release()
+ANY = "any"  # the release that knows what any of them knows
+CLASSIC_PARTS, EARLY_PARTS = 2, 3  # 3.9.1 means 3.9; 0.10.2.1 means 0.10.2
+FEATURE_RECORDS_FROM = 4  # 3.3-IV0: any level above 0 needs it (KIP-1022; Feature.java)
+LEAST_WIDTH = 64  # the tables have levels 0 to 63, more if a catalogue has a higher one
+UNKNOWN = -1
+G = TypeVar("G", bound=np.generic)
+Bools = npt.NDArray[np.bool_]
+Levels = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """The range of metadata.version that software of one release supports."""
+class Dependency:
+    """`feature` at `level` needs `other` at `least` or higher (KIP-1022, dependencies)."""
 
-    name: str
-    oldest: int
-    newest_stable: int
-    newest_unstable: int
+    feature: str
+    level: int
+    other: str
+    least: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +60,167 @@ class FeatureLevel:
     feature: str
     level: int
     default_from: int  # the metadata.version from which new clusters get it
-    stable_since: str
+    stable: bool  # production; an unstable one needs unstable.feature.versions.enable
     irreversible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseCatalogue:
+    """What software of one release knows. Unstable levels are known; `stable` says they are not
+    for production."""
+
+    release: str
+    based_on: str  # whose tools it answers with: the release itself, but for vendor builds
+    oldest: int  # metadata.version
+    newest_stable: int
+    newest_unstable: int
+    oldest_bootstrap: int
+    names: dict[int, str]  # metadata.version → 4.0-IV3; oldest first
+    loses_metadata_below: frozenset[int]  # leaving such a level downwards may lose metadata
+    features: tuple[str, ...]  # other than metadata.version, in the order Kafka lists them
+    levels: tuple[FeatureLevel, ...]
+    dependencies: tuple[Dependency, ...]
+    _by_text: dict[str, int]
+
+    def known_levels(self, feature: str, *, unstable: bool = True) -> tuple[int, ...]:
+        """The levels of `feature`, lowest first; without `unstable`, those for production."""
+        if feature == METADATA_VERSION:
+            return tuple(n for n in self.names if unstable or n <= self.newest_stable)
+        mine = (v for v in self.levels if v.feature == feature)
+        return tuple(v.level for v in mine if unstable or v.stable)
+
+    def knows(self, feature: str, level: int, *, unstable: bool = True) -> bool:
+        """Whether this release has that level of that feature."""
+        return level in self.known_levels(feature, unstable=unstable)
+
+    def level_of(self, text: str, *, unstable: bool = True) -> int | None:
+        """The metadata.version a release version means (`3.9`, `3.9.1`, `3.7-IV2`), or None.
+
+        A release's name means its highest production level (MetadataVersion.fromVersionString).
+        """
+        count = EARLY_PARTS if text.startswith("0.") else CLASSIC_PARTS
+        level = self._by_text.get(text, self._by_text.get(".".join(text.split(".")[:count])))
+        known = level is not None and self.knows(METADATA_VERSION, level, unstable=unstable)
+        return level if known else None
+
+    def default(self, feature: str, metadata_version: int) -> int:
+        """The level of `feature` that version-mapping gives for a metadata.version.
+
+        Levels are scanned in order up to the first that starts later (Feature.defaultLevel).
+        """
+        if feature == METADATA_VERSION:
+            return metadata_version
+        level = 0
+        for known in self.levels:
+            if known.feature == feature:
+                if known.default_from > metadata_version:
+                    break
+                level = known.level
+        return level
+
+    def defaults(self, metadata_version: int) -> dict[str, int]:
+        """Every feature's level for a metadata.version, in the order of version-mapping."""
+        names = (METADATA_VERSION, *self.features)
+        return {name: self.default(name, metadata_version) for name in names}
+
+    def needs(self, feature: str, level: int) -> tuple[Dependency, ...]:
+        """What a level declares to depend on (`feature-dependencies`)."""
+        return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
+
+    def unmet(self, levels: Mapping[str, int]) -> tuple[Dependency, ...]:
+        """Dependencies that a whole set of levels does not satisfy, by feature name.
+
+        Besides the declared ones every level above 0 needs metadata.version 3.3-IV0, the first
+        that can write feature levels; in a release that knows nothing older, its oldest.
+        """
+        return tuple(
+            needed
+            for feature in sorted(set(levels) - {METADATA_VERSION})
+            for needed in self._all_needs(feature, levels[feature])
+            if levels.get(needed.other, 0) < needed.least
+        )
+
+    def _all_needs(self, feature: str, level: int) -> Iterator[Dependency]:
+        if level > 0:
+            least = max(FEATURE_RECORDS_FROM, self.oldest)
+            yield Dependency(feature=feature, level=level, other=METADATA_VERSION, least=least)
+        yield from self.needs(feature, level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """What every release knows as arrays, for a core that judges clusters of many releases at once.
+
+    Axis 0 is the release, axis 1 the feature, the last one a level; one look-up a row, no loop. Use
+    `release_code` and `feature_code` once per distinct name. -1 stands where a release does not
+    know a feature; such a look-up must be masked by the caller, since index -1 is the last one.
+    `width` = the first level no table has a place for.
+    """
+
+    releases: tuple[str, ...]
+    features: tuple[str, ...]  # metadata.version first, then in the order Kafka lists them
+    width: int
+    level_known: Bools  # [release, feature, level]
+    changes: Levels  # [release, level, 0 to width]: lossy steps up to a metadata.version
+    oldest: Levels  # [release, feature]
+    newest_stable: Levels  # [release, feature]
+    newest_unstable: Levels  # [release, feature]
+    dependencies: Levels  # a row each: in `release`, `feature` at `level` needs `other` at `least`
+
+    def release_code(self, release: str) -> int:
+        """The position of the release a version means (`4.1.2` is 4.1); -1 if there is none."""
+        known = [text for text in (release, release_line(release)) if text]
+        return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
+
+    def feature_code(self, feature: str) -> int:
+        """The position of a feature; -1 for one that no release knows."""
+        return self.features.index(feature) if feature in self.features else UNKNOWN
+
+    def lossy(self, release: npt.NDArray[np.integer], one: Levels, other: Levels) -> Bools:
+        """Whether going down from the higher to the lower metadata.version may lose metadata, by
+        the catalogue of each release. Shapes broadcast; levels from 0 to `width`."""
+        changed = self.changes[release, one] != self.changes[release, other]
+        return np.asarray(changed, dtype=np.bool_)
+
+
+def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tables:
+    """The arrays of these; `features` other than metadata.version, in their order."""
+    names = (METADATA_VERSION, *features)
+    highest = max(n for c in all_of for name in names for n in c.known_levels(name))
+    width = max(LEAST_WIDTH, highest + 1)
+    shape = (len(all_of), len(names))
+    known = np.zeros((*shape, width), dtype=bool)
+    changes = np.zeros((len(all_of), width + 1), dtype=np.int16)
+    ends = np.full((3, *shape), UNKNOWN, dtype=np.int16)
+    for i, catalogue in enumerate(all_of):
+        steps = sorted(catalogue.loses_metadata_below)
+        changes[i] = np.searchsorted(steps, np.arange(width + 1), side="right")
+        for j, name in enumerate(names):
+            if levels := list(catalogue.known_levels(name)):
+                stable = catalogue.known_levels(name, unstable=False)
+                known[i, j, levels] = True
+                ends[:, i, j] = levels[0], max(stable, default=UNKNOWN), levels[-1]
+    needs = [
+        (i, names.index(d.feature), d.level, names.index(d.other), d.least)
+        for i, catalogue in enumerate(all_of)
+        for d in catalogue.dependencies
+    ]
+    return Tables(
+        releases=tuple(catalogue.release for catalogue in all_of),
+        features=names,
+        width=width,
+        level_known=_fixed(known),
+        changes=_fixed(changes),
+        oldest=_fixed(ends[0]),
+        newest_stable=_fixed(ends[1]),
+        newest_unstable=_fixed(ends[2]),
+        dependencies=_fixed(np.array(needs, dtype=np.int16).reshape(-1, 5)),
+    )
+
+
+def _fixed(values: npt.NDArray[G]) -> npt.NDArray[G]:
+    values.setflags(write=False)
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +236,42 @@ class Overlay:
 class Catalogue:
     """Everything known about features, by name and level."""
 
-    dated: str
-    names: dict[int, str]  # metadata.version: level → 3.3-IV3
-    loses_metadata_below: frozenset[int]  # leaving such a level downwards may lose metadata
-    levels: tuple[FeatureLevel, ...]
-    dependencies: tuple[Dependency, ...]
-    releases: tuple[Release, ...]
-    overlay: Overlay | None
     rows: Rows = field(repr=False)
+    overlay: Overlay | None
+    whole: ReleaseCatalogue = field(repr=False)  # every level there is, as the newest has it
+    releases: tuple[ReleaseCatalogue, ...] = field(repr=False)
     tables: Tables = field(repr=False, compare=False)
     _of: dict[str, ReleaseCatalogue] = field(repr=False, compare=False)
-    _levels_by_name: dict[str, int] = field(repr=False)
+
+    @property
+    def dated(self) -> str:
+        """The day of the last look at Kafka's releases."""
+        return DATED
+
+    @property
+    def names(self) -> dict[int, str]:
+        """metadata.version: level → 3.3-IV3."""
+        return self.whole.names
+
+    @property
+    def loses_metadata_below(self) -> frozenset[int]:
+        """The metadata.versions that may lose metadata when they are left downwards."""
+        return self.whole.loses_metadata_below
+
+    @property
+    def levels(self) -> tuple[FeatureLevel, ...]:
+        """The levels of the other features."""
+        return self.whole.levels
+
+    @property
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """What they need."""
+        return self.whole.dependencies
 
     @property
     def features(self) -> frozenset[str]:
         """Every feature the catalogue knows, metadata.version among them."""
-        return frozenset({METADATA_VERSION, *(known.feature for known in self.levels)})
+        return frozenset({METADATA_VERSION, *self.whole.features})
 
     @property
     def label(self) -> str:
@@ -104,29 +289,25 @@ class Catalogue:
 
     def release_named(self, text: str) -> str | None:
         """The release a version means (`4.1.2` is 4.1), or None if the catalogue has none."""
-        known = {release.name for release in self.releases}
+        known = self._of.keys() - {ANY}
         return next((name for name in (text, release_line(text)) if name in known), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
         """`level` as people write it: 4.0-IV3 for metadata.version 25, else the number."""
         if level is None:
             return "?"
-        if feature == METADATA_VERSION:
-            return self.names.get(level, str(level))
-        return str(level)
+        return self.names.get(level, str(level)) if feature == METADATA_VERSION else str(level)
 
     def level_of(self, text: str) -> int | None:
         """The metadata.version a tool's text means (`4.0-IV3`, `UNKNOWN 33`, `7`), or None."""
-        if text in self._levels_by_name:
-            return self._levels_by_name[text]
+        if text in self.names.values():
+            return next(level for level, name in self.names.items() if name == text)
         number = re.fullmatch(r"(?:UNKNOWN )?\[?(\d{1,5})\]?", text)
         return int(number[1]) if number else None
 
     def newest_known(self, feature: str) -> int:
         """The highest level of `feature` the catalogue knows; 0 for a feature it does not."""
-        if feature == METADATA_VERSION:
-            return max(self.names)
-        return max((known.level for known in self.levels if known.feature == feature), default=0)
+        return max(self.whole.known_levels(feature), default=0)
 
     def irreversible(self, feature: str) -> frozenset[int]:
         """The levels of `feature` that nothing takes back (kraft.version 1, KAFKA-16538)."""
@@ -154,9 +335,10 @@ class Catalogue:
         (Feature.java, defaultLevel).
         """
         level, stopped = np.zeros_like(current), np.zeros(current.shape, dtype=bool)
+        by_name = self.only_by_name(feature)
         for known in self.levels:
             if known.feature == feature:
-                if known.level in self.only_by_name(feature):
+                if known.level in by_name:
                     stopped |= current < known.level
                 there = ~stopped & (metadata_version >= known.default_from)
                 level = np.where(there, known.level, level)
@@ -178,46 +360,113 @@ class Catalogue:
 
 
 def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
-    """The catalogue of rows that do not contradict each other; see `checks`."""
-    by_name = {row.name: row.level for row in rows.metadata_version}
-    of_releases = release_catalogues(rows)
-    of_releases[ANY] = union(of_releases)
-    features = dict.fromkeys(row.feature for row in rows.feature_level)
+    """The catalogue of rows that do not contradict each other; see overlay.py."""
+    releases = release_catalogues(rows)
+    of = {own.release: own for own in (*releases, _union(releases))}
+    every = {row.feature: row.level for row in sorted(rows.feature_level, key=lambda v: v.level)}
+    levels = [row.level for row in rows.metadata_version]
+    every_release = ReleaseRow(
+        release="",
+        oldest_metadata_version=min(levels),
+        oldest_bootstrap=min(levels),
+        newest_stable=max(levels),
+        newest_unstable=max(levels),
+    )
+    whole = _release(
+        rows, every_release, {name: (newest, newest) for name, newest in every.items()}
+    )
     return Catalogue(
-        dated=DATED,
-        names={row.level: row.name for row in rows.metadata_version},
+        rows=rows,
+        overlay=overlay,
+        whole=whole,
+        releases=releases,
+        tables=_tables(list(of.values()), whole.features),
+        _of=of,
+    )
+
+
+def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
+    """Each release's own catalogue, in the order of the releases."""
+    ends: dict[str, dict[str, tuple[int, int]]] = {row.release: {} for row in rows.release}
+    for row in rows.release_feature:
+        ends[row.release][row.feature] = row.newest_stable, row.newest_unstable
+    return tuple(_release(rows, row, ends[row.release]) for row in rows.release)
+
+
+def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -> ReleaseCatalogue:
+    """What the rows say of one release; `ends` are the newest stable and the newest level of each
+    feature it has."""
+    named = {version.name: version.level for version in rows.metadata_version}
+    own = {
+        (d.feature, d.level, d.what): d.value
+        for d in rows.release_difference
+        if d.release == row.release
+    }
+    inside = range(row.oldest_metadata_version, row.newest_unstable + 1)
+    known = sorted((v for v in rows.metadata_version if v.level in inside), key=lambda v: v.level)
+    listed = list(dict.fromkeys(v.feature for v in rows.feature_level if v.feature in ends))
+    mine = [v for v in rows.feature_level if v.feature in ends and v.level <= ends[v.feature][1]]
+    mine.sort(key=lambda v: (listed.index(v.feature), v.level))
+
+    def says(version: LevelRow, what: str) -> str:
+        text: str = own.get((version.feature, version.level, what), getattr(version, what))
+        return text
+
+    return ReleaseCatalogue(
+        release=row.release,
+        based_on=row.based_on or row.release,
+        oldest=row.oldest_metadata_version,
+        newest_stable=row.newest_stable,
+        newest_unstable=row.newest_unstable,
+        oldest_bootstrap=row.oldest_bootstrap,
+        names={version.level: version.name for version in known},
         loses_metadata_below=frozenset(
-            row.level for row in rows.metadata_version if row.loses_metadata_below
+            v.level
+            for v in known
+            if own.get((METADATA_VERSION, v.level, "loses_metadata_below"), v.loses_metadata_below)
+            in (True, "true")
         ),
+        features=tuple(listed),
         levels=tuple(
             FeatureLevel(
-                feature=row.feature,
-                level=row.level,
-                default_from=by_name[row.default_from],
-                stable_since=row.stable_since,
-                irreversible=row.irreversible,
+                feature=v.feature,
+                level=v.level,
+                default_from=named[says(v, "default_from")],
+                stable=v.level <= ends[v.feature][0],
+                irreversible=v.irreversible,
             )
-            for row in rows.feature_level
+            for v in mine
         ),
         dependencies=tuple(
-            Dependency(feature=row.feature, level=row.level, other=other, least=least)
-            for row in rows.feature_level
-            for other, least in pairs(row.dependency)
+            Dependency(feature=v.feature, level=v.level, other=other, least=least)
+            for v in mine
+            for other, least in pairs(says(v, "dependency"))
         ),
-        releases=tuple(
-            Release(
-                name=row.release,
-                oldest=row.oldest_metadata_version,
-                newest_stable=row.newest_stable,
-                newest_unstable=row.newest_unstable,
-            )
-            for row in rows.release
+        _by_text={
+            **{v.release: v.level for v in known if v.level <= row.newest_stable},
+            **{v.name: v.level for v in known},
+        },
+    )
+
+
+def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
+    """What any release knows; where releases differ about a level, the newest that knows it."""
+    last = {(v.feature, v.level): c for c in all_of for v in c.levels}
+    last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
+    names = {level: name for c in all_of for level, name in c.names.items()}
+    return replace(
+        all_of[-1],
+        release=ANY,
+        oldest=min(names),
+        names=dict(sorted(names.items())),
+        loses_metadata_below=frozenset(
+            n for n in names if n in last[METADATA_VERSION, n].loses_metadata_below
         ),
-        overlay=overlay,
-        rows=rows,
-        tables=make_tables(of_releases, features),
-        _of=of_releases,
-        _levels_by_name=by_name,
+        features=tuple(dict.fromkeys(name for c in all_of for name in c.features)),
+        levels=tuple(v for c in all_of for v in c.levels if last[v.feature, v.level] is c),
+        dependencies=tuple(
+            d for c in all_of for d in c.dependencies if last[d.feature, d.level] is c
+        ),
     )
 
 

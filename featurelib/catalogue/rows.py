@@ -12,13 +12,15 @@ from the one before.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import ClassVar, Final, TypeVar
 
-from featurelib.feature import Role
+import msgspec
+
+from featurelib.feature import Role, release_number
 
 Cell = str | int | bool
 
@@ -110,8 +112,7 @@ class SideEffectRow:
 
 
 Row = VersionRow | LevelRow | ReleaseRow | ReleaseFeatureRow | DifferenceRow | SideEffectRow
-R = TypeVar("R", VersionRow, LevelRow, ReleaseRow, ReleaseFeatureRow, DifferenceRow, SideEffectRow)
-# The table's name in an overlay → its row, its file in this package.
+# The table's name in an overlay → its row; with an s, its file in this package.
 TABLES: dict[str, type[Row]] = {
     "metadata_version": VersionRow,
     "feature_level": LevelRow,
@@ -158,35 +159,25 @@ def pairs(dependency: str) -> list[tuple[str, int]]:
 
 def read_rows() -> Rows:
     """The rows that ship with this package."""
-    return Rows(
-        metadata_version=_table(VersionRow, "metadata_versions.csv"),
-        feature_level=_table(LevelRow, "feature_levels.csv"),
-        release=_table(ReleaseRow, "releases.csv"),
-        release_feature=_table(ReleaseFeatureRow, "release_features.csv"),
-        release_difference=_table(DifferenceRow, "release_differences.csv"),
-        side_effect=_table(SideEffectRow, "side_effects.csv"),
-    )
+    tables = {table: _read(kind, f"{table}s.csv") for table, kind in TABLES.items()}
+    return Rows(**tables)  # type: ignore[arg-type]  # each table holds rows of its own kind
 
 
 def newest_release() -> str:
     """Return the release of the last row of releases.csv, which `--software` is without a word."""
-    text = resources.files(__package__).joinpath("releases.csv").read_text(encoding="utf-8")
-    return text.splitlines()[-1].partition(",")[0]
+    return _lines("releases.csv")[-1].partition(",")[0]
 
 
-def _table(kind: type[R], name: str) -> tuple[R, ...]:
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    types = {column.name: column.type for column in fields(kind)}
-    return tuple(
-        kind(**{name: _cell(str(types[name]), value) for name, value in row.items()})  # type: ignore[arg-type]  # each cell has its column's type
-        for row in csv.DictReader(text.splitlines())
-    )
+R = TypeVar("R")
 
 
-def _cell(kind: str, text: str) -> Cell:
-    if kind == "int":
-        return int(text)
-    return text == "true" if kind == "bool" else text
+def _read(kind: type[R], name: str) -> tuple[R, ...]:
+    return msgspec.convert(list(csv.DictReader(_lines(name))), tuple[kind, ...], strict=False)  # type: ignore[valid-type]  # a type like any other
+
+
+def _lines(name: str) -> list[str]:
+    path = resources.files(__package__).joinpath(name)
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 # --- What listeners offer -------------------------------------------------------------------------
@@ -205,10 +196,10 @@ class Offer:
     what a plug-in serves only with that plug-in.
     """
 
-    min_version: int
-    max_version: int
-    newest_unstable: int
-    may_be_less: bool
+    min_version: int = 0
+    max_version: int = -1
+    newest_unstable: int = -1
+    may_be_less: bool = False
 
     def allows(self, low: int, high: int) -> bool:
         """Whether a node of the release may offer the request in these versions."""
@@ -218,75 +209,45 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferRow:
+class OfferRow(Offer):
     """A line of release_apis.csv: what a listener offers from a release line on."""
 
     release: str
     listener: str
     api_key: int
-    offer: Offer
     source: str
 
 
-_GONE = Offer(min_version=0, max_version=-1, newest_unstable=-1, may_be_less=False)
-
-
+@cache
 def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
     """The release lines whose listeners of `role` offer just this, the oldest first.
 
     () = none that was measured, as of ZooKeeper mode, of a vendor or of a newer release.
     """
-    return _releases_offering(role, offered)
-
-
-@cache
-def _releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
     shown = {key: (low, high) for key, low, high in offered}
     return tuple(release for release, known in _offers()[role.text].items() if _fits(known, shown))
 
 
-def _fits(known: dict[int, Offer], shown: dict[int, tuple[int, int]]) -> bool:
+def _fits(known: dict[int, OfferRow], shown: dict[int, tuple[int, int]]) -> bool:
     missing = (known[key] for key in known.keys() - shown.keys())
     if any(offer.max_version >= 0 and not offer.may_be_less for offer in missing):
         return False
-    return all(known.get(key, _GONE).allows(*ends) for key, ends in shown.items())
+    return all(known.get(key, Offer()).allows(*ends) for key, ends in shown.items())
 
 
-def read_release_apis() -> Iterator[OfferRow]:
+def read_release_apis() -> tuple[OfferRow, ...]:
     """The rows of the table, in its order."""
-    path = resources.files(__package__).joinpath("release_apis.csv")
-    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
-        yield OfferRow(
-            release=row["release"],
-            listener=row["listener"],
-            api_key=int(row["api_key"]),
-            offer=Offer(
-                min_version=int(row["min_version"]),
-                max_version=int(row["max_version"]),
-                newest_unstable=int(row["newest_unstable"]),
-                may_be_less=row["may_be_less"] == "true",
-            ),
-            source=row["source"],
-        )
+    return _read(OfferRow, "release_apis.csv")
 
 
 @cache
-def _offers() -> dict[str, dict[str, dict[int, Offer]]]:
-    """Listener → release line → what it offers by API key."""
-    rows = list(read_release_apis())
-    found: dict[str, dict[str, dict[int, Offer]]] = {BROKER: {}, CONTROLLER: {}}
-    for listener, by_release in found.items():
-        now: dict[int, Offer] = {}
-        for release in _lines(rows):
-            now = now | {
-                row.api_key: row.offer
-                for row in rows
-                if (row.release, row.listener) == (release, listener)
-            }
-            by_release[release] = now
+def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
+    """Listener → release line, the oldest first → what it offers by API key."""
+    found: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
+    rows = read_release_apis()
+    for release in sorted({row.release for row in rows}, key=release_number):
+        for listener, lines in found.items():
+            before = next(reversed(lines.values()), {})
+            mine = (row for row in rows if (row.release, row.listener) == (release, listener))
+            lines[release] = before | {row.api_key: row for row in mine}
     return found
-
-
-def _lines(rows: Sequence[OfferRow]) -> list[str]:
-    """The release lines, the oldest first."""
-    return sorted({row.release for row in rows}, key=lambda r: [int(p) for p in r.split(".")])

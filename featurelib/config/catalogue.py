@@ -38,9 +38,9 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
     """The catalogue of the release a version means. Raises ConfigError if there is none."""
     release = catalogue.release_named(text)
     if release is None:
-        known = ", ".join(name.name for name in catalogue.releases)
+        known = ", ".join(own.release for own in catalogue.releases)
         advice = "Name one of them, or add it with --overlay FILE."
-        oldest = catalogue.releases[0].name
+        oldest = catalogue.releases[0].release
         if _is_older(text, oldest):
             advice = (
                 f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "

@@ -345,7 +345,7 @@ def is_known(release: str, catalogue: Catalogue) -> bool:
 def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
     """Releases of both modes: those of the catalogue with its overlay, and ZooKeeper mode's."""
     of_dialects = (name for generation in GENERATIONS for name in load(generation).releases)
-    return tuple(dict.fromkeys((*of_dialects, *(r.name for r in catalogue.releases))))
+    return tuple(dict.fromkeys((*of_dialects, *(r.release for r in catalogue.releases))))
 
 
 def zookeeper_generation(release: str) -> Generation | None:

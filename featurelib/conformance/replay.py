@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from featurelib.backends.embedded_cluster import EmbeddedState
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Tables
 from featurelib.conformance.exchanges import Exchange, Levels
 from featurelib.core.dialect import Dialect, generation_of, load
 from featurelib.core.dry_run import Answered

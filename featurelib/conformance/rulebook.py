@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from featurelib.audit.findings import Wording, rule_wording, wordings
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Tables
 from featurelib.conformance.exchanges import Exchange
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import build

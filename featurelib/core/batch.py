@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.catalogue.releases import ANY
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import ANY, Tables
 from featurelib.core.dialect import Absence, Asks, Capability, RuleRow
 from featurelib.core.rules import unsupported_by_node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
@@ -248,11 +247,9 @@ class UpdateColumns:
 
     def _dependencies(self) -> list[list[int]]:
         """Release, feature, level, other and least of each dependency that can matter here."""
-        tables = self._tables
-        parts = ("release", "feature", "level", "other", "least")
-        columns = np.stack([getattr(tables, f"dependency_{part}") for part in parts])
-        wanted = np.isin(columns[0], self._release) & np.isin(columns[1], self._catalogued)
-        rows: list[list[int]] = columns[:, wanted].T.tolist()
+        every = self._tables.dependencies
+        wanted = np.isin(every[:, 0], self._release) & np.isin(every[:, 1], self._catalogued)
+        rows: list[list[int]] = every[wanted].tolist()
         return rows
 
     def _proposed(self, rows: Ints, other: int) -> Levels:
@@ -277,11 +274,7 @@ class UpdateColumns:
         """What other levels of the proposed state need of each update's feature."""
         least = np.zeros(len(self.level), dtype=np.int32)
         tables, batch = self._tables, self._batch
-        for release, feature, level, other, needed in zip(
-            tables.dependency_release.tolist(), tables.dependency_feature.tolist(),
-            tables.dependency_level.tolist(), tables.dependency_other.tolist(),
-            tables.dependency_least.tolist(), strict=True,
-        ):  # fmt: skip
+        for release, feature, level, other, needed in tables.dependencies.tolist():
             dependant = batch.code(tables.features[feature])
             if dependant == NOT_HERE:
                 continue

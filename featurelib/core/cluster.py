@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Tables
 from featurelib.core.batch import (
     Batch,
     ClusterColumns,

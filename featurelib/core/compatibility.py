@@ -465,7 +465,7 @@ class Advertised:
 def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = False) -> Advertised:
     """What every release of the catalogue says it supports of `names` (KIP-584, ApiVersions;
     KIP-1022, unstable.feature.versions.enable). A feature whose highest is 0 is not listed."""
-    tables, releases = catalogue.tables, tuple(release.name for release in catalogue.releases)
+    tables, releases = catalogue.tables, tuple(own.release for own in catalogue.releases)
     codes = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
     at = np.array([tables.release_code(release) for release in releases])[:, None], codes
     highest = tables.newest_unstable[at] if unstable else tables.newest_stable[at]
@@ -513,7 +513,7 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
         for way in (False, True)
     )
     return tuple(
-        Fit(release=release.name, misfits=one, misfits_unstable=other)
+        Fit(release=release.release, misfits=one, misfits_unstable=other)
         for release, one, other in zip(catalogue.releases, stable, unstable, strict=True)
     )
 

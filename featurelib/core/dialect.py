@@ -20,8 +20,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from featurelib.catalogue.releases import ANY
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import ANY, Tables
 from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Mask, Rule
 from featurelib.feature import Severity, release_line, release_number
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featurelib.catalogue import Catalogue, Tables
-from featurelib.catalogue.releases import ANY, FEATURE_RECORDS_FROM
+from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Catalogue, Tables
 from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
 from featurelib.core.cluster import Range
 from featurelib.core.compatibility import advertised, misfits
@@ -87,10 +86,10 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     declares it; any level has to be stored (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     metadata = tables.feature_code(METADATA_VERSION)
-    declared = (tables.dependency_release == release) & (tables.dependency_other == metadata)
-    for row in np.flatnonzero(declared).tolist():
-        there = at.others[:, tables.dependency_feature[row]] == tables.dependency_level[row]
-        needed[there] = np.maximum(needed[there], tables.dependency_least[row])
+    for by, feature, level, other, least in tables.dependencies.tolist():
+        if (by, other) == (release, metadata):
+            there = at.others[:, feature] == level
+            needed[there] = np.maximum(needed[there], least)
     return needed
 
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Tables
 from featurelib.core.batch import (
     NOT_HERE,
     Batch,

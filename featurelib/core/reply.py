@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from featurelib.catalogue.tables import Tables
+from featurelib.catalogue import Tables
 from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Request
 from featurelib.core.dialect import Absence, Dialect, RuleRow

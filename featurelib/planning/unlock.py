@@ -120,7 +120,7 @@ def _needs(
     """By the controller's release, or the first that knows the level at all."""
     own = software_of(cluster, catalogue)
     order = [own] if own else []
-    order += [catalogue.of(release.name) for release in catalogue.releases]
+    order += catalogue.releases
     knowing = next((software for software in order if software.knows(feature, level)), None)
     return knowing.needs(feature, level) if knowing else ()
 

@@ -298,7 +298,7 @@ def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
         )
     named = catalogue.release_named(text)
     if named is None:
-        known = [release.name for release in catalogue.releases]
+        known = [own.release for own in catalogue.releases]
         raise ConfigError(
             f"{option} {text}: expected a release of the catalogue of {catalogue.label} "
             f"({', '.join(known)}), found none such. Name one of them, or add it with --overlay "

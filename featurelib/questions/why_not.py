@@ -22,8 +22,7 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
 from featurelib.audit.probe import PROBE_AGREED, PROBE_REFUSED
 from featurelib.audit.verdict import TIMEOUT_MS
-from featurelib.catalogue import Catalogue
-from featurelib.catalogue.releases import ANY
+from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
 from featurelib.core.dry_run import (

@@ -288,7 +288,7 @@ def _ranges() -> dict[str, tuple[Map, Map]]:
     catalogue = load()
     found: dict[str, tuple[Map, Map]] = {}
     for release in catalogue.releases:
-        own = catalogue.of(release.name)
+        own = catalogue.of(release.release)
         ends = [
             {name: own.known_levels(name, unstable=unstable) for name in own.features}
             for unstable in (False, True)
@@ -304,5 +304,5 @@ def _ranges() -> dict[str, tuple[Map, Map]]:
                 ends, (release.newest_stable, release.newest_unstable), strict=True
             )
         )
-        found[release.name] = stable, unstable
+        found[release.release] = stable, unstable
     return found

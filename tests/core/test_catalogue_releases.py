@@ -22,7 +22,7 @@ def own(software: str) -> ReleaseCatalogue:
     return load().of(release)
 
 
-ALL = [own(release.name) for release in load().releases]
+ALL = [own(release.release) for release in load().releases]
 LEVELS = [
     (catalogue, feature, level)
     for catalogue in ALL

@@ -6,8 +6,7 @@ import pickle
 
 import numpy as np
 
-from featurelib.catalogue import load
-from featurelib.catalogue.releases import ANY
+from featurelib.catalogue import ANY, load
 
 CATALOGUE = load()
 TABLES = CATALOGUE.tables
@@ -23,21 +22,12 @@ def test_every_cell_is_what_the_release_s_catalogue_says() -> None:
             ends = (TABLES.oldest, TABLES.newest_stable, TABLES.newest_unstable)
             expected = (levels[0], production[-1], levels[-1]) if levels else (-1, -1, -1)
             assert tuple(int(end[i, j]) for end in ends) == expected
-            defaults = [own.default(feature, n) for n in range(TABLES.width)]
-            assert TABLES.defaults[i, j].tolist() == defaults
 
 
 def test_dependencies_are_rows_of_every_release() -> None:
     found = {
         (TABLES.releases[r], TABLES.features[f], level, TABLES.features[o], least)
-        for r, f, level, o, least in zip(
-            TABLES.dependency_release.tolist(),
-            TABLES.dependency_feature.tolist(),
-            TABLES.dependency_level.tolist(),
-            TABLES.dependency_other.tolist(),
-            TABLES.dependency_least.tolist(),
-            strict=True,
-        )
+        for r, f, level, o, least in TABLES.dependencies.tolist()
     }
     assert found == {
         (release, d.feature, d.level, d.other, d.least)
@@ -53,7 +43,7 @@ def test_what_any_release_knows_is_a_release_of_its_own() -> None:
     assert whole.loses_metadata_below == CATALOGUE.loses_metadata_below
     assert (whole.levels, whole.dependencies) == (newest.levels, newest.dependencies)
     assert TABLES.releases[-1] == ANY
-    assert ANY not in [release.name for release in CATALOGUE.releases]
+    assert ANY not in [release.release for release in CATALOGUE.releases]
     assert CATALOGUE.release_named(ANY) is None
 
 

@@ -241,13 +241,13 @@ def test_every_level_of_every_release_was_measured() -> None:
     rows = {(r["release"], r["feature"], int(r["level"])) for r in measured()}
     lacking = []
     for release in load().releases:
-        own = load().of(release.name)
+        own = load().of(release.release)
         for name in (METADATA, *own.features):
             first = max(own.oldest, own.oldest_bootstrap) if name == METADATA else 0
             lacking += [
-                (release.name, name, level)
+                (release.release, name, level)
                 for level in own.known_levels(name)
-                if level > first and (release.name, name, level) not in rows
+                if level > first and (release.release, name, level) not in rows
             ]
     assert lacking == []
 

@@ -22,7 +22,7 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from tests.core.made_up import CATALOGUE
 
 TABLES = CATALOGUE.tables
-RELEASES = [release.name for release in CATALOGUE.releases]
+RELEASES = [release.release for release in CATALOGUE.releases]
 ELR = "eligible.leader.replicas.version"
 CAN = load("kraft-4.2").can
 Ends = tuple[int, int]

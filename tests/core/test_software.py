@@ -181,11 +181,11 @@ def test_the_answer_that_is_quoted_is_the_first_reason_of_who_leads() -> None:
 def offered(release: str, listener: str, *, unstable: bool) -> ApiKeys:
     """What a listener of a release offers, by the table itself."""
     found: dict[int, tuple[int, int]] = {}
-    order = [row.name for row in CATALOGUE.releases]
+    order = [row.release for row in CATALOGUE.releases]
     for row in read_rows():
         if row.listener == listener and order.index(row.release) <= order.index(release):
-            high = row.offer.newest_unstable if unstable else row.offer.max_version
-            found[row.api_key] = row.offer.min_version, high
+            high = row.newest_unstable if unstable else row.max_version
+            found[row.api_key] = row.min_version, high
     return tuple(sorted((key, low, high) for key, (low, high) in found.items() if high >= 0))
 
 
@@ -193,7 +193,9 @@ def offered(release: str, listener: str, *, unstable: bool) -> ApiKeys:
 @pytest.mark.parametrize("role", [Role.BROKER, Role.CONTROLLER])
 def test_from_3_9_on_the_requests_alone_name_the_release(role: Role, unstable: bool) -> None:
     found = {
-        release.name: releases_offering(role, offered(release.name, role.text, unstable=unstable))
+        release.release: releases_offering(
+            role, offered(release.release, role.text, unstable=unstable)
+        )
         for release in CATALOGUE.releases
     }
     assert all(release in said for release, said in found.items())

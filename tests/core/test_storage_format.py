@@ -45,10 +45,10 @@ def test_every_release_has_a_tool_of_its_own() -> None:
     path = resources.files("featurelib.core").joinpath("storage_format.toml")
     tools = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]
     listed = [release for tool in tools for release in tool["releases"]]
-    assert listed == [release.name for release in load().releases]
+    assert listed == [release.release for release in load().releases]
 
 
-@pytest.mark.parametrize("release", [release.name for release in load().releases])
+@pytest.mark.parametrize("release", [release.release for release in load().releases])
 def test_without_options_a_cluster_starts_with_the_defaults_of_its_release(release: str) -> None:
     software = own(release)
     defaults = software.defaults(software.newest_stable)

@@ -9,9 +9,8 @@ import pytest
 
 from featurelib.audit import evidence as facts
 from featurelib.audit.target import Judge, bounds, search
-from featurelib.catalogue import Catalogue, Dependency
+from featurelib.catalogue import ANY, Catalogue, Dependency
 from featurelib.catalogue import load as load_catalogue
-from featurelib.catalogue.releases import ANY
 from featurelib.core.dialect import load as load_dialect
 from tests.core.lines import conditions, lines_of, snapshot
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node, Range

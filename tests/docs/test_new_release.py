@@ -7,7 +7,7 @@ import pytest
 from featurelib.catalogue import load
 from scripts.check_release import missing
 
-RELEASES = [release.name for release in load().releases]
+RELEASES = [release.release for release in load().releases]
 
 
 @pytest.mark.parametrize("release", RELEASES)
