@@ -12,7 +12,7 @@ import gzip
 import json
 import lzma
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,12 @@ from typing import Any
 from featurelib.catalogue import Tables, load
 from featurelib.conformance.exchanges import Exchange, read
 from featurelib.conformance.replay import ReplayReport, replay
-from featurelib.conformance.rulebook import questions, reached
+from featurelib.conformance.rulebook import questions
+from featurelib.core.batch import NOT_HERE
+from featurelib.core.cluster import build
 from featurelib.core.dialect import GENERATIONS, Capability, Dialect, generation_of
 from featurelib.core.dialect import load as load_dialect
+from featurelib.core.judge import decide, judge
 from featurelib.feature import TEST_FEATURES
 from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 
@@ -148,6 +151,40 @@ class Pack:
         lines = sorted(self._lines.values(), key=lambda line: line["id"])
         dumped = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in lines)
         return "".join(f"{line}\n" for line in dumped)
+
+
+def reached(exchanges: Sequence[Exchange], tables: Tables) -> list[tuple[str, ...]]:
+    """For each exchange the ids of the rows that decide its answer, by the position of exchanges:
+    Kafka names the first violated rule, so these are the rows whose words a recording proves.
+
+    Raises KeyError for a release no dialect is of.
+    """
+    found: list[tuple[str, ...]] = [()] * len(exchanges)
+    of: dict[str, list[int]] = {}
+    for position, exchange in enumerate(exchanges):
+        name = generation_of(exchange.cluster.release, exchange.mode)
+        of.setdefault(name, []).append(position)
+    for name, positions in of.items():
+        rows = _deciding([exchanges[i] for i in positions], load_dialect(name), tables)
+        for position, ids in zip(positions, rows, strict=True):
+            found[position] = ids
+    return found
+
+
+def _deciding(
+    exchanges: Sequence[Exchange], dialect: Dialect, tables: Tables
+) -> list[tuple[str, ...]]:
+    batch = build([(e.cluster, e.request) for e in exchanges], dialect, tables)
+    judged = judge(batch, dialect, tables)
+    failed_by = decide(batch, dialect, judged).failed_by
+    ids = [question.id for question in questions(dialect.name)]
+    found = [{} if door == NOT_HERE else {ids[door]: None} for door in judged.door.tolist()]
+    request_of = batch.updates.request.tolist()
+    for update, (request, rule) in enumerate(zip(request_of, judged.first.tolist(), strict=True)):
+        answered = judged.door[request] == NOT_HERE and rule != NOT_HERE
+        if answered and (not dialect.can.atomic or failed_by[request] == update):
+            found[request][ids[len(dialect.door) + rule]] = None
+    return [tuple(rows) for rows in found]
 
 
 def choose(folder: Path, tables: Tables) -> str:

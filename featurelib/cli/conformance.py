@@ -10,8 +10,8 @@ import gzip
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from featurelib.audit.findings import wordings
@@ -29,7 +29,7 @@ from featurelib.conformance.rulebook import (
     describe,
     rulebook,
 )
-from featurelib.core.dialect import GENERATIONS, STRICT, load
+from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
 from featurelib.core.rules import NODE_COLUMNS, UPDATE_COLUMNS
 from featurelib.errors import ConfigError, InputError
 from featurelib.view.documents import ConformanceDocument, RulesDocument, fill
@@ -72,47 +72,41 @@ def conformance(
     tables = open_catalogue(overlay, say).tables
     reports: dict[str, ReplayReport] = {}
     unread: list[InputError] = []
-    for number, name in enumerate(files or [PACK], start=1):
-        say(f"[{number}/{len(files or [PACK])}] {name}")
-        reports[name] = _replay(name, _shipped() if not files else _content(name), tables, unread)
+    names = files or [PACK]
+    for number, name in enumerate(names, start=1):
+        say(f"[{number}/{len(names)}] {name}")
+        place = Path(name) if files else resources.files("featurelib").joinpath(name)
+        reports[name] = _replay(name, place, tables, unread)
     if as_json:
         print(to_json(_document(reports, unread)))
     elif any(report.exchanges for report in reports.values()):
-        _print(reports, show_all=show_all)
-    for wrong in unread if show_all else unread[:MOST_DIFFERENCES]:
+        _print(reports, None if show_all else MOST_DIFFERENCES)
+    most = len(unread) if show_all else MOST_DIFFERENCES
+    for wrong in unread[:most]:
         say(f"error: {wrong}")
-    if len(unread) > MOST_DIFFERENCES and not show_all:
-        say(
-            f"error: and {count(len(unread) - MOST_DIFFERENCES, 'more line')}: "
-            "--all shows every one"
-        )
+    if len(unread) > most:
+        say(f"error: and {count(len(unread) - most, 'more line')}: --all shows every one")
     differ = any(report.differences for report in reports.values())
     return NOT_READ if unread else int(differ)
 
 
-def _shipped() -> bytes:
-    return gzip.decompress(resources.files("featurelib").joinpath(PACK).read_bytes())
-
-
-def _content(name: str) -> bytes:
-    """What is in a file, unpacked. Raises ConfigError (no such file), InputError (damaged)."""
+def _replay(
+    name: str, place: Traversable, tables: Tables, unread: list[InputError]
+) -> ReplayReport:
+    """A file that may be packed. Raises ConfigError (no such file), InputError (damaged, empty)."""
     try:
-        packed = Path(name).read_bytes()
+        packed = place.read_bytes()
     except OSError as error:
         raise ConfigError(
             f"{name}: expected a file of recorded exchanges, found: {error.strerror}. Name a file, "
             "or none to replay the exchanges that ship with featurelib."
         ) from error
-    opener = _OPENERS.get(packed[:2])
     try:
-        return opener(packed) if opener else packed
+        content = _OPENERS.get(packed[:2], bytes)(packed)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(
             f"{name}: expected a whole .gz or .xz file, found: {error}. Copy it again."
         ) from error
-
-
-def _replay(name: str, content: bytes, tables: Tables, unread: list[InputError]) -> ReplayReport:
     wrong = len(unread)
     report = replay(read(content.splitlines(), name, unread), tables)
     if report.exchanges == 0 and len(unread) == wrong:
@@ -147,36 +141,28 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
     )
 
 
-def _print(reports: dict[str, ReplayReport], *, show_all: bool) -> None:
-    rows = [("FILE", "EXCHANGES", "DIFFERENCES", "EXCUSED", "DIALECTS")]
+def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
+    """A row for each file, at most so many differences, and what is excused."""
+    page, found = Page(), [d for report in reports.values() for d in report.differences]
+    rows = [["FILE", "EXCHANGES", "DIFFERENCES", "EXCUSED", "DIALECTS"]]
     for name, report in reports.items():
-        excused = sum(report.excused.values())
-        dialects = " ".join(sorted(report.dialects))
-        exchanges, differences = str(report.exchanges), str(len(report.differences))
-        rows.append((name, exchanges, differences, str(excused), dialects))
-    page = Page()
+        counts = (report.exchanges, len(report.differences), sum(report.excused.values()))
+        rows.append([name, *map(str, counts), " ".join(sorted(report.dialects))])
     page.table(rows)
-    print(page)
-    _print_differences(reports, show_all)
+    for one in found[:most]:
+        for line in ("", f"{one.id}: {one.kind}", f"  recorded  {one.recorded}"):
+            page.line(line)
+        page.line(f"  ours      {one.ours}")
+    if most is not None and len(found) > most:
+        page.lines(["", f"{len(found) - most} more differences: --all shows them"])
+    if found:
+        page.line()
     for name, report in reports.items():
         for reason, number in sorted(report.excused.items()):
-            print(f"excused in {name}: {reason} ({number})")
-    total = sum(report.exchanges for report in reports.values())
-    found = sum(len(report.differences) for report in reports.values())
-    print(f"{count(total, 'exchange')}, {count(found, 'difference')}")
-
-
-def _print_differences(reports: dict[str, ReplayReport], show_all: bool) -> None:
-    found = [d for report in reports.values() for d in report.differences]
-    shown = found if show_all else found[:MOST_DIFFERENCES]
-    for difference in shown:
-        print(f"\n{difference.id}: {difference.kind}")
-        print(f"  recorded  {difference.recorded}")
-        print(f"  ours      {difference.ours}")
-    if len(shown) < len(found):
-        print(f"\n{len(found) - len(shown)} more differences: --all shows them")
-    if found:
-        print()
+            page.line(f"excused in {name}: {reason} ({number})")
+    exchanges = sum(report.exchanges for report in reports.values())
+    page.line(f"{count(exchanges, 'exchange')}, {count(len(found), 'difference')}")
+    print(page)
 
 
 # `featurelib rules`: what is asked of an update, by which controllers, in which words.
@@ -204,82 +190,66 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
             f"--dialects lists the generations of controllers, {name} is a rule: expected one of "
             f"the two, found both. `featurelib rules {name}` names the dialects that ask it."
         )
+    page, book = Page(None if dialects else WIDTH), rulebook()
     if dialects:
-        found = [_dialect(each) for each in DIALECTS]
-        _show(fill(RulesDocument, dialects=found), _dialect_lines(found), as_json)
+        tables = [load(each) for each in DIALECTS]
+        document = fill(RulesDocument, dialects=[*map(_dialect, tables)])
+        rows = [["DIALECT", "RULES", "RELEASES", ""]]
+        for each in tables:
+            releases = " ".join(each.releases) or "no release"
+            rows.append([each.name, str(_rules(each)), releases, each.title])
+        page.table(rows)
     elif name is None:
-        every = rulebook().values()
-        _show(fill(RulesDocument, rules=[*map(_brief, every)]), _list_lines(), as_json)
+        document = fill(RulesDocument, rules=[*map(_brief, book.values())])
+        for entry in book.values():
+            page.line(entry.rule.name)
+            page.lines([entry.rule.sentence, _asked_in(entry)], indent=4)
     else:
-        entry = _entry(name)
-        _show(fill(RulesDocument, rule=_whole(entry)), _entry_lines(entry), as_json)
+        entry = _entry(name, book)
+        document = fill(RulesDocument, rule=_whole(entry))
+        _show(entry, page)
+    print(to_json(document) if as_json else page)
     return 0
 
 
-def _show(document: RulesDocument, lines: Iterator[str], as_json: bool) -> None:
-    if as_json:
-        print(to_json(document))
-        return
-    for line in lines:
-        print(line)
-
-
-def _entry(name: str) -> RulebookEntry:
-    book = rulebook()
+def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
+    """The rule of that name. Raises ConfigError, which says what else the name may be."""
+    if name in book:
+        return book[name]
+    near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
+    hint = f"; near it: {', '.join(near)}" if near else ""
+    found = f"none such{hint}. `featurelib rules` lists them all."
     if name == OWN_DIALECT:
-        raise ConfigError(
-            f"{name}: expected the name of a rule, found a finding: the cluster's own controllers "
-            "refuse what the policy lets pass. The finding names the rule they refuse by: "
-            "`featurelib rules` and that name says what it asks."
+        found = (
+            "a finding: the cluster's own controllers refuse what the policy lets pass. The "
+            "finding names the rule they refuse by: `featurelib rules` and that name says what it "
+            "asks."
         )
-    if name not in book and name in wordings(load(STRICT)):
-        raise ConfigError(
-            f"{name}: expected the name of a rule, found a finding about evidence, which no rule "
-            "stands behind. docs/vocabulary.md says what it means; `featurelib rules` lists rules."
+    elif name in wordings(load(STRICT)):
+        found = (
+            "a finding about evidence, which no rule stands behind. docs/vocabulary.md says what "
+            "it means; `featurelib rules` lists rules."
         )
-    if name not in book:
-        near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
-        hint = f"; near it: {', '.join(near)}" if near else ""
-        raise ConfigError(
-            f"{name}: expected the name of a rule, found none such{hint}. "
-            "`featurelib rules` lists them all."
-        )
-    return book[name]
+    raise ConfigError(f"{name}: expected the name of a rule, found {found}")
 
 
-def _dialect(name: str) -> dict[str, object]:
-    table = load(name)
+def _dialect(table: Dialect) -> dict[str, object]:
     return {
-        "name": name,
+        "name": table.name,
         "title": table.title,
         "mode": table.mode,
         "releases": list(table.releases),
-        "rules": len(table.door) + len(table.rules),
+        "rules": _rules(table),
     }
 
 
-def _dialect_lines(found: list[dict[str, object]]) -> Iterator[str]:
-    rows = [("DIALECT", "RULES", "RELEASES", "")]
-    for table in found:
-        releases = table["releases"]
-        assert isinstance(releases, list)
-        shown = " ".join(releases) or "no release"
-        rows.append((str(table["name"]), str(table["rules"]), shown, str(table["title"])))
-    page = Page()
-    page.table(rows)
-    yield from page
+def _rules(table: Dialect) -> int:
+    return len(table.door) + len(table.rules)
 
 
 def _brief(entry: RulebookEntry) -> dict[str, object]:
     rule = entry.rule
     return {"name": rule.name, "sentence": rule.sentence, "dialects": list(entry.dialects)}
-
-
-def _list_lines() -> Iterator[str]:
-    for entry in rulebook().values():
-        yield entry.rule.name
-        yield f"    {entry.rule.sentence}"
-        yield f"    {_asked_in(entry)}"
 
 
 def _asked_in(entry: RulebookEntry) -> str:
@@ -326,39 +296,35 @@ def _question(question: Question) -> dict[str, object]:
     }
 
 
-def _entry_lines(entry: RulebookEntry) -> Iterator[str]:
+def _show(entry: RulebookEntry, page: Page) -> None:
     rule, wording = entry.rule, entry.wording
-    yield rule.name
-    yield from _told("", rule.sentence)
-    yield from _told("source: ", rule.source)
+    page.line(rule.name)
+    page.item(rule.sentence, 2)
+    page.item(f"source: {rule.source}", 2)
     for column in rule.columns:
-        yield from _told(f"reads {column}: ", _meaning(entry, column))
-    yield from _told(f"finding, {wording.severity.value}: ", wording.message)
-    yield from _told("remedy: ", wording.remedy)
+        page.item(f"reads {column}: {_meaning(entry, column)}", 2)
+    page.item(f"finding, {wording.severity.value}: {wording.message}", 2)
+    page.item(f"remedy: {wording.remedy}", 2)
     if wording.command:
-        yield f"    {wording.command}"
+        page.line(f"    {wording.command}")
     if not entry.questions:
-        yield from _told("", _asked_in(entry))
+        page.item(_asked_in(entry), 2)
     for group in entry.groups:
         row = group[0].row
-        yield ""
-        for line in wrap(_where_asked(group), WIDTH, "", "  "):
-            yield line.replace(TOGETHER, " ")
+        page.line()
+        page.lines(
+            line.replace(TOGETHER, " ") for line in wrap(_where_asked(group), WIDTH, "", "  ")
+        )
         if row.says:
-            yield from _told(f"{row.code_number}: ", row.says)
+            page.item(f"{row.code_number}: {row.says}", 2)
         if row.says_absent != row.says:
-            yield from _told(f"{row.code_number}, if it is not listed: ", row.says_absent)
-        for why, names in _unrecorded(group).items():
-            yield from _told(f"read in the source of {', '.join(names)} only: ", why)
-
-
-def _unrecorded(group: tuple[Question, ...]) -> dict[str, list[str]]:
-    """Why no recorded exchange shows some of these rows, and in which dialects."""
-    found: dict[str, list[str]] = {}
-    for question in group:
-        if question.id in UNRECORDED:
-            found.setdefault(UNRECORDED[question.id], []).append(question.dialect)
-    return found
+            page.item(f"{row.code_number}, if it is not listed: {row.says_absent}", 2)
+        unrecorded: dict[str, list[str]] = {}
+        for question in group:
+            if question.id in UNRECORDED:
+                unrecorded.setdefault(UNRECORDED[question.id], []).append(question.dialect)
+        for why, names in unrecorded.items():
+            page.item(f"read in the source of {', '.join(names)} only: {why}", 2)
 
 
 def _where_asked(group: tuple[Question, ...]) -> str:
@@ -369,7 +335,3 @@ def _where_asked(group: tuple[Question, ...]) -> str:
     )
     scope = describe(group[0].row)
     return f"{places}{door}{': ' if scope else ''}{scope}"
-
-
-def _told(label: str, text: str) -> Iterator[str]:
-    yield from wrap(f"{label}{text}", WIDTH, "  ", "    ")

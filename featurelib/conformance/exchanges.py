@@ -24,6 +24,8 @@ from featurelib.landing.fields import INT16_MAX, Int8, Int16, Int32, Int64
 from featurelib.landing.responses import UpdateFeatures
 
 _NULL_ANSWERS = ("finalized", "epoch")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_JSON = msgspec.json.Decoder()
 _RELEASE = re.compile(r"\s*(\d+(?:\.\d+)*)")
 
 
@@ -48,11 +50,14 @@ class _Flags(msgspec.Struct):
     migrating: bool = False
 
 
-class _Cluster(msgspec.Struct):
+class _After(msgspec.Struct):
     # msgspec 0.22 breaks over a union of bounded numbers and tuples: `_levels` has the bound.
-    nodes: list[_Node]
     finalized: dict[str, int | tuple[int, int]] | None
     epoch: Int64 | None
+
+
+class _Cluster(_After, kw_only=True):
+    nodes: list[_Node]
     flags: _Flags = msgspec.field(default_factory=_Flags)
     controller_id: int | None = None
     status: str | None = None
@@ -78,11 +83,6 @@ class _Request(msgspec.Struct):
     target: _Target | None = None
 
 
-class _After(msgspec.Struct):
-    finalized: dict[str, int | tuple[int, int]] | None
-    epoch: Int64 | None
-
-
 class _Line(msgspec.Struct):
     id: str
     release: str
@@ -91,14 +91,6 @@ class _Line(msgspec.Struct):
     request: _Request
     response: UpdateFeatures
     after: _After
-
-
-_DECODER = msgspec.json.Decoder()
-
-
-def _decode(line: bytes) -> _Line:
-    """A line of a recording. Raises msgspec.MsgspecError: what is wrong with it."""
-    return msgspec.convert(_without_nulls(_DECODER.decode(line)), _Line)
 
 
 def _without_nulls(value: object) -> object:
@@ -127,7 +119,6 @@ class Exchange:
     id: str
     mode: str  # zk or kraft
     cluster: Cluster
-    dynamic_quorum: bool
     request: Request
     reply: Reply
     after: Levels
@@ -138,9 +129,6 @@ class Exchange:
     def scenario(self) -> str:
         """What of the id names the walk the exchange is a step of: release and scenario."""
         return "-".join(self.id.split("-")[:2])
-
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read(
@@ -156,7 +144,7 @@ def read(
         if not text.strip():
             continue
         try:
-            found = _exchange(_decode(text))
+            found = _exchange(msgspec.convert(_without_nulls(_JSON.decode(text)), _Line))
         except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
             wrong = InputError(
                 f"{name}:{number}: expected a recorded exchange, one JSON object a line with id, "
@@ -172,66 +160,49 @@ def read(
 
 
 def _exchange(raw: _Line) -> Exchange:
-    _check(raw)
-    active = _active(raw)
-    return Exchange(
-        id=raw.id,
-        mode=raw.mode,
-        cluster=_cluster(raw, active),
-        dynamic_quorum=raw.cluster.flags.dynamic_quorum,
-        request=_request(raw, active),
-        reply=raw.response.reply,
-        after=_levels(raw.after.finalized),
-        epoch=raw.cluster.epoch,
-        epoch_after=raw.after.epoch,
-    )
-
-
-def _check(raw: _Line) -> None:
     """Raises KeyError for a release no dialect is of, ValueError for what cannot have been."""
-    spoken = load(generation_of(kafka_release(raw.release), raw.mode)).can.wire_versions
+    release, flags = kafka_release(raw.release), raw.cluster.flags
+    spoken = load(generation_of(release, raw.mode)).can.wire_versions
     if raw.request.version not in spoken:
         raise ValueError(
             f"request.version {raw.request.version}, and a controller of {raw.release} in "
             f"{raw.mode} mode reads {', '.join(map(str, spoken))}"
         )
     halves = [(node.node_id, node.role) for node in raw.cluster.nodes]
-    twice = next((half for half in halves if halves.count(half) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{twice[1]} {twice[0]} twice in cluster.nodes")
-
-
-def _active(raw: _Line) -> int:
-    if raw.cluster.controller_id is not None:
-        return raw.cluster.controller_id
-    for node in raw.cluster.nodes:
-        if node.active:
-            return node.node_id
-    raise ValueError("a cluster without controller_id in which no node is `active`")
-
-
-def _cluster(raw: _Line, active: int) -> Cluster:
-    flags, finalized = raw.cluster.flags, _levels(raw.cluster.finalized)
+    for node_id, role in halves:
+        if halves.count((node_id, role)) > 1:
+            raise ValueError(f"{role} {node_id} twice in cluster.nodes")
+    active = raw.cluster.controller_id
+    if active is None:
+        active = next((node.node_id for node in raw.cluster.nodes if node.active), None)
+    if active is None:
+        raise ValueError("a cluster without controller_id in which no node is `active`")
+    missing = raw.cluster.finalized is None
     blind = not flags.caches_noticed_the_new_node
-    unseen = blind or raw.cluster.finalized is None or raw.cluster.status == "Disabled"
-    return Cluster(
-        release=kafka_release(raw.release),
+    protocol = flags.inter_broker_protocol.split("-")[0].split(".")[:2]
+    cluster = Cluster(
+        release=release,
         nodes=tuple(_node(node, flags) for node in raw.cluster.nodes),
         active=active,
-        finalized=finalized,
-        cached={} if unseen else None,
+        finalized=_levels(raw.cluster.finalized),
+        cached={} if blind or missing or raw.cluster.status == "Disabled" else None,
         raft_level=int(flags.dynamic_quorum),
-        off=_is_off(flags.inter_broker_protocol),
+        # Below 2.7 the system is off.
+        off=bool(flags.inter_broker_protocol) and tuple(map(int, protocol)) < (2, 7),
         migrating=flags.migrating,
-        node_missing=raw.mode == "zk" and raw.cluster.finalized is None,
+        node_missing=raw.mode == "zk" and missing,
         blind=blind,
     )
-
-
-def _is_off(protocol: str) -> bool:
-    """Whether inter.broker.protocol.version is below 2.7, which switches the system off."""
-    parts = protocol.split("-")[0].split(".")
-    return bool(protocol) and tuple(int(part) for part in parts[:2]) < (2, 7)
+    return Exchange(
+        id=raw.id,
+        mode=raw.mode,
+        cluster=cluster,
+        request=_request(raw, active),
+        reply=raw.response.reply,
+        after=_levels(raw.after.finalized),
+        epoch=raw.cluster.epoch,
+        epoch_after=raw.after.epoch,
+    )
 
 
 def _node(node: _Node, flags: _Flags) -> Node:

@@ -1,34 +1,24 @@
 """Which dialect asks which rule: every row of every dialect's table has a stable id.
 
-`kraft-4.2.unsupported_by_node.3` is the third row of that rule in that dialect. A row is *reached*
-by a request when it decides the answer: Kafka names the first violated rule, so these are the rows
-whose words a recording proves.
+`kraft-4.2.unsupported_by_node.3` is the third row of that rule in that dialect.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from featurelib.audit.findings import Wording, rule_wording, wordings
-from featurelib.catalogue import Tables
-from featurelib.conformance.exchanges import Exchange
-from featurelib.core.batch import NOT_HERE
-from featurelib.core.cluster import build
 from featurelib.core.dialect import (
     GENERATIONS,
     KIP,
     STRICT,
     Absence,
-    Dialect,
     RuleRow,
     WalkOrder,
-    generation_of,
     load,
 )
-from featurelib.core.judge import decide, judge
 from featurelib.core.rules import RULES, Rule
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
@@ -95,14 +85,9 @@ def questions(dialect: str) -> tuple[Question, ...]:
     for at_door, rows in ((True, table.door), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
             seen[row.code] += 1
+            of = f"{dialect}.{row.code}.{seen[row.code]}"
             found.append(
-                Question(
-                    id=f"{dialect}.{row.code}.{seen[row.code]}",
-                    dialect=dialect,
-                    row=row,
-                    at_door=at_door,
-                    position=position,
-                )
+                Question(id=of, dialect=dialect, row=row, at_door=at_door, position=position)
             )
     return tuple(found)
 
@@ -136,36 +121,3 @@ def rulebook() -> dict[str, RulebookEntry]:
         )
         for name, rule in RULES.items()
     }
-
-
-def reached(exchanges: Sequence[Exchange], tables: Tables) -> list[tuple[str, ...]]:
-    """For each exchange the ids of the rows that decide its answer, by the position of exchanges.
-
-    Raises KeyError for a release no dialect is of.
-    """
-    found: list[tuple[str, ...]] = [()] * len(exchanges)
-    of: dict[str, list[int]] = {}
-    for position, exchange in enumerate(exchanges):
-        name = generation_of(exchange.cluster.release, exchange.mode)
-        of.setdefault(name, []).append(position)
-    for name, positions in of.items():
-        rows = _deciding([exchanges[i] for i in positions], load(name), tables)
-        for position, ids in zip(positions, rows, strict=True):
-            found[position] = ids
-    return found
-
-
-def _deciding(
-    exchanges: Sequence[Exchange], dialect: Dialect, tables: Tables
-) -> list[tuple[str, ...]]:
-    batch = build([(e.cluster, e.request) for e in exchanges], dialect, tables)
-    judged = judge(batch, dialect, tables)
-    failed_by = decide(batch, dialect, judged).failed_by
-    ids = [question.id for question in questions(dialect.name)]
-    found = [{} if door == NOT_HERE else {ids[door]: None} for door in judged.door.tolist()]
-    request_of = batch.updates.request.tolist()
-    for update, (request, rule) in enumerate(zip(request_of, judged.first.tolist(), strict=True)):
-        answered = judged.door[request] == NOT_HERE and rule != NOT_HERE
-        if answered and (not dialect.can.atomic or failed_by[request] == update):
-            found[request][ids[len(dialect.door) + rule]] = None
-    return [tuple(rows) for rows in found]

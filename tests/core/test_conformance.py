@@ -20,13 +20,13 @@ import pytest
 from featurelib.catalogue import load
 from featurelib.conformance.exchanges import Exchange, read
 from featurelib.conformance.replay import Difference, replay
-from featurelib.conformance.rulebook import UNRECORDED, questions, reached
+from featurelib.conformance.rulebook import UNRECORDED, questions
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.dry_run import answer
 from featurelib.errors import InputError
 from featurelib.feature import Role
-from scripts.choose_pack import choose
+from scripts.choose_pack import choose, reached
 from scripts.pack_claims import SHOWN
 from tests.core import recordings, scale
 

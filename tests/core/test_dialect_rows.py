@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from featurelib.catalogue import load
-from featurelib.conformance.rulebook import DIALECTS, UNRECORDED, questions, reached, rulebook
+from featurelib.conformance.rulebook import DIALECTS, UNRECORDED, questions, rulebook
 from featurelib.core.dialect import GENERATIONS
+from scripts.choose_pack import reached
 from tests.core import recordings
 
 
