@@ -161,20 +161,6 @@ class Reason:
         return int(self.node.partition(" ")[2]) if self.node else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof(Reason):
-    """A reason with where it stands: the `source` of its rule, and the line it was read in.
-
-    `needed` is the range that the node must support, None where the level is all that is asked, or
-    nobody knows from where on. `seen_at` is in microseconds, 0 = not seen.
-    """
-
-    source: str = ""
-    needed: tuple[int, int] | None = None
-    seen_at: int = 0
-    line_id: int = 0
-
-
 NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or nobody said it
 
 

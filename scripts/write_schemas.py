@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pyarrow as pa
 
 from featurelib.api import documents as of_clusters
+from featurelib.feature import Role
+from featurelib.questions.diff import ClusterDiff
+from featurelib.questions.election import Foreseen
+from featurelib.questions.what_if import WhatIf
+from featurelib.schema import FINDING
 from featurelib.tables import ALL, Table
 from featurelib.view import documents as of_commands
 from featurelib.view.documents import Document
@@ -74,12 +83,80 @@ def _type(kind: pa.DataType) -> str:
     return str(kind)
 
 
+def _row_schema(columns: pa.Schema) -> msgspec.Meta:
+    """The JSON schema of a row of a table: every key, none of them required."""
+    kinds = {"string": "string", "bool": "boolean", "float": "number", "double": "number"}
+    keys = {f.name: {"type": [kinds.get(str(f.type), "integer"), "null"]} for f in columns}
+    times = [f.name for f in columns if pa.types.is_temporal(f.type)]
+    return msgspec.Meta(extra_json_schema={"properties": keys | {key: {} for key in times}})
+
+
+_Findings = list[Annotated[dict[str, Any], _row_schema(FINDING)]]
+ROWS: dict[type, tuple[str, ...]] = {  # keys whose rows are findings
+    WhatIf: ("new", "gone"),
+    ClusterDiff: ("new", "resolved", "incomparable"),
+}
+
+
+def document_types() -> dict[str, type[msgspec.Struct]]:
+    """Command → the type of what it prints with --json; "" = of an error."""
+    found: dict[str, type[msgspec.Struct]] = {"": of_commands.ErrorDocument}
+    for module in (of_commands, of_clusters):
+        for kind in vars(module).values():
+            words = (isinstance(kind, type) and issubclass(kind, Document) and kind.__doc__) or ""
+            if words.startswith("featurelib "):
+                found[words.split(";")[0].removeprefix("featurelib ")] = kind
+    for command, (head, value) in of_clusters.DOCUMENTS.items():
+        fields = list(get_type_hints(head).items()) + _fields(value)
+        name = "".join(map(str.capitalize, command.split("-"))) + "Document"
+        found[command] = _struct(name, fields, f"featurelib {command}")
+    return found
+
+
+def _fields(kind: type) -> list[tuple[str, Any]]:
+    """The keys of a value's object, and what they hold."""
+    keys, hints = of_clusters.keys_of(kind) or {}, get_type_hints(kind)
+    fields = []
+    for key, attribute in keys.items():
+        member = getattr(kind, attribute, None)
+        hint = get_type_hints(member.fget)["return"] if isinstance(member, property) else None
+        hint = hints[attribute] if hint is None else hint
+        fields.append((key, _Findings if key in ROWS.get(kind, ()) else _published(hint)))
+    return fields
+
+
+def _published(hint: Any) -> Any:
+    """A type hint in which what is printed as an object is the type of that object."""
+    if hint is Role:
+        return str
+    if hint is Foreseen:
+        return dict[str, Any]
+    if isinstance(hint, type) and of_clusters.keys_of(hint):
+        return _object(hint)
+    if (origin := get_origin(hint)) is None or origin is Annotated:
+        return hint
+    inner = tuple(map(_published, get_args(hint)))
+    if origin in (UnionType, Union):
+        return Union[inner]  # noqa: UP007  # of a tuple
+    return {Mapping: dict}.get(origin, origin)[inner]
+
+
+@cache
+def _object(kind: type) -> type[msgspec.Struct]:
+    fields = _fields(kind)
+    if is_dataclass(kind) and fields == list(get_type_hints(kind).items()):
+        return kind  # type: ignore[return-value]  # as good as a struct of the same fields
+    return _struct(kind.__name__, fields, kind.__doc__ or "")
+
+
+def _struct(name: str, fields: list[tuple[str, Any]], words: str) -> type[msgspec.Struct]:
+    return msgspec.defstruct(name, fields, namespace={"__doc__": inspect.cleandoc(words)})
+
+
 def commands_schema() -> str:
     """The JSON schema of what every command prints with --json, by the type of its document."""
-    types = [kind for module in (of_clusters, of_commands) for kind in vars(module).values()]
-    classes = dict.fromkeys(kind for kind in types if isinstance(kind, type))
-    documents = [kind for kind in classes if issubclass(kind, Document) and kind is not Document]
-    _, parts = msgspec.json.schema_components(documents, ref_template="#/$defs/{name}")
+    kinds = list(document_types().values())
+    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 

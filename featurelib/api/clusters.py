@@ -14,15 +14,15 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from featurelib.api.documents import DescribeDocument, RangeDocument
+from featurelib.api.documents import OfDescribed, document
 from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.config.catalogue import open_catalogue, quietly
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
-from featurelib.source import NEWEST, Chosen, Source, Wanted, usual_tables
+from featurelib.source import NEWEST, Chosen, Wanted, usual_tables
 from featurelib.view.describe import describe_page
-from featurelib.view.documents import Document, as_json, fill
+from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
 
 INSTALL = f"Install it, {install_line('notebook')}"
@@ -45,7 +45,7 @@ class Answer(Readable, Generic[Value]):
 
     value: Value
     make_rows: Callable[[], Iterable[dict[str, object]]]
-    make_document: Callable[[], Document]
+    make_document: Callable[[], object]
     page: Callable[[int | None], Page]
 
     @property
@@ -231,26 +231,20 @@ def describe_features(cluster: AnyCluster) -> Described:
     return Described(
         value=described,
         make_rows=lambda: map(asdict, described.nodes),
-        make_document=lambda: _described_document(described, source),
+        make_document=lambda: document(
+            fill(
+                OfDescribed,
+                name=entry.title or None,
+                owner=entry.owner or None,
+                managed_by=entry.managed_by or None,
+                made_from=source.made_from,
+            ),
+            described,
+        ),
         page=lambda width: describe_page(described, entry, source.made_from, width),
         finalized=finalized if trusted else None,
         finalized_features_epoch=epochs[0] if epochs and epochs[0] >= 0 else None,
         supported=dict(_supported(described)),
-    )
-
-
-def _described_document(described: Description, source: Source) -> DescribeDocument:
-    return fill(
-        DescribeDocument,
-        described,
-        name=source.entry.title or None,
-        owner=source.entry.owner or None,
-        managed_by=source.entry.managed_by or None,
-        made_from=source.made_from,
-        profiles=[
-            {name: RangeDocument(min_version=a, max_version=b) for name, (a, b) in ranges.items()}
-            for ranges in described.profiles
-        ],
     )
 
 

@@ -1,257 +1,165 @@
-"""What commands print with --json about clusters, plans and requests; see view/documents.py."""
+"""What commands print with --json about clusters, plans and requests; see view/documents.py.
+
+The answer to a question is printed as it is: a key for each field of the value, in the order of the
+fields, where KEYS has no row for its type. DOCUMENTS says which value each command prints, after
+which head. What is sent and what became of it has a document of its own.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import msgspec
-import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
-from featurelib.model import Move, Reason, Recipient, Step
+from featurelib.core.election import Entries, ZnodeContent
+from featurelib.feature import Role
+from featurelib.model import Move, Recipient
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
-from featurelib.questions.describe import FindingShown, LevelShown, NodeShown, WitnessShown
-from featurelib.questions.roll import Back, Misfit
-from featurelib.questions.timeline import EpochBack
-from featurelib.questions.what_if import Turn
-from featurelib.schema import FINDING
-from featurelib.view.documents import Document, JsonPart, Levels, NodeOf
-
-_TYPES = {"string": "string", "bool": "boolean", "float": "number", "double": "number"}
-
-
-def _row_schema(columns: pa.Schema) -> msgspec.Meta:
-    """The JSON schema of a row of a table: every key, none of them required."""
-    keys = {f.name: {"type": [_TYPES.get(str(f.type), "integer"), "null"]} for f in columns}
-    times = [f.name for f in columns if pa.types.is_temporal(f.type)]
-    return msgspec.Meta(extra_json_schema={"properties": keys | {key: {} for key in times}})
+from featurelib.questions.describe import Description
+from featurelib.questions.diff import Diff
+from featurelib.questions.election import Foreseen
+from featurelib.questions.roll import Roll, WayBack
+from featurelib.questions.timeline import RangeChange, Timeline
+from featurelib.questions.what_if import WhatIf
+from featurelib.questions.why_not import Proof, WhyNot
+from featurelib.snapshot.history import LevelChange
+from featurelib.view.documents import Document, JsonPart
 
 
-FindingRow = Annotated[dict[str, Any], _row_schema(FINDING)]
+def _row(keys: str) -> dict[str, str]:
+    """`key=attribute key`: the attribute of each key, which is of its name where none is given."""
+    parts = (key.partition("=") for key in keys.split())
+    return {key: attribute or key for key, _, attribute in parts}
+
+
+KEYS = {
+    WhyNot: _row(
+        "feature level finalized_level=current answer moves dialects proofs unknown agreed unlock "
+        "plan=words"
+    ),
+    Proof: _row(
+        "judge rule=code source feature level message node role node_id needed is_answer "
+        "seen_at=seen line_id remedy command min_version max_version line muted muted_until"
+    ),
+    WhatIf: _row(
+        "before=was after=now features=turns unchanged new gone joined refused not_running=idle "
+        "election"
+    ),
+    Roll: _row(
+        "release mode may_join finalized=levels finalized_known=levels_known misfits "
+        "only_with_unstable_features=only_unstable refused first joins_now way_back"
+    ),
+    WayBack: _row(
+        "brings joins_after_finalizing=joins_after back downgrade_floor=floor "
+        "point_of_no_return=no_return"
+    ),
+    Timeline: _row("regressions levels ranges epochs_back=epochs"),
+    LevelChange: _row("at epoch changes went_down"),
+    RangeChange: _row("since until role node_ids first changes shrank"),
+}
 
 
 class OfCluster(Document):
-    """A document about one cluster, and the evidence it is made from."""
+    """The head of what is about one cluster: what the inventory calls it, and the evidence."""
 
     cluster: str
-    name: str | None  # what the inventory calls it
+    name: str | None
     made_from: str
 
 
-# --- questions ---------------------------------------------------------------------------------
-
-
-class LevelOf(JsonPart):
-    feature: str
-    level: int
-
-
-class ProofDocument(JsonPart):
-    """One reason against a level; `line` is where its evidence stands."""
-
-    judge: str
-    rule: str
-    source: str
-    feature: str
-    level: int
-    message: str
-    node: str
-    role: str | None
-    node_id: int | None
-    needed: tuple[int, int] | None
-    is_answer: bool
-    seen_at: str | None
-    line_id: int
-    remedy: str
-    command: str
-    min_version: int | None
-    max_version: int | None
-    line: str | None
-    muted: str | None
-    muted_until: str | None
-
-
-class FixDocument(NodeOf):
-    action: str
-
-
-class UnlockDocument(JsonPart):
-    release: str | None
-    fixes: list[FixDocument]
-    only_own_controllers: list[NodeOf]
-    rules: tuple[str, ...]
-
-
-class WhyNotDocument(OfCluster):
-    """featurelib why-not"""
-
-    feature: str
-    level: int
-    finalized_level: int | None
-    answer: str
-    moves: list[LevelOf]
-    dialects: tuple[str, ...]
-    proofs: list[ProofDocument]
-    unknown: list[ProofDocument]
-    agreed: ProofDocument | None
-    unlock: UnlockDocument | None
-    plan: str | None
-
-
-class ReadinessDocument(JsonPart):
-    verdict: str
-    phase: str
-    may_join: list[str] | None
-    may_join_after: list[str] | None
-
-
-class RefusedDocument(NodeOf):
-    """A node that may not register, by one dialect."""
-
-    dialect: str
-    entry: str
-    features: tuple[str, ...]
-    message: str
-
-
-class WhatIfDocument(OfCluster):
-    """featurelib what-if"""
-
-    before: ReadinessDocument
-    after: ReadinessDocument
-    features: tuple[Turn, ...]
-    unchanged: int
-    new: list[FindingRow]
-    gone: list[FindingRow]
-    joined: tuple[int, ...]
-    refused: list[RefusedDocument]
-    not_running: tuple[int, ...]
-    election: dict[str, Any] | None
-
-
-class FirstDocument(JsonPart):
-    intent: str
-    steps: tuple[Step, ...]
-    refusals: tuple[Reason, ...]
-
-
-class WayBackDocument(JsonPart):
-    brings: Levels
-    joins_after_finalizing: tuple[str, ...]
-    back: tuple[Back, ...]
-    downgrade_floor: int | None
-    point_of_no_return: int | None
-
-
-class RollDocument(OfCluster):
-    """featurelib roll"""
-
-    release: str
-    mode: str
-    may_join: bool
-    finalized: Levels
-    finalized_known: bool
-    misfits: tuple[Misfit, ...]
-    only_with_unstable_features: tuple[str, ...]
-    refused: list[RefusedDocument]
-    first: list[FirstDocument]
-    joins_now: tuple[str, ...]
-    way_back: WayBackDocument | None
-
-
-class RangeDocument(JsonPart):
-    min_version: int
-    max_version: int
-
-
-class DescribeDocument(Document):
-    """featurelib describe"""
+class OfDescribed(Document):
+    """The head of a description, which names its cluster itself."""
 
     name: str | None
     owner: str | None
     managed_by: str | None
     made_from: str
-    cluster_id: str
-    mode: str
-    seen_at: datetime
-    controller: int | None
-    configured_voters: tuple[int, ...] | None
-    releases: tuple[str, ...]
-    nodes: tuple[NodeShown, ...]
-    profiles: list[dict[str, RangeDocument]]
-    levels: tuple[LevelShown, ...]
-    witnesses: tuple[WitnessShown, ...]
-    findings: tuple[FindingShown, ...]
 
 
-# --- nights ------------------------------------------------------------------------------------
-
-
-class LevelMoveDocument(JsonPart):
-    feature: str
-    from_level: int
-    to_level: int
-
-
-class LevelChangeDocument(JsonPart):
-    at: datetime
-    epoch: int | None
-    changes: list[LevelMoveDocument]
-    went_down: tuple[str, ...]
-
-
-class RangeMoveDocument(JsonPart):
-    feature: str
-    before: RangeDocument | None
-    after: RangeDocument | None
-
-
-class RangeChangeDocument(JsonPart):
-    since: datetime
-    until: datetime
-    role: str
-    node_ids: tuple[int, ...]
-    first: bool
-    changes: list[RangeMoveDocument]
-    shrank: tuple[str, ...]
-
-
-class TimelineDocument(OfCluster):
-    """featurelib timeline"""
-
-    regressions: int
-    levels: list[LevelChangeDocument]
-    ranges: list[RangeChangeDocument]
-    epochs_back: tuple[EpochBack, ...]
-
-
-class ClusterDiffDocument(JsonPart):
-    cluster: str
-    name: str | None
-    before: str | None
-    after: str | None
-    new: tuple[FindingRow, ...]
-    resolved: tuple[FindingRow, ...]
-    unchanged: int
-    incomparable: list[FindingRow]
-
-
-class DiffDocument(Document):
-    """featurelib diff"""
+class OfTables(Document):
+    """The head of what is about a fleet."""
 
     made_from: str
-    before: int
-    after: int
-    judged_alike: bool
-    counts: dict[str, int]
-    same: int
-    clusters: list[ClusterDiffDocument]
 
 
-# --- plans and what is sent --------------------------------------------------------------------
+DOCUMENTS: dict[str, tuple[type[Document], type]] = {
+    "why-not": (OfCluster, WhyNot),
+    "what-if": (OfCluster, WhatIf),
+    "roll": (OfCluster, Roll),
+    "describe": (OfDescribed, Description),
+    "timeline": (OfCluster, Timeline),
+    "diff": (OfTables, Diff),
+}
+
+
+def keys_of(kind: type) -> dict[str, str] | None:
+    """The keys of a type's object, and the attributes they stand for; None: it is no object."""
+    if is_dataclass(kind):
+        return KEYS.get(kind) or {field.name: field.name for field in fields(kind)}
+    names = getattr(kind, "_fields", None)  # of a named tuple
+    return names and dict(zip(names, names, strict=True))
+
+
+def plain(value: object) -> Any:
+    """The value as JSON has it; a role becomes its word, and what has names becomes an object."""
+    if isinstance(value, Role):
+        return value.text
+    if isinstance(value, Foreseen):
+        value = _election(value)
+    if keys := keys_of(type(value)):
+        return {key: plain(getattr(value, attribute)) for key, attribute in keys.items()}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    return msgspec.to_builtins(value)
+
+
+def _election(found: Foreseen) -> dict[str, object]:
+    """The next controller election of a cluster in ZooKeeper mode."""
+    return {
+        "protocol_version": found.protocol_version,
+        "unknown": found.doubt,
+        "version_before": found.version,
+        "before": _content(found.before),
+        "outcomes": [
+            {
+                "dialects": one.dialects,
+                "elected": one.leaders,
+                "change": one.election.change,
+                "reasons": one.election.reasons,
+                "fault": one.election.fault,
+                "version_after": one.version,
+                "after": _content(one.election.content) if one.certain else None,
+                "lost": _levels(one.election.lost),
+                "would_end": [{"node_id": i, "features": names} for i, names in one.ends.items()],
+            }
+            for one in found.outcomes
+        ],
+        "range_not_known": found.silent,
+    }
+
+
+def _content(of: ZnodeContent | None) -> dict[str, object] | None:
+    if of is None:
+        return None
+    levels = _levels(of.levels)
+    return {"schema_version": of.schema_version, "status": of.status, "features": levels}
+
+
+def _levels(entries: Entries) -> list[dict[str, object]]:
+    names = ("feature", "min_version_level", "max_version_level")
+    return [dict(zip(names, entry, strict=True)) for entry in entries]
+
+
+def document(head: Document, value: object) -> dict[str, Any]:
+    """What a command prints about a value."""
+    return {**msgspec.to_builtins(head), **plain(value)}
 
 
 class RefusalDocument(JsonPart):

@@ -5,49 +5,52 @@ Nothing is sent, nothing written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from featurelib.api.clusters import INSTALL, Answer, AnyCluster, choose
-from featurelib.api.documents import (
-    FirstDocument,
-    FixDocument,
-    LevelOf,
-    ProofDocument,
-    ReadinessDocument,
-    RefusedDocument,
-    RollDocument,
-    UnlockDocument,
-    WayBackDocument,
-    WhatIfDocument,
-    WhyNotDocument,
-)
+from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
+from featurelib.api.documents import OfCluster, document
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Sight
-from featurelib.core.batch import NOT_HERE
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.model import Proof
 from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
-from featurelib.questions.what_if import Changes, Refused, Turn, WhatIf, software_of_release
+from featurelib.questions.what_if import Changes, Turn, WhatIf, software_of_release
 from featurelib.questions.what_if import what_if as ask_what_if
-from featurelib.questions.why_not import WhyNot, named_level
+from featurelib.questions.why_not import Proof, WhyNot, named_level
 from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.source import Chosen, Source
-from featurelib.view.documents import NodeOf, fill, moment
-from featurelib.view.election import election_document
+from featurelib.view.documents import VERSION
+from featurelib.view.layout import Page
 from featurelib.view.plot import portraits
+from featurelib.view.questions import roll_page, what_if_page, why_not_page
 from featurelib.view.report import RunInfo, summarize
-from featurelib.view.roll import roll_page
-from featurelib.view.what_if import what_if_page
-from featurelib.view.why_not import why_not_page
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
 
 VERDICT = ("verdict", "finalized_level", "target", "ceiling")
+Row = dict[str, object]
+
+
+def _answer(
+    value: Value,
+    source: Source,
+    rows: Callable[[], Iterable[Row]],
+    page: Callable[[int | None], Page],
+) -> Answer[Value]:
+    """The answer to a question about what `source` shows."""
+    head = OfCluster(
+        version=VERSION,
+        cluster=source.sight.cluster_id,
+        name=source.entry.title or None,
+        made_from=source.made_from,
+    )
+    return Answer(
+        value=value, make_rows=rows, make_document=lambda: document(head, value), page=page
+    )
 
 
 def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNot]:
@@ -63,80 +66,45 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue
     number = named_level(source.sight, feature, str(level), catalogue)
-    answer = ask_why_not(source.sight, feature, number, catalogue)
-    proofs = (*answer.proofs, *answer.unknown)
-    places = source.places((proof.line_id, proof.seen_at) for proof in proofs)
-    document = _why_not_document(answer, source, places)
-    return Answer(
-        value=answer,
-        make_rows=lambda: map(_proof_row, (*document.proofs, *document.unknown)),
-        make_document=lambda: document,
-        page=lambda width: why_not_page(
-            answer,
-            source.name,
-            source.wanted.ways,
-            source.made_from,
-            places,
-            catalogue,
-            source.muted,
-            width,
-        ),
-    )
+    found = ask_why_not(source.sight, feature, number, catalogue)
+    every = (*found.proofs, *found.unknown)
+    places = source.places((proof.line_id, proof.seen_at) for proof in every)
 
-
-def _about(source: Source) -> dict[str, Any]:
-    """The keys every document about one cluster begins with."""
-    return {
-        "cluster": source.sight.cluster_id,
-        "name": source.entry.title or None,
-        "made_from": source.made_from,
-    }
-
-
-def _why_not_document(answer: WhyNot, source: Source, places: Mapping[int, str]) -> WhyNotDocument:
-    def proof(one: Proof) -> ProofDocument:
-        low, high = one.supported or (None, None)
-        return fill(
-            ProofDocument,
-            one,
-            rule=one.code,
-            seen_at=moment(one.seen_at),
-            min_version=low,
-            max_version=high,
-            line=places.get(one.line_id),
-            **as_json(over_reason(source.muted, one)),
+    def placed(proofs: Iterable[Proof]) -> tuple[Proof, ...]:
+        return tuple(
+            replace(one, line=places.get(one.line_id), **as_json(over_reason(source.muted, one)))
+            for one in proofs
         )
 
-    way = answer.unlock
-    return fill(
-        WhyNotDocument,
+    answer = replace(
+        found,
+        proofs=placed(found.proofs),
+        unknown=placed(found.unknown),
+        agreed=found.agreed and placed([found.agreed])[0],
+    )
+    return _answer(
         answer,
-        **_about(source),
-        finalized_level=answer.current,
-        moves=[LevelOf(feature=name, level=level) for name, level in answer.moves],
-        proofs=[proof(one) for one in answer.proofs],
-        unknown=[proof(one) for one in answer.unknown],
-        agreed=answer.agreed and proof(answer.agreed),
-        unlock=way
-        and UnlockDocument(
-            release=way.release or None,
-            fixes=[fill(FixDocument, fix) for fix in way.fixes],
-            only_own_controllers=[
-                NodeOf(role=role.text, node_id=node_id)
-                for role, node_id in answer.also_refused_over
-            ],
-            rules=way.also,
-        ),
-        plan=answer.words or None,
+        source,
+        lambda: map(_proof_row, (*answer.proofs, *answer.unknown)),
+        lambda width: why_not_page(answer, source, width),
     )
 
 
-def _proof_row(proof: ProofDocument) -> dict[str, object]:
-    names = ("feature", "level", "min_version", "max_version", "rule", "judge")
-    row: dict[str, object] = {"node": proof.node or None}
-    row |= {name: getattr(proof, name) for name in names}
-    row |= {"says": proof.message, "source": proof.source, "line": proof.line}
-    return row | {"muted": proof.muted, "muted_until": proof.muted_until}
+def _proof_row(proof: Proof) -> Row:
+    return {
+        "node": proof.node or None,
+        "feature": proof.feature,
+        "level": proof.level,
+        "min_version": proof.min_version,
+        "max_version": proof.max_version,
+        "rule": proof.code,
+        "judge": proof.judge,
+        "says": proof.message,
+        "source": proof.source,
+        "line": proof.line,
+        "muted": proof.muted,
+        "muted_until": proof.muted_until,
+    }
 
 
 def what_if(
@@ -179,49 +147,23 @@ def what_if(
         },
         protocol_version=ibp,
     )
-    answer = ask_what_if(source.sight, changes, source.terms)
-    return Answer(
-        value=answer,
-        make_rows=lambda: map(_turn_row, answer.turns),
-        make_document=lambda: _what_if_document(answer, source),
-        page=lambda width: what_if_page(
-            answer, changes.text, source.name, source.made_from, catalogue, source.muted, width
-        ),
+    found = ask_what_if(source.sight, changes, source.terms)
+    new, gone = (
+        tuple(row | as_json(over_row(source.muted, row)) for row in rows)
+        for rows in (found.new, found.gone)
     )
-
-
-def _what_if_document(answer: WhatIf, source: Source) -> WhatIfDocument:
-    def side(sight: Sight) -> ReadinessDocument:
-        row = sight.judged.plans.to_pylist()[0]
-        return ReadinessDocument(
-            **{name: row[name] for name in ReadinessDocument.__struct_fields__}
-        )
-
-    def findings(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [row | as_json(over_row(source.muted, row)) for row in rows]
-
-    return fill(
-        WhatIfDocument,
+    answer = replace(found, new=new, gone=gone)
+    return _answer(
         answer,
-        **_about(source),
-        before=side(answer.before),
-        after=side(answer.after),
-        features=answer.turns,
-        new=findings(answer.new),
-        gone=findings(answer.gone),
-        refused=_refused_documents(answer.refused),
-        not_running=answer.idle,
-        election=None if answer.election is None else election_document(answer.election),
+        source,
+        lambda: map(_turn_row, answer.turns),
+        lambda width: what_if_page(answer, changes.text, source, width),
     )
 
 
-def _refused_documents(refused: Iterable[Refused]) -> list[RefusedDocument]:
-    return [fill(RefusedDocument, one) for one in refused]
-
-
-def _turn_row(turn: Turn) -> dict[str, object]:
+def _turn_row(turn: Turn) -> Row:
     """One feature before and after, by its verdict's columns."""
-    row: dict[str, object] = {"feature": turn.feature}
+    row: Row = {"feature": turn.feature}
     for when, side in (("before", turn.before), ("after", turn.after)):
         row |= {f"{key}_{when}": (side or {}).get(key) for key in VERDICT}
     return row
@@ -239,11 +181,11 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
     Raises ConfigError for a release that nobody knows, BackendError.
     """
     chosen = choose(cluster)
-    source, catalogue = chosen.question(), chosen.catalogue
+    source = chosen.question()
     answer = ask_roll(source.sight, to, source.terms)
-    software = software_of_release(answer.release, answer.mode, catalogue)
+    software = software_of_release(answer.release, answer.mode, chosen.catalogue)
     misfits = {misfit.feature for misfit in answer.misfits}
-    rows: list[dict[str, object]] = [
+    rows: list[Row] = [
         {
             "feature": name,
             "level": level,
@@ -253,45 +195,7 @@ def roll(cluster: AnyCluster, to: str) -> Answer[Roll]:
         }
         for name, level in sorted(answer.levels.items())
     ]
-    return Answer(
-        value=answer,
-        make_rows=lambda: rows,
-        make_document=lambda: _roll_document(answer, source),
-        page=lambda width: roll_page(answer, source.name, source.made_from, catalogue, width),
-    )
-
-
-def _roll_document(answer: Roll, source: Source) -> RollDocument:
-    way = answer.way_back
-    return fill(
-        RollDocument,
-        answer,
-        **_about(source),
-        finalized=answer.levels,
-        finalized_known=answer.levels_known,
-        only_with_unstable_features=answer.only_unstable,
-        refused=_refused_documents(answer.refused),
-        first=[
-            FirstDocument(
-                intent=one.planned.intent.text,
-                steps=one.planned.plan.steps if one.planned.plan is not None else (),
-                refusals=one.planned.refusals,
-            )
-            for one in answer.first
-        ],
-        way_back=way
-        and fill(
-            WayBackDocument,
-            way,
-            joins_after_finalizing=way.joins_after,
-            downgrade_floor=_level_or_none(way.floor),
-            point_of_no_return=_level_or_none(way.no_return),
-        ),
-    )
-
-
-def _level_or_none(level: int) -> int | None:
-    return None if level == NOT_HERE else level
+    return _answer(answer, source, lambda: rows, lambda width: roll_page(answer, source, width))
 
 
 def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
-from featurelib.api.documents import (
-    ClusterDiffDocument,
-    DiffDocument,
-    LevelChangeDocument,
-    LevelMoveDocument,
-    RangeChangeDocument,
-    RangeDocument,
-    RangeMoveDocument,
-    TimelineDocument,
-)
+from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
@@ -181,39 +172,12 @@ def timeline(cluster: AnyCluster) -> Answer[Timeline]:
     return Answer(
         value=history,
         make_rows=lambda: _changes(history),
-        make_document=lambda: fill(
-            TimelineDocument,
+        make_document=lambda: document(
+            fill(OfCluster, cluster=entry.id, name=entry.title or None, made_from=made_from),
             history,
-            cluster=entry.id,
-            name=entry.title or None,
-            made_from=made_from,
-            levels=[
-                fill(
-                    LevelChangeDocument,
-                    one,
-                    changes=[
-                        LevelMoveDocument(feature=name, from_level=was, to_level=now)
-                        for name, was, now in one.changes
-                    ],
-                )
-                for one in history.levels
-            ],
-            ranges=[_range_document(one) for one in history.ranges],
-            epochs_back=history.epochs,
         ),
         page=lambda width: timeline_page(history, entry.title, up_to, catalogue, width),
     )
-
-
-def _range_document(change: RangeChange) -> RangeChangeDocument:
-    def ends(one: tuple[int, int] | None) -> RangeDocument | None:
-        return one and RangeDocument(min_version=one[0], max_version=one[1])
-
-    changes = [
-        RangeMoveDocument(feature=name, before=ends(was), after=ends(now))
-        for name, was, now in change.changes
-    ]
-    return fill(RangeChangeDocument, change, changes=changes)
 
 
 def diff(
@@ -232,28 +196,17 @@ def diff(
     """
     lake, now = tables.lake, tables.run if after is None else after
     was = _before(lake, now) if before is None else lake.run(before)
-    difference = compare(lake, was, lake.run(now))
-    names, catalogue = tables.names, tables.catalogue
+    difference = compare(lake, was, lake.run(now), tables.names)
+    catalogue = tables.catalogue
     return Answer(
         value=difference,
         make_rows=lambda: (
-            row for one in difference.clusters for row in _finding_rows(one, names, catalogue)
+            row for one in difference.clusters for row in _finding_rows(one, catalogue)
         ),
-        make_document=lambda: fill(
-            DiffDocument,
-            difference,
-            made_from=f"tables in {lake.root}",
-            clusters=[
-                fill(
-                    ClusterDiffDocument,
-                    one,
-                    name=names.get(one.cluster),
-                    incomparable=[row | {"why": why} for row, why in one.incomparable],
-                )
-                for one in difference.clusters
-            ],
+        make_document=lambda: document(
+            fill(OfTables, made_from=f"tables in {lake.root}"), difference
         ),
-        page=lambda width: diff_page(difference, names, catalogue, limit, width),
+        page=lambda width: diff_page(difference, catalogue, limit, width),
     )
 
 
@@ -302,16 +255,13 @@ def _range(ends: tuple[int, int] | None) -> str | None:
     return None if ends is None else f"{ends[0]}-{ends[1]}"
 
 
-def _finding_rows(one: ClusterDiff, names: dict[str, str], catalogue: Catalogue) -> Iterator[Row]:
+def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
     words = FindingWords(catalogue, load(STRICT))
-    told: list[tuple[State, dict[str, Any], str | None]] = []
-    told += [(State.NEW, row, None) for row in one.new]
-    told += [(State.RESOLVED, row, None) for row in one.resolved]
-    told += [(State.INCOMPARABLE, row, str(why)) for row, why in one.incomparable]
-    for state, row, why in told:
+    found = {State.NEW: one.new, State.RESOLVED: one.resolved, State.INCOMPARABLE: one.incomparable}
+    for state, row in ((state, row) for state, rows in found.items() for row in rows):
         columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use
         yield {
-            "cluster": names.get(one.cluster, one.cluster),
+            "cluster": one.name or one.cluster,
             "state": str(state),
             "severity": row["severity"],
             "code": row["code"],
@@ -319,7 +269,7 @@ def _finding_rows(one: ClusterDiff, names: dict[str, str], catalogue: Catalogue)
             "node_id": row["node_id"],
             "feature": row["feature"],
             "says": words.of(columns).message,
-            "why": why,
+            "why": str(row["why"]) if "why" in row else None,
             "muted": row["muted"],
         }
 

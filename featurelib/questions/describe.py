@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence
@@ -19,7 +19,15 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Role, Severity, Witness
 from featurelib.words import level_text, metadata_first
 
-Ranges = dict[str, tuple[int, int]]
+
+class Ends(NamedTuple):
+    """The ends of one supported range."""
+
+    min_version: int
+    max_version: int
+
+
+Ranges = dict[str, Ends]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +174,7 @@ class _Describer:
         first = int(sizes[:position].sum())  # behind all of them is the empty one
         mine = range(first, first + int(sizes[position]) if position < len(sizes) else first)
         low, high = entries.field("min_version"), entries.field("max_version")
-        return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in mine}
+        return {entries.text("feature", i) or "": Ends(int(low[i]), int(high[i])) for i in mine}
 
     def nodes(self, leader: int) -> Iterator[NodeShown]:
         who = self.evidence.subjects

@@ -7,6 +7,7 @@ What is wrong with the evidence itself can always be compared.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,15 +50,17 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
-    """One cluster. `before` and `after` are its verdicts, None where it was not judged."""
+    """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
+    where it was not judged; an `incomparable` row has a key more, `why`."""
 
     cluster: str
+    name: str | None
     before: str | None
     after: str | None
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
     unchanged: int
-    incomparable: tuple[tuple[Row, Why], ...]
+    incomparable: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +71,9 @@ class Diff:
     before: int
     after: int
     judged_alike: bool
-    clusters: tuple[ClusterDiff, ...]
-    same: int
     counts: Mapping[State, int]
+    same: int
+    clusters: tuple[ClusterDiff, ...]
 
     def new_at_least(self, severity: Severity) -> int:
         """How many findings are new, that severe or more, and not muted."""
@@ -80,60 +83,49 @@ class Diff:
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
 
 
-def diff(lake: Lake, before: int, after: int) -> Diff:
-    """The night `after` against the night `before`. Raises ConfigError for a night that is not
-    there."""
+def diff(lake: Lake, before: int, after: int, names: Mapping[str, str] | None = None) -> Diff:
+    """The night `after` against the night `before`; `names` by cluster id. Raises ConfigError for a
+    night that is not there."""
     was, now = _Night(lake, before), _Night(lake, after)
     alike = was.judged_by == now.judged_by
     gone, come = was.missing_in(now), now.missing_in(was)
-    groups: dict[str, dict[State, list[tuple[Row, Why | None]]]] = {}
-    counts = dict.fromkeys(State, 0)
+    found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for night, other, only, state in (
         (was, now, gone, State.RESOLVED),
         (now, was, come, State.NEW),
     ):
         for row in night.rows(only):
             why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row)
-            shown = state if why is None else State.INCOMPARABLE
-            counts[shown] += 1
-            mine = groups.setdefault(row["cluster"], {})
-            mine.setdefault(shown, []).append((row, why))
+            if why is None:
+                found[row["cluster"]][state].append(row)
+            else:
+                found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
     both = now.count_by_cluster(~come)
-    counts[State.UNCHANGED] = sum(both.values())
-    verdicts = {
-        name for name in was.verdicts.keys() | now.verdicts.keys()
-        if was.verdicts.get(name) != now.verdicts.get(name)
-    }  # fmt: skip
-    told = sorted(groups.keys() | verdicts)
+    every = was.verdicts.keys() | now.verdicts.keys()
+    moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
+    clusters = []
+    for cluster in sorted(found.keys() | moved):
+        rows = {state: tuple(sorted(found[cluster][state], key=_order)) for state in State}
+        clusters.append(
+            ClusterDiff(
+                cluster=cluster,
+                name=names.get(cluster) if names else None,
+                before=was.verdicts.get(cluster),
+                after=now.verdicts.get(cluster),
+                new=rows[State.NEW],
+                resolved=rows[State.RESOLVED],
+                unchanged=both.get(cluster, 0),
+                incomparable=rows[State.INCOMPARABLE],
+            )
+        )
+    counts = {state: sum(len(rows[state]) for rows in found.values()) for state in State}
     return Diff(
         before=before,
         after=after,
         judged_alike=alike,
-        clusters=tuple(_of_cluster(name, was, now, groups.get(name, {}), both) for name in told),
-        same=len(was.verdicts.keys() | now.verdicts.keys()) - len(told),
-        counts=counts,
-    )
-
-
-def _of_cluster(
-    name: str,
-    was: _Night,
-    now: _Night,
-    found: Mapping[State, list[tuple[Row, Why | None]]],
-    both: Mapping[str, int],
-) -> ClusterDiff:
-    for rows in found.values():
-        rows.sort(key=lambda pair: _order(pair[0]))
-    return ClusterDiff(
-        cluster=name,
-        before=was.verdicts.get(name),
-        after=now.verdicts.get(name),
-        new=tuple(row for row, _ in found.get(State.NEW, ())),
-        resolved=tuple(row for row, _ in found.get(State.RESOLVED, ())),
-        unchanged=both.get(name, 0),
-        incomparable=tuple(
-            (row, why) for row, why in found.get(State.INCOMPARABLE, ()) if why is not None
-        ),
+        counts=counts | {State.UNCHANGED: sum(both.values())},
+        same=len(every) - len(clusters),
+        clusters=tuple(clusters),
     )
 
 

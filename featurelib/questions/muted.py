@@ -6,7 +6,7 @@ be muted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from featurelib.audit.findings import InForce, SetAside
@@ -32,12 +32,7 @@ def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
     return mutes.over(row["code"], **about)
 
 
-def told(found: Iterable[SetAside | None]) -> tuple[SetAside, ...]:
-    """Those that are muted, each once."""
-    return tuple(dict.fromkeys(one for one in found if one is not None))
-
-
-def as_json(found: SetAside | None) -> dict[str, str | None]:
+def as_json(found: SetAside | None) -> dict[str, Any]:
     """Why a reason is muted and until when, as keys beside its own."""
     if found is None:
         return {"muted": None, "muted_until": None}

@@ -14,6 +14,7 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.catalogue import Catalogue
+from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Node
 from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import (
@@ -23,8 +24,9 @@ from featurelib.core.downgrade import (
 )
 from featurelib.core.dry_run import dialect_of
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
+from featurelib.model import Reason, Step
 from featurelib.planning.goal import Command, Intent
-from featurelib.planning.planner import Planned, make_plan, mode_of
+from featurelib.planning.planner import make_plan, mode_of
 from featurelib.questions.draft import Terms
 from featurelib.questions.what_if import (
     Changes,
@@ -51,9 +53,11 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """What must happen before: an intent, and the plan of it or every reason against it."""
+    """What must happen before: an intent in words, and its steps or every reason against it."""
 
-    planned: Planned
+    intent: str
+    steps: tuple[Step, ...]
+    refusals: tuple[Reason, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +78,15 @@ class WayBack:
     """`brings`: what the release finalizes by default, feature → level, of what is not there yet.
 
     `floor`: the lowest metadata.version without loss once that is finalized; `no_return`: the first
-    on the way there from which the present one is not had again; -1 = none. `joins_after`: the
-    releases whose production software supports all of it.
+    on the way there from which the present one is not had again; None: there is none.
+    `joins_after`: the releases whose production software supports all of it.
     """
 
     brings: dict[str, int]
     joins_after: tuple[str, ...]
     back: tuple[Back, ...]
-    floor: int
-    no_return: int
+    floor: int | None
+    no_return: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +155,8 @@ def _then(found: Roll) -> dict[str, int]:
     """The levels once what must happen first has happened."""
     levels = dict(found.levels)
     for first in found.first:
-        if first.planned.plan is not None:
-            for step in first.planned.plan.steps:
-                levels |= {update.feature: update.to_level for update in step.updates}
+        for step in first.steps:
+            levels |= {update.feature: update.to_level for update in step.updates}
     return {name: level for name, level in levels.items() if level}
 
 
@@ -199,16 +202,18 @@ def _first(
             low[misfit.feature] = str(ends[0])
         else:
             down = True
+    intents = []
     if down and catalogue.release_named(release) is not None:
-        intent = Intent(command=Command.DOWNGRADE_ALL, release_version=release)
-        yield First(planned=make_plan(sight, intent, catalogue))
+        intents.append(Intent(command=Command.DOWNGRADE_ALL, release_version=release))
     elif down:
         gone = tuple(misfit.feature for misfit in misfits)
-        intent = Intent(command=Command.DISABLE, delete=gone)
-        yield First(planned=make_plan(sight, intent, catalogue))
+        intents.append(Intent(command=Command.DISABLE, delete=gone))
     if low:
-        intent = Intent(command=Command.UPGRADE, up=low)
-        yield First(planned=make_plan(sight, intent, catalogue))
+        intents.append(Intent(command=Command.UPGRADE, up=low))
+    for intent in intents:
+        planned = make_plan(sight, intent, catalogue)
+        steps = () if planned.plan is None else planned.plan.steps
+        yield First(intent=intent.text, steps=steps, refusals=planned.refusals)
 
 
 def way_back(levels: Levels, release: str, running: Iterable[str], catalogue: Catalogue) -> WayBack:
@@ -242,9 +247,13 @@ def way_back(levels: Levels, release: str, running: Iterable[str], catalogue: Ca
             for now, later in zip(fits(kept, catalogue), fits(after, catalogue), strict=True)
             if now.release in before
         ),
-        floor=int(back.floor[1]),
-        no_return=int(back.no_return[0]),
+        floor=_level_or_none(back.floor[1]),
+        no_return=_level_or_none(back.no_return[0]),
     )
+
+
+def _level_or_none(level: np.int32) -> int | None:
+    return None if level == NOT_HERE else int(level)
 
 
 def _known(levels: Levels, catalogue: Catalogue) -> dict[str, int]:

@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Witness
 from featurelib.lake import Lake
+from featurelib.questions.describe import Ends
 from featurelib.snapshot.history import LOG, LevelChange, level_changes
 from featurelib.snapshot.history import Row as LevelRow
 from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
@@ -23,8 +24,15 @@ from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 REGISTRATION = "registration"  # what a broker of ZooKeeper mode stored of itself
 TOOL = Witness.TOOL.name.lower()
-Ranges = Mapping[str, tuple[int, int]]
-Change = tuple[str, tuple[int, int] | None, tuple[int, int] | None]
+Ranges = Mapping[str, Ends]
+
+
+class RangeMove(NamedTuple):
+    """A feature's range before and after; None = not listed."""
+
+    feature: str
+    before: Ends | None
+    after: Ends | None
 
 
 class RangeRow(TypedDict):
@@ -49,13 +57,13 @@ class EpochRow(LevelRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeChange:
     """Nodes that began to support something else, between two times, in one way. `first`: they
-    were never seen before. Changes are (feature, range before, range after); None = not listed."""
+    were never seen before."""
 
     since: datetime
     until: datetime
     role: str
     node_ids: tuple[int, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[RangeMove, ...]
     first: bool
 
     @property
@@ -123,7 +131,7 @@ _Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
-    said: dict[_Who, dict[_Saying, dict[str, tuple[int, int]]]] = defaultdict(dict)
+    said: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
         who = BROKER if row["witness"] == REGISTRATION else row["witness"]
         epoch = -1 if row["epoch"] is None else row["epoch"]
@@ -131,7 +139,7 @@ def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
         line = 0 if who == LOG else row["line_id"]
         saying = said[who, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
         if row["feature"] is not None:
-            saying[row["feature"]] = (row["min_version"] or 0, row["max_version"] or 0)
+            saying[row["feature"]] = Ends(row["min_version"] or 0, row["max_version"] or 0)
     own = list[RangeChange]()
     for (who, node_id), sayings in sorted(said.items()):
         if who != LOG:
@@ -161,7 +169,7 @@ def _of_node(role: str, node_id: int, sayings: Mapping[_Saying, Ranges]) -> Iter
             until=at,
             role=role,
             node_ids=(node_id,),
-            changes=tuple((name, was.get(name), ranges.get(name)) for name in names),
+            changes=tuple(RangeMove(name, was.get(name), ranges.get(name)) for name in names),
             first=before is None,
         )
         before = ranges
@@ -175,7 +183,7 @@ def _is_partial(before: Ranges, ranges: Ranges) -> bool:
     return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
 
 
-def _shrank(was: tuple[int, int], now: tuple[int, int] | None) -> bool:
+def _shrank(was: Ends, now: Ends | None) -> bool:
     return now is None or now[1] < was[1]
 
 

@@ -95,6 +95,16 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a cluster stands, from its row of featurelib.schema.PLAN."""
+
+    verdict: str
+    phase: str
+    may_join: list[str] | None
+    may_join_after: list[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """What differs. `turns` are features whose row differs, `unchanged` counts the others; `new`
     and `gone` are findings; `refused` is who may not join; `idle` who does not run and is left;
@@ -110,6 +120,21 @@ class WhatIf:
     joined: tuple[int, ...]  # nodes that may, and did
     idle: tuple[int, ...]
     election: Foreseen | None = None
+
+    @property
+    def was(self) -> Standing:
+        """Where the cluster stands before."""
+        return _standing(self.before)
+
+    @property
+    def now(self) -> Standing:
+        """Where it stands afterwards."""
+        return _standing(self.after)
+
+
+def _standing(sight: Sight) -> Standing:
+    [row] = sight.judged.plans.to_pylist()
+    return Standing(**{name: row[name] for name in Standing.__slots__})
 
 
 def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:

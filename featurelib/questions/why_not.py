@@ -11,12 +11,14 @@ a collector to validate only, is among the audit's findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
@@ -41,7 +43,7 @@ from featurelib.feature import (
     Severity,
     UpgradeType,
 )
-from featurelib.model import Move, Proof, Reason, Step
+from featurelib.model import Move, Reason, Step
 from featurelib.planning.goal import (
     GOAL,
     Command,
@@ -51,19 +53,13 @@ from featurelib.planning.goal import (
     read_level,
     software_of,
 )
-from featurelib.planning.planner import (
-    Half,
-    Levels,
-    known_cluster,
-    lowest_supported,
-    mode_of,
-    only_narrow,
-)
+from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow
 from featurelib.planning.reasons import EVIDENCE, PROBE, Reasons
 from featurelib.planning.steps import turn
-from featurelib.planning.unlock import Unlock, unlock
-from featurelib.words import clean
+from featurelib.planning.unlock import Fix, unlock
+from featurelib.words import clean, moment
 
+Moves = dict[str, int]
 LEVELS = range(2**15)  # int16 on the wire
 
 
@@ -74,6 +70,65 @@ class LevelStatus(StrEnum):
     FINALIZED = "finalized"  # it is finalized at that level
     BLOCKED = "blocked"
     UNKNOWN = "unknown"
+
+
+class LevelOf(NamedTuple):
+    """One feature's level."""
+
+    feature: str
+    level: int
+
+
+class NodeOf(NamedTuple):
+    """One half of a node."""
+
+    role: Role
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof(Reason):
+    """A reason with where it stands: the `source` of its rule, and the line it was read in.
+
+    `needed` is the range that the node must support, None where the level is all that is asked, or
+    nobody knows from where on. `seen_at` is in microseconds, 0 = not seen. `line` is the place of
+    the line `line_id`; `muted` is why conf/audit.toml mutes its finding, and until when.
+    """
+
+    level: int = 0
+    source: str = ""
+    needed: Range | None = None
+    seen_at: int = 0
+    line_id: int = 0
+    line: str | None = None
+    muted: str | None = None
+    muted_until: str | None = None
+
+    @property
+    def seen(self) -> datetime | None:
+        """When it was seen."""
+        return moment(self.seen_at)
+
+    @property
+    def min_version(self) -> int | None:
+        """The lower end of what the node supports."""
+        return self.supported and self.supported[0]
+
+    @property
+    def max_version(self) -> int | None:
+        """The upper end."""
+        return self.supported and self.supported[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """The least that unlocks a level: nodes to fix, those that only its controllers refuse over,
+    and rules that refuse it all the same. `release`: the first that supports it, None = unknown."""
+
+    release: str | None
+    fixes: tuple[Fix, ...]
+    only_own_controllers: tuple[NodeOf, ...]
+    rules: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +143,14 @@ class WhyNot:
     feature: str
     level: int
     current: int | None
-    answer: LevelStatus
-    moves: tuple[tuple[str, int], ...]
     dialects: tuple[str, ...]
-    proofs: tuple[Proof, ...]
-    unknown: tuple[Proof, ...]
-    unlock: Unlock | None  # None: nothing is in the way, or it is about going down
-    also_refused_over: tuple[Half, ...] = ()  # nodes that only its controllers refuse over
-    words: str = ""
-    address: str = ""  # of its brokers, for commands; "" = not known
+    answer: LevelStatus = LevelStatus.FINALIZED
+    moves: tuple[LevelOf, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    unknown: tuple[Proof, ...] = ()
     agreed: Proof | None = None  # the controller itself did, asked to validate all moves only
+    unlock: WayOut | None = None  # None: nothing is in the way, or it is about going down
+    words: str | None = None
 
 
 def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
@@ -105,78 +158,83 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
 
     A level below the finalized one is asked for as a downgrade that may lose nothing.
     """
-    current, known = _current(sight, feature), level_of(sight.cluster, feature)
     found = WhyNot(
         cluster_id=sight.cluster_id,
         feature=feature,
         level=level,
-        current=current,
-        answer=LevelStatus.FINALIZED,
-        moves=(),
+        current=_current(sight, feature),
         dialects=sight.dialects,
-        proofs=(),
-        unknown=(),
-        unlock=None,
-        address=sight.address,
     )
-    if level == current:
+    if level == found.current:
         return found
-    way, up = None, level > known
+    up = level > level_of(sight.cluster, feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
     sure = replace(sight, cluster=known_cluster(sight, moves))
-    if up:
-        ways = [unlock(sure.cluster, catalogue, *move) for move in sorted(moves.items())]
-        fixes = {fix for one in ways for fix in one.fixes}
-        way = next(one for one in ways if one.feature == feature)
-        order = sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))
-        way = replace(way, fixes=tuple(order))
-    dated = _dates(sight)
-    said = list(_said(sure, moves, up, catalogue))
     unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
-    proofs = tuple(dated(p) for p in said if not (p.judge == STRICT and p.code in unsure))
-    agreed = _agreement(sight, moves) if up else None
-    unknown = [p for p in said if p.judge == STRICT and p.code in unsure]
-    unknown += _missing(sight, moves, catalogue)
-    answer = (
-        LevelStatus.BLOCKED if proofs else LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
-    )
+    seen, proofs, unknown = _seen(sight), list[Proof](), list[Proof]()
+    for proof in _against(sure, moves, up, catalogue):
+        missing = proof.judge == STRICT and proof.code in unsure
+        (unknown if missing else proofs).append(_dated(proof, seen))
+    unknown += [_dated(proof, seen) for proof in _missing(sight, moves, catalogue)]
+    status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
     return replace(
         found,
-        answer=answer,
-        moves=tuple(sorted(moves.items())),
-        proofs=proofs,
-        unknown=tuple(map(dated, unknown)),
-        unlock=way if proofs else None,
-        also_refused_over=_only_own(way, proofs) if way is not None else (),
+        answer=LevelStatus.BLOCKED if proofs else status,
+        moves=tuple(LevelOf(*move) for move in sorted(moves.items())),
+        proofs=tuple(proofs),
+        unknown=tuple(unknown),
+        agreed=_agreement(sight, moves) if up else None,
+        unlock=_way_out(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
         words=_intent(moves, up).text,
-        agreed=agreed,
     )
 
 
-def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> dict[str, int]:
+def _way_out(
+    cluster: Cluster,
+    feature: str,
+    moves: Moves,
+    proofs: Sequence[Proof],
+    catalogue: Catalogue,
+) -> WayOut:
+    """What all moves together need; a node that only a controller refuses over is enough alone."""
+    ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
+    fixes = {fix for way in ways.values() for fix in way.fixes}
+    own = {
+        NodeOf(Role[proof.role.upper()], proof.node_id)
+        for proof in proofs
+        if proof.judge not in (STRICT, GOAL) and proof.role and proof.node_id is not None
+    }
+    return WayOut(
+        release=ways[feature].release or None,
+        fixes=tuple(sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))),
+        only_own_controllers=tuple(sorted(own - {(fix.role, fix.node_id) for fix in fixes})),
+        rules=ways[feature].also,
+    )
+
+
+def _moves(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Moves:
     """The level, with the least of all that it depends on: what it declares, and the
     metadata.version that any level needs in a controller's release (KIP-1022)."""
     moves = {feature: level}
     needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
     moves = dict(needs) | moves
-    levels = {name: level for name, (_, level) in sight.cluster.finalized.items()} | moves
-    if mode_of(sight) != "zk":
-        named = {catalogue.release_named(release) for release in sight.releases} - {None}
-        least = [
-            needed.least
-            for release in named
-            for needed in catalogue.of(release or "").unmet(
-                {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
-            )
-            if needed.feature in moves and needed.other == METADATA_VERSION
-        ]
-        if least:
-            enough = max(*least, moves.get(METADATA_VERSION, 0))
-            moves[METADATA_VERSION] = lowest_supported(sight, enough, catalogue)
+    if mode_of(sight) == "zk":
+        return moves
+    levels = {name: level for name, (_, level) in sight.cluster.finalized.items()}
+    levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels | moves
+    least = [
+        needed.least
+        for release in {catalogue.release_named(release) for release in sight.releases} - {None}
+        for needed in catalogue.of(release or "").unmet(levels)
+        if needed.feature in moves and needed.other == METADATA_VERSION
+    ]
+    if least:
+        enough = max(*least, moves.get(METADATA_VERSION, 0))
+        moves[METADATA_VERSION] = lowest_supported(sight, enough, catalogue)
     return moves
 
 
-def _intent(moves: dict[str, int], up: bool) -> Intent:
+def _intent(moves: Moves, up: bool) -> Intent:
     levels = {name: str(level) for name, level in moves.items()}
     if up:
         return Intent(command=Command.UPGRADE, up=levels)
@@ -185,7 +243,7 @@ def _intent(moves: dict[str, int], up: bool) -> Intent:
     return Intent(command=Command.DOWNGRADE, down=levels)
 
 
-def _said(sight: Sight, moves: dict[str, int], up: bool, catalogue: Catalogue) -> Iterator[Proof]:
+def _against(sight: Sight, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
     """Everything that speaks against these levels together: policy, controllers, the asking."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = sight.cluster, Reasons(sight, catalogue)
@@ -201,31 +259,31 @@ def _said(sight: Sight, moves: dict[str, int], up: bool, catalogue: Catalogue) -
     request = request_of(Step(updates=updates, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
     [refusals] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)
     yield from map(_proof_of, reasons.of_refusals(refusals))
-    yield from _own_proofs(cluster, sight.releases, mode_of(sight), updates, catalogue)
+    yield from _own_proofs(sight, updates, catalogue)
     if up:
         seen = {row["feature"]: row for row in _findings(sight, PROBE_REFUSED)}
         for reason in reasons.of_probe(moves):
-            yield _dated_by(_proof_of(reason), seen[reason.feature])
-    goal = goal_of(_intent(moves, up), cluster, catalogue)
-    yield from (_proof_of(reason, "") for reason in goal.faults)
+            yield _proof_of(reason, seen[reason.feature])
+    for reason in goal_of(_intent(moves, up), cluster, catalogue).faults:
+        yield _proof_of(reason, source="")
 
 
-def _proof_of(reason: Reason, source: str | None = None) -> Proof:
-    """A reason as a proof, with the source of its rule; when it was seen is not known here."""
-    if source is None:
-        known = wordings(load(STRICT)).get(reason.code)
-        source = known.source if known else ""
-    return Proof(**asdict(reason) | {"level": reason.level or 0, "source": source})
+def _proof_of(reason: Reason, row: dict[str, Any] | None = None, **more: Any) -> Proof:
+    """A reason as a proof, with the source of its rule, and when the finding `row` was seen."""
+    known = wordings(load(STRICT)).get(reason.code)
+    values = asdict(reason) | {"level": reason.level or 0, "source": known.source if known else ""}
+    if row is not None:
+        since: timedelta = row["observed_at"] - datetime.fromtimestamp(0, UTC)
+        more |= {"seen_at": since // timedelta(microseconds=1), "line_id": row["line_id"]}
+    return Proof(**values | more)
 
 
-def _agreement(sight: Sight, moves: Levels) -> Proof | None:
+def _agreement(sight: Sight, moves: Moves) -> Proof | None:
     """That the controller itself agreed to these levels, if it was asked about all of them."""
-    wording = wordings(load(STRICT))[PROBE_AGREED]
     for row in _findings(sight, PROBE_AGREED):
         if {f"{name} {level}" for name, level in moves.items()} <= set(row["detail"].split(", ")):
-            message = wording.message.format_map(row)
-            agreed = Reason(judge=PROBE, code=PROBE_AGREED, level=0, message=message)
-            return _dated_by(_proof_of(agreed), row)
+            message = wordings(load(STRICT))[PROBE_AGREED].message.format_map(row)
+            return _proof_of(Reason(judge=PROBE, code=PROBE_AGREED, message=message), row)
     return None
 
 
@@ -234,18 +292,13 @@ def _findings(sight: Sight, code: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["code"] == code]
 
 
-def _dated_by(proof: Proof, row: dict[str, Any]) -> Proof:
-    since: timedelta = row["observed_at"] - datetime.fromtimestamp(0, UTC)
-    return replace(proof, seen_at=since // timedelta(microseconds=1), line_id=row["line_id"])
-
-
-def _missing(sight: Sight, moves: dict[str, int], catalogue: Catalogue) -> Iterator[Proof]:
+def _missing(sight: Sight, moves: Moves, catalogue: Catalogue) -> Iterator[Proof]:
     found = list(Reasons(sight, catalogue).of_unknown(moves))
     if not sight.releases and not found:
         text = "Nothing tells which release the controllers run, so nobody knows what they say."
         remedy = "Name the release in conf/fleet.toml."
         found.append(Reason(judge=EVIDENCE, code="release_unknown", message=text, remedy=remedy))
-    yield from map(_proof_of, found)
+    return map(_proof_of, found)
 
 
 def _current(sight: Sight, feature: str) -> int | None:
@@ -259,75 +312,59 @@ def _current(sight: Sight, feature: str) -> int | None:
     return 0 if evidence.levels.trusted[0] and not evidence.levels.too_old[0] else None
 
 
-def _only_own(way: Unlock, proofs: Sequence[Proof]) -> tuple[Half, ...]:
-    """Nodes that only a controller refuses over: each of them is enough."""
-    fixed = {(fix.role, fix.node_id) for fix in way.fixes}
-    own = {
-        (Role[proof.role.upper()], proof.node_id)
-        for proof in proofs
-        if proof.judge not in (STRICT, GOAL) and proof.role and proof.node_id is not None
-    }
-    return tuple(sorted(own - fixed))
+_Seen = dict[tuple[str | None, int | None], tuple[int, int]]
 
 
-def _dates(sight: Sight) -> Callable[[Proof], Proof]:
-    """What dates proofs: when and in which line each node's range, or what is finalized, was
-    seen."""
+def _seen(sight: Sight) -> _Seen:
+    """When and in which line each node's range was seen, and what is finalized (None, None)."""
     evidence = sight.judged.evidence
     assert evidence is not None
     who, levels = evidence.subjects, evidence.levels
-    columns = (who.role, who.node_id, who.at, who.line, who.failed_at, who.failed_line)
-    nodes = {
-        (Role(role).text, node): (at, line) if at else (failed, failed_line)
-        for role, node, at, line, failed, failed_line in zip(
-            *(column.tolist() for column in columns), strict=True
-        )
-    }
+    at = np.where(who.at == 0, who.failed_at, who.at)
+    line = np.where(who.at == 0, who.failed_line, who.line)
+    halves = [
+        (Role(r).text, n) for r, n in zip(who.role.tolist(), who.node_id.tolist(), strict=True)
+    ]
+    seen = zip(at.tolist(), line.tolist(), strict=True)
     cluster = int(levels.at[0]), int(levels.line[0])
-
-    def dated(proof: Proof) -> Proof:
-        if proof.seen_at:
-            return proof
-        key = proof.role or "", proof.node_id
-        at, line = cluster if proof.node_id is None else nodes.get(key, (0, 0))
-        return replace(proof, seen_at=at, line_id=line)
-
-    return dated
+    return {(None, None): cluster, **dict(zip(halves, seen, strict=True))}
 
 
-def _own_proofs(
-    cluster: Cluster,
-    releases: Sequence[str],
-    mode: str,
-    updates: Sequence[Move],
-    catalogue: Catalogue,
-) -> Iterator[Proof]:
-    """What controllers of each of `releases` would answer, with every node they would refuse
-    over."""
+def _dated(proof: Proof, seen: _Seen) -> Proof:
+    if proof.seen_at:
+        return proof
+    at, line = seen.get((proof.role, proof.node_id), (0, 0))
+    return replace(proof, seen_at=at, line_id=line)
+
+
+def _own_proofs(sight: Sight, updates: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
+    """What controllers of each release that may run there would answer, with every node they would
+    refuse over."""
+    cluster, mode = sight.cluster, mode_of(sight)
     levels = {update.feature: update.to_level for update in updates}
-    supported = {(n.role, n.node_id): n.supported for n in cluster.nodes}
-    halves = sorted(supported)
+    supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
     told: set[tuple[object, ...]] = set()
-    for release in releases:
+    for release in sight.releases:
         own = dialect_of(release, mode, catalogue)
         steps = _steps(updates, own)
         sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
         for led, speaks in _led(cluster, release, mode):
-            for half, refusal in _asked(led, steps, own, halves, levels, catalogue):
+            for half, refusal in _asked(led, steps, own, sorted(supported), levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
                 if key in told:
                     continue
                 told.add(key)
-                proof = replace(
-                    _proof_of(refusal, sources.get(refusal.code, "")),
+                node: dict[str, Any] = {}
+                if half is not None:
+                    node["node"] = f"{half.role.text} {half.node_id}"
+                    node["supported"] = supported[half].get(refusal.feature)
+                yield _proof_of(
+                    refusal,
+                    source=sources.get(refusal.code, ""),
                     is_answer=refusal.is_answer and speaks,
                     needed=_needed(refusal, own, cluster),
+                    **node,
                 )
-                if half is not None:
-                    role, node_id = half
-                    known = supported[half].get(refusal.feature)
-                    proof = replace(proof, node=f"{role.text} {node_id}", supported=known)
-                yield proof
 
 
 def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
@@ -358,37 +395,39 @@ def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
     rules = {row.code: row.rule for row in own.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
-    leads = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
-    own_range = leads[0].get(refusal.feature) if leads and leads[0] is not None else None
-    return None if own_range is None else (own_range[0], refusal.level or 0)
+    leads = (node.supported for node in cluster.nodes if node.node_id == cluster.active)
+    known = next(leads, {}).get(refusal.feature)
+    return None if known is None else (known[0], refusal.level or 0)
 
 
 def _asked(
     led: Cluster,
     steps: Sequence[Step],
     own: Dialect,
-    halves: Sequence[Half],
-    levels: Levels,
+    halves: Sequence[NodeOf],
+    levels: Moves,
     catalogue: Catalogue,
-) -> Iterator[tuple[Half | None, Reason]]:
+) -> Iterator[tuple[NodeOf | None, Reason]]:
     """Who makes the controller refuse, None for what is no node's range, and in which words."""
-    every = tuple(halves)
-    at_all, as_it_is = _in_turn(
-        [only_narrow(led, group, levels) for group in ((), every)], steps, own, catalogue
-    )
-    whole = {(one.code, one.feature) for one in at_all}
+
+    def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
+        narrow = [only_narrow(led, group, levels) for group in groups]
+        return _in_turn(narrow, steps, own, catalogue)
+
+    at_all, as_it_is = refusals((), halves)
+    told = {(one.code, one.feature) for one in at_all}
     answers = {one.message for one in as_it_is if one.is_answer}
-    at_all = [replace(one, is_answer=one.message in answers) for one in at_all]
-    yield from ((None, one) for one in at_all)
-    told = set(whole)
-    if {(one.code, one.feature) for one in as_it_is} - whole:
-        alone = [only_narrow(led, (half,), levels) for half in halves]
-        for half, said in zip(halves, _in_turn(alone, steps, own, catalogue), strict=True):
+    for one in at_all:
+        yield None, replace(one, is_answer=one.message in answers)
+    rest = [one for one in as_it_is if (one.code, one.feature) not in told]
+    of_nodes = set[tuple[str, str]]()
+    if rest:
+        for half, said in zip(halves, refusals(*((half,) for half in halves)), strict=True):
             for one in said:
-                if (one.code, one.feature) not in whole:
-                    told.add((one.code, one.feature))
+                if (one.code, one.feature) not in told:
+                    of_nodes.add((one.code, one.feature))
                     yield half, replace(one, is_answer=one.message in answers)
-    yield from ((None, one) for one in as_it_is if (one.code, one.feature) not in told)
+    yield from ((None, one) for one in rest if (one.code, one.feature) not in of_nodes)
 
 
 def _in_turn(

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import msgspec
 import numpy as np
@@ -205,14 +205,21 @@ class Row(TypedDict):
     level: int | None
 
 
+class LevelMove(NamedTuple):
+    """A feature's level before and after; 0 = not finalized."""
+
+    feature: str
+    from_level: int
+    to_level: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """What changed at one epoch: feature, level before, level after; 0 = not finalized. `epoch`
-    is None where only a tool, which names none, told it."""
+    """What changed at one epoch. `epoch` is None where only a tool, which names none, told it."""
 
     at: datetime
     epoch: int | None
-    changes: tuple[tuple[str, int, int], ...]
+    changes: tuple[LevelMove, ...]
 
     @property
     def went_down(self) -> tuple[str, ...]:
@@ -239,7 +246,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         after = {name: level for name, level in after.items() if level > 0}
         names = sorted({name for name, _ in levels.items() ^ after.items()})
         if names:
-            changes = tuple((name, levels.get(name, 0), after.get(name, 0)) for name in names)
+            changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in names)
             yield LevelChange(at=at, epoch=epoch if epoch >= 0 else None, changes=changes)
         levels = after
 

@@ -45,7 +45,7 @@ def fill(kind: type[Filled], value: object = None, **more: Any) -> Filled:
     return kind(**{k: v.text if isinstance(v, Role) else v for k, v in keys.items()})
 
 
-def as_json(document: JsonPart) -> str:
+def as_json(document: object) -> str:
     """The document as text: two blanks for each level, characters as they are."""
     return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=False)
 
@@ -53,18 +53,6 @@ def as_json(document: JsonPart) -> str:
 def iso(moment: datetime) -> str:
     """A time in UTC, as 2026-11-21T06:00:00Z."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def moment(microseconds: int | None) -> str | None:
-    """A time as JSON has it; None for 0, which stands for no time."""
-    if not microseconds:
-        return None
-    return iso(datetime.fromtimestamp(microseconds / 1e6, UTC))
-
-
-class NodeOf(JsonPart):
-    role: str
-    node_id: int
 
 
 class OfSoftware(Document):
@@ -124,7 +112,9 @@ class EmbeddedDocument(Document, kw_only=True):
     levels: Levels | UnsetType = UNSET
 
 
-class ListenerDocument(NodeOf, kw_only=True):
+class ListenerDocument(JsonPart, kw_only=True):
+    role: str
+    node_id: int
     error: str | UnsetType = UNSET
 
 

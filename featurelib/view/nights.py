@@ -3,7 +3,7 @@ other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
@@ -79,14 +79,8 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
     return f"{when}  {nodes(change.role, change.node_ids)}: {what}"
 
 
-def diff_page(
-    found: Diff,
-    names: Mapping[str, str],
-    catalogue: Catalogue,
-    limit: int,
-    width: int | None = None,
-) -> Page:
-    """The text of a difference; `names` by cluster id, `limit` 0 = all of it."""
+def diff_page(found: Diff, catalogue: Catalogue, limit: int, width: int | None = None) -> Page:
+    """The text of a difference; `limit` 0 = all of it."""
     page, words = Page(width), FindingWords(catalogue)
     page.line(f"run {found.before} → run {found.after}")
     page.line(", ".join(f"{found.counts[state]:,} {state}" for state in State))
@@ -95,7 +89,7 @@ def diff_page(
     shown = sorted(found.clusters, key=_turn)
     for one in shown[: limit or None]:
         page.line()
-        _cluster(one, names, words, limit, page)
+        _cluster(one, words, limit, page)
     page.line()
     if len(shown) > limit > 0:
         more = count(len(shown) - limit, "cluster")
@@ -111,17 +105,15 @@ def _turn(one: ClusterDiff) -> tuple[int, int, str]:
     return worst, -len(one.new), one.cluster
 
 
-def _cluster(
-    one: ClusterDiff, names: Mapping[str, str], words: FindingWords, limit: int, page: Page
-) -> None:
+def _cluster(one: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
     was, now = one.before or "not judged", one.after or "not judged"
     verdict = was if was == now else f"{was} → {now}"
     kept = f", {count(one.unchanged, 'finding')} unchanged" if one.unchanged else ""
-    page.text(f"{clean(names.get(one.cluster, one.cluster))}: {verdict}{kept}")
+    page.text(f"{clean(one.name or one.cluster)}: {verdict}{kept}")
     for state, rows in ((State.NEW, one.new), (State.RESOLVED, one.resolved)):
         _findings(f"{state}  ", rows, words, limit, page)
-    for why in dict.fromkeys(reason for _, reason in one.incomparable):
-        rows = tuple(row for row, reason in one.incomparable if reason is why)
+    for why in dict.fromkeys(row["why"] for row in one.incomparable):
+        rows = tuple(row for row in one.incomparable if row["why"] is why)
         page.item(f"{State.INCOMPARABLE}, {why}: {count(len(rows), 'finding')}", 2)
         _findings("  ", rows, words, limit, page)
 

@@ -10,7 +10,7 @@ import featurelib
 from featurelib.core.election import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
-from featurelib.view.what_if import CHANGES, DOUBTS, REASONS
+from featurelib.view.questions import CHANGES, DOUBTS, REASONS
 from tests.cli.commands import run
 from tests.report.samples import SAMPLES
 

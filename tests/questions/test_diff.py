@@ -81,7 +81,7 @@ def test_a_cluster_judged_in_one_night_only_is_incomparable(tmp_path: Path) -> N
         ([plan("a", "BLOCKED"), plan("b", "READY")], [blocker("a", 1)]),
         ([plan("b", "READY"), plan("c", "READY")], [ghost("c", 1)]),
     )
-    why = {one.cluster: [reason for _, reason in one.incomparable] for one in found.clusters}
+    why = {one.cluster: [row["why"] for row in one.incomparable] for one in found.clusters}
     assert why == {"a": [Why.NOT_JUDGED], "c": [Why.NOT_JUDGED]}
     assert [(one.before, one.after) for one in found.clusters] == [
         ("BLOCKED", None),
@@ -99,7 +99,7 @@ def test_silence_over_unknown_evidence_resolves_nothing(tmp_path: Path) -> None:
         ([], [row("a", "f", "UNKNOWN"), row("a", "g", "UP_TO_DATE")]),
     )
     [one] = found.clusters
-    assert [(r["feature"], why) for r, why in one.incomparable] == [
+    assert [(r["feature"], r["why"]) for r in one.incomparable] == [
         ("f", Why.UNKNOWN),
         (None, Why.UNKNOWN),
     ]
@@ -132,7 +132,7 @@ def test_nights_judged_otherwise_are_incomparable(tmp_path: Path, other: dict[st
     )
     assert not found.judged_alike
     assert found.counts[State.INCOMPARABLE] == 2
-    assert {why for _, why in found.clusters[0].incomparable} == {Why.JUDGED_OTHERWISE}
+    assert {row["why"] for row in found.clusters[0].incomparable} == {Why.JUDGED_OTHERWISE}
 
 
 def test_only_what_is_new_that_severe_and_not_muted_fails(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_node_that_only_the_own_controller_refuses_over_is_found() -> None:
     found = ask("zk-282-ranges", "geo", 4)
     assert told(found) == [("zk-2.7", "range_unsupported_by_node", "broker 3", (3, 6))]
     assert found.unlock is not None
-    assert (found.unlock.fixes, found.also_refused_over) == ((), ((Role.BROKER, 3),))
+    assert (found.unlock.fixes, found.unlock.only_own_controllers) == ((), ((Role.BROKER, 3),))
 
 
 def test_nobody_proves_anything_where_no_node_answers() -> None:

@@ -1,0 +1,567 @@
+"""The answers to questions about one cluster as text: why-not, what-if, roll.
+
+Who is in the way, by which rule, and the way out; the verdicts before and after a change, and what
+the next controller election of a cluster in ZooKeeper mode comes to; whether software may join.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from featurelib.audit.findings import Action, remedies
+from featurelib.audit.wording import FindingWords
+from featurelib.core.dialect import GENERATIONS, STRICT
+from featurelib.core.election import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
+from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.questions.election import Doubt, ElectionOutcome, Foreseen
+from featurelib.questions.muted import over_reason, over_row
+from featurelib.questions.roll import Back, First, Roll, WayBack
+from featurelib.questions.what_if import Refused, Turn, WhatIf
+from featurelib.questions.why_not import LevelStatus, Proof, WayOut, WhyNot
+from featurelib.source import Source
+from featurelib.view.layout import Page
+from featurelib.view.words import (
+    answer_text,
+    judge_text,
+    judges_text,
+    no_return_text,
+    show_muted,
+    update_text,
+)
+from featurelib.words import (
+    clean,
+    code_text,
+    count,
+    level_text,
+    levels_text,
+    metadata_first,
+    nodes,
+    place,
+    range_text,
+    releases_text,
+    time_text,
+)
+
+Row = Mapping[str, Any]
+
+
+class QuestionPage(Page):
+    """A page about the cluster that a question was asked of."""
+
+    def __init__(self, source: Source, width: int | None) -> None:
+        super().__init__(width)
+        self.source, self.catalogue = source, source.terms.catalogue
+        self.words = FindingWords(self.catalogue)
+
+    @property
+    def name(self) -> str:
+        """What commands call the cluster, for a shell."""
+        return shlex.quote(self.source.name)
+
+    def level(self, feature: str, level: int | None) -> str:
+        """A level with its name."""
+        return level_text(self.catalogue, feature, level)
+
+    def head(self, text: str) -> None:
+        """An empty line and a heading."""
+        self.line()
+        self.line(text)
+
+
+# --- why-not -------------------------------------------------------------------------------------
+
+NAME_RELEASE = (
+    "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
+    "gives a wrong answer"
+)
+LOOK_AGAIN = (
+    "what was read stays as it is: collect and run the nightly again, or let the plan look at the "
+    "cluster itself"
+)
+_NEVER_REGISTERED = frozenset({"voter_not_registered", "configured_voter_not_registered"})
+_HEADS = {
+    LevelStatus.NOTHING: "nothing stands in the way",
+    LevelStatus.FINALIZED: "it is finalized already",
+    LevelStatus.BLOCKED: "BLOCKED",
+    LevelStatus.UNKNOWN: "UNKNOWN",
+}
+
+
+def why_not_page(found: WhyNot, source: Source, width: int | None = None) -> Page:
+    """The text of an answer: the proof, what nobody knows, and the way out."""
+    page = QuestionPage(source, width)
+    there = page.level(found.feature, found.level)
+    page.text(f"{clean(source.name)}: {clean(found.feature)} {there}: {_HEADS[found.answer]}")
+    now = page.level(found.feature, found.current)
+    page.text(f"finalized: {now} · {clean(source.made_from, 300)}")
+    page.text(f"judged by: {judges_text(found.dialects)}")
+    if needs := [move for move in found.moves if move.feature != found.feature]:
+        page.text(f"it depends on {levels_text(page.catalogue, needs)}, which moves with it")
+    if found.proofs:
+        page.line()
+        _proofs(found.proofs, page)
+    if found.unknown:
+        page.line()
+        _unknown(found.unknown, page)
+    if found.agreed is not None:
+        page.line()
+        page.text(f"{clean(found.agreed.message, 1000)} [{time_text(found.agreed.seen)}]")
+    both = (over_reason(source.muted, proof) for proof in (*found.proofs, *found.unknown))
+    show_muted(both, page)
+    _way_out(found, page)
+    return page
+
+
+def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
+    """One row for each node that is in the way, then each rule: who asks it, and of whom."""
+    of_nodes = [proof for proof in proofs if proof.node]
+    if of_nodes:
+        several = len({proof.feature for proof in of_nodes}) > 1
+        rows = dict.fromkeys(_node_row(proof, several, page) for proof in of_nodes)
+        page.table([("in the way", "feature", "supports", "seen", "line"), *rows])
+        page.line()
+    page.line("the rules that refuse it")
+    for rule in dict.fromkeys(proof.code for proof in proofs):
+        _rule([proof for proof in proofs if proof.code == rule], page)
+
+
+def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...]:
+    is_absent = proof.supported is None and proof.code in _NEVER_REGISTERED
+    supports = range_text(page.catalogue, proof.feature, proof.supported)
+    return (
+        proof.node,
+        clean(proof.feature) if several else "",
+        "not registered" if is_absent else supports,
+        time_text(proof.seen),
+        place(proof.line or ""),
+    )
+
+
+def _rule(mine: Sequence[Proof], page: Page) -> None:
+    """One rule: who asks it, of which nodes, where it comes from, and in which words."""
+    who = " and ".join(dict.fromkeys(judge_text(proof.judge) for proof in mine))
+    halves = []
+    for role in dict.fromkeys(proof.role for proof in mine if proof.node):
+        ids = {p.node_id for p in mine if p.role == role and p.node_id is not None}
+        halves.append(nodes(role, ids))
+    page.item(f"{mine[0].code}, asked by {who}{': ' if halves else ''}{'; '.join(halves)}", 2)
+    if source := next((proof.source for proof in mine if proof.source), ""):
+        page.text(source, 4)
+    quoted = set[str]()
+    for proof in sorted(mine, key=lambda one: not one.is_answer):  # else as they stand
+        if proof.judge == STRICT and proof.node:
+            continue  # its row says it
+        message = clean(proof.message, 1000)
+        if proof.judge in GENERATIONS:
+            if proof.judge in quoted:
+                continue  # it would name the first node only
+            quoted.add(proof.judge)
+            message = answer_text(proof.judge, proof.message, is_answer=proof.is_answer)
+        page.item(message, 4)
+
+
+def _unknown(unknown: Sequence[Proof], page: Page) -> None:
+    page.line(f"what nobody knows, and could change the answer ({len(unknown)})")
+    given = set[str]()
+    for proof in unknown:
+        after = ", ".join(filter(None, (time_text(proof.seen), place(proof.line or ""))))
+        page.item(f"{proof.code}: {clean(proof.message, 1000)}{f' [{after}]' if after else ''}", 2)
+        if proof.remedy and proof.remedy not in given:
+            given.add(proof.remedy)
+            page.item(f"→ {clean(proof.remedy, 400)}", 4)
+            if proof.command:
+                page.line(f"      {clean(proof.command, 400)}")
+
+
+def _way_out(found: WhyNot, page: QuestionPage) -> None:
+    now, later = page.source.wanted.ways
+    command = f"featurelib plan {page.name} {found.words}"
+    if found.answer is LevelStatus.FINALIZED:
+        return
+    if found.answer is LevelStatus.NOTHING:
+        page.head("this plans it")
+        page.line(f"  {command}{now}")
+        return
+    if found.answer is LevelStatus.UNKNOWN:
+        page.line()
+        page.text("nothing that is known stands in the way: find out what is not, and ask again")
+        return
+    if found.unlock is not None:
+        page.head("the smallest set of changes that unlocks it")
+        _unlock(found, found.unlock, page)
+    else:
+        page.head("what helps")
+        _remedies(found.proofs, page)
+    if found.unknown:
+        page.line("  and find out what nobody knows")
+    if now != later:
+        page.item(LOOK_AGAIN, 2)
+    page.line(f"  then: {command}{later}")
+
+
+def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
+    address = page.source.sight.address
+    for role, action in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
+        mine = [fix.node_id for fix in way.fixes if (fix.role, fix.action) == (role, action)]
+        steps = [remedies()[action].of(node, way.release or "", address) for node in mine]
+        each = ", each" if len(mine) > 1 else ""
+        page.item(f"{nodes(role.text, mine)}{each}: {steps[0].text}", 2)
+        page.lines((step.command for step in steps if step.command), 4)
+    for role, node_id in way.only_own_controllers:
+        one = next(p for p in found.proofs if (p.role, p.node_id) == (role.text, node_id))
+        page.item(_own_text(one), 2)
+    if way.only_own_controllers and len([d for d in found.dialects if d in GENERATIONS]) > 1:
+        page.item(NAME_RELEASE, 2)
+    done = {fix.action for fix in way.fixes} & {Action.REGISTER, Action.RECONFIGURE}
+    mended = _NEVER_REGISTERED if done else frozenset[str]()
+    rules = [proof for proof in found.proofs if not proof.node and proof.code not in mended]
+    _remedies(rules, page)
+    if not (way.fixes or way.only_own_controllers or rules):
+        page.line("  none that is known")
+
+
+def _own_text(proof: Proof) -> str:
+    """What to do about a node that only the controllers' own rule is against."""
+    text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
+    if proof.needed is None:
+        return text + "this rule accepts"
+    low, high = proof.needed
+    now = "it does not list it"
+    if proof.supported is not None:
+        now = "it supports {}-{}".format(*proof.supported)
+    return f"{text}supports {clean(proof.feature)} {low}-{high}; {now}"
+
+
+def _remedies(proofs: Sequence[Proof], page: Page) -> None:
+    helps = dict.fromkeys(proof.remedy for proof in proofs if proof.remedy)
+    for remedy in helps:
+        page.item(clean(remedy, 400), 2)
+    own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
+    if own and not helps:
+        page.item(f"mend what its controllers ask for: {', '.join(own)}", 2)
+
+
+# --- what-if -------------------------------------------------------------------------------------
+
+FATES = {
+    "refused": "would be refused{over}, and ask again for ever",
+    "stops": "would refuse to start{over}",
+    "ignored": "would be registered, and left out by the controller{over}",
+}
+CHANGES = {
+    ZnodeChange.CREATED: "the features node is created",
+    ZnodeChange.REWRITTEN: "the features node is rewritten",
+    ZnodeChange.UNCHANGED: "the features node stays as it is",
+    ZnodeChange.NOBODY: "NOBODY can be elected, and the features node stays as it is",
+}
+REASONS = {
+    ZnodeReason.ABSENT: "there is none",
+    ZnodeReason.ENABLED: "it is Disabled, and from protocol version 2.7 on the system is on",
+    ZnodeReason.DISABLED: "it is Enabled, and below protocol version 2.7 the system is off",
+    ZnodeReason.EMPTIED: "it is Disabled and holds features all the same, which go away",
+    ZnodeReason.SCHEMA_UP: "from protocol version 3.3 on schema 2 is written: minimums are dropped",
+    ZnodeReason.SCHEMA_DOWN: (
+        "below protocol version 3.3 schema 1 is written: each minimum is its level"
+    ),
+    ZnodeReason.UNDECODABLE: "no broker of these releases can read it: every election fails",
+    ZnodeReason.WRONG_TYPE: "a broker of these releases that starts ends over its shape",
+    ZnodeReason.INCOMPATIBLE: (
+        "no broker supports what is finalized: each ends before it is elected"
+    ),
+}
+DOUBTS = {
+    Doubt.MALFORMED: "its snapshot cannot be judged",
+    Doubt.NOT_ZOOKEEPER: "nothing shows that controllers of ZooKeeper mode lead it",
+    Doubt.NOT_READ: "the features node was not read; featurelib collect with --zookeeper reads it",
+    Doubt.TOO_OLD: "the features node was read too long ago; collect it again",
+    Doubt.NO_DIALECT: "no release that may run there knows that protocol version",
+    Doubt.NO_BROKER: "no broker is known there that could be elected",
+}
+FOR_GOOD = (
+    "No later election brings them back: what is wanted again has to be finalized again, once "
+    "brokers run with 2.7 or above."
+)
+
+
+def what_if_page(found: WhatIf, change: str, source: Source, width: int | None = None) -> Page:
+    """The text of an answer, side by side and only what differs; `change` in words."""
+    page = QuestionPage(source, width)
+    page.text(f"{clean(source.name)}, if {change}")
+    page.text(clean(source.made_from, 300))
+    if found.joined:
+        page.text(f"{nodes(None, found.joined)} may join with that software")
+    _refused(found.refused, page)
+    if found.idle:
+        does = "does not run and is" if len(found.idle) == 1 else "do not run and are"
+        who = nodes(None, found.idle)
+        page.text(f"{who} {does} left as now: name it with --node or --remove")
+    if found.election is not None:
+        _election(found.election, page)
+    was, now = (f"{side.verdict} ({side.phase})" for side in (found.was, found.now))
+    page.line()
+    page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
+    _turns(found, page)
+    for title, rows in (("new", found.new), ("gone", found.gone)):
+        if rows:
+            page.head(f"findings that are {title}: {len(rows):,}")
+            _findings(rows, page)
+    if not (found.new or found.gone):
+        page.line("no finding is new or gone")
+    both = (over_row(source.muted, row) for row in (*found.new, *found.gone))
+    show_muted(both, page, "of these, muted in conf/audit.toml")
+    return page
+
+
+def _refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
+    """Refusals in the same words together, with who says them."""
+    alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
+    for one in refused:
+        key = (one.role.text, one.entry, one.message, one.features)
+        alike.setdefault(key, []).append(one)
+    for (role, entry, message, features), mine in alike.items():
+        who = nodes(role, [one.node_id for one in mine])
+        over = f" over {_names(features)}" if features else ""
+        page.item(f"{who} {FATES[entry].format(over=over)}", indent)
+        by = " and ".join(dict.fromkeys(judge_text(one.dialect) for one in mine))
+        page.item(f'{by}: "{clean(message, 600)}"', indent + 2)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(clean(name, 60) for name in names)
+
+
+def _turns(found: WhatIf, page: QuestionPage) -> None:
+    shown = [
+        (clean(turn.feature, 60), *(_state(turn, row, page) for row in (turn.before, turn.after)))
+        for turn in sorted(found.turns, key=lambda turn: metadata_first(turn.feature))
+    ]
+    differ = [row for row in shown if row[1] != row[2]]
+    if shown:
+        page.line()
+    if differ:
+        page.table([("feature", "before", "after"), *differ])
+    if same := found.unchanged + len(shown) - len(differ):
+        page.line(f"{count(same, 'feature')} unchanged")
+    else:
+        page.line("every feature changes" if shown else "no node supports a feature")
+
+
+def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
+    """`READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
+    if row is None:
+        return "not listed"
+    names = ("finalized_level", "target", "ceiling")
+    here, there, ceiling = (page.level(turn.feature, row[name]) for name in names)
+    target = row["finalized_level"] if row["target"] is None else row["target"]
+    more = f", ceiling {ceiling}" if row["ceiling"] != target else ""
+    way = f"at {here}" if row["target"] is None else f"{here} → {there}"
+    return f"{row['verdict']} {way}{more}"
+
+
+def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
+    """One line a finding, the worst first; equal sentences once, with how often."""
+    order = list(Severity)
+    texts: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: order.index(Severity(row["severity"]))):
+        message = page.words.of(row).message  # type: ignore[arg-type]  # a row has more columns
+        text = f"{row['severity']}  {code_text(row['code'])}: {message}"
+        texts[text] = texts.get(text, 0) + 1
+    for text, times in texts.items():
+        page.item(text + (f" (×{times})" if times > 1 else ""), 2)
+
+
+def _election(found: Foreseen, page: Page) -> None:
+    """What elections come to, one paragraph each; after a line that says what they are of."""
+    page.line()
+    page.line("the next controller election")
+    if found.doubt is not None:
+        page.item(f"UNKNOWN: {DOUBTS[found.doubt]}", 2)
+    for one in found.outcomes:
+        _outcome(found, one, page)
+
+
+def _outcome(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
+    election = one.election
+    judges = " and ".join(judge_text(name) for name in one.dialects)
+    anyone = "any of " if len(one.leaders) > 1 else ""
+    who = f"; elected: {anyone}{nodes('broker', one.leaders)}" if one.leaders else ""
+    page.item(f"{judges}{who}", 2)
+    page.item(CHANGES[election.change], 4)
+    for reason in election.reasons:
+        page.item(f"because {REASONS[reason]}", 6)
+    if election.fault is not None:
+        page.item(clean(election.fault, 300), 6)
+    if election.unfit:
+        page.item(f"over {_names(election.unfit)}", 6)
+    if not one.certain:
+        text = "UNKNOWN which levels are finalized: nobody knows what the elected one supports"
+        page.item(text, 4)
+    elif election.content is not None:
+        _content(found, one, election.content, page)
+    _ends(found, one, page)
+
+
+def _content(found: Foreseen, one: ElectionOutcome, after: ZnodeContent, page: Page) -> None:
+    before = found.before
+    schema = None if before is None else before.schema_version
+    rows = [
+        ("status", _status(before), _status(after)),
+        ("schema", _number(schema), _number(after.schema_version)),
+        ("version and epoch", _number(found.version), _number(one.version)),
+    ]
+    was = {} if before is None else {name: level for name, _, level in before.levels}
+    now = {name: level for name, _, level in after.levels}
+    lost = {name for name, _, _ in one.election.lost}
+    rows += [
+        (clean(name, 60), _number(was.get(name)), "LOST" if name in lost else _number(now[name]))
+        for name in sorted(now.keys() | (lost & was.keys()))
+    ]
+    page.table([("of the node", "before", "after"), *rows], 4)
+    if lost:
+        page.item(f"{count(len(lost), 'finalized level')} LOST. {FOR_GOOD}", 4)
+    if after.status != ENABLED:
+        text = "brokers then show epoch -1 and nothing finalized, and every update is refused"
+        page.item(text, 4)
+
+
+def _ends(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for node_id, names in one.ends.items():
+        alike.setdefault(names, []).append(node_id)
+    for names, ids in alike.items():
+        page.item(f"{nodes('broker', ids)} would end over {_names(names)}", 4)
+    content = one.election.content
+    if content is None:
+        return
+    if content.status == ENABLED and (content.levels or not one.certain) and found.silent:
+        who = nodes("broker", found.silent)
+        software = "their software supports" if len(found.silent) > 1 else "its software supports"
+        page.item(f"UNKNOWN whether {who} could live with it: nobody knows what {software}", 4)
+    elif not one.ends:
+        page.line("    no broker would end over it")
+
+
+def _status(content: ZnodeContent | None) -> str:
+    if content is None:
+        return "no node"
+    return "Enabled" if content.status == ENABLED else "Disabled"
+
+
+def _number(number: int | None) -> str:
+    return "none" if number is None else str(number)
+
+
+# --- roll ----------------------------------------------------------------------------------------
+
+_KEPT = (Severity.CRITICAL, Severity.WARNING)
+
+
+def roll_page(found: Roll, source: Source, width: int | None = None) -> Page:
+    """The text of an answer: may it join, what must happen first, and the way back."""
+    page = QuestionPage(source, width)
+    may = "may join now" if found.may_join else "may NOT join now"
+    page.text(f"{clean(source.name)}: software of {found.release} {may}")
+    levels = levels_text(page.catalogue, found.levels.items())
+    page.item(f"finalized: {levels or 'nothing'}")
+    page.text(clean(source.made_from, 300))
+    if not found.levels_known:
+        page.text(
+            "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only if "
+            "it is as shown. Collect the cluster again."
+        )
+    if found.misfits:
+        page.head(f"what software of {found.release} does not support")
+        _misfits(found, page)
+    if found.refused:
+        page.head("what would become of its nodes")
+        _refused(found.refused, page, 2)
+    elif found.misfits:
+        page.text("its controllers would let such nodes in all the same")
+    if not found.refused and (texts := _new(found, page)):
+        page.head("what the audit would find then")
+        for text in texts:
+            page.item(text, 2)
+    for first in found.first:
+        page.head("what must happen first")
+        _first(first, page)
+    _after(found, page)
+    return page
+
+
+def _misfits(found: Roll, page: QuestionPage) -> None:
+    for misfit in found.misfits:
+        there = levels_text(page.catalogue, [(misfit.feature, misfit.level)])
+        supports = range_text(page.catalogue, misfit.feature, misfit.supported)
+        page.item(f"{there}: it supports {supports}", 2)
+    if found.only_unstable:
+        names = ", ".join(found.only_unstable)
+        page.item(f"with unstable features enabled it supports {names}; do not, in production", 2)
+
+
+def _new(found: Roll, page: QuestionPage) -> dict[str, None]:
+    """What the audit would find once every node that runs is of that release."""
+    rows: list[Any] = [row for row in found.then.new if Severity(row["severity"]) in _KEPT]
+    return dict.fromkeys(page.words.of(row).message for row in rows)
+
+
+def _first(first: First, page: QuestionPage) -> None:
+    for number, step in enumerate(first.steps, start=1):
+        for update in step.updates:
+            page.item(f"step {number}: {update_text(update, page.catalogue)}", 2)
+    if first.steps:
+        page.line(f"  featurelib plan {page.name} {first.intent}")
+    elif first.refusals:
+        page.item(f"and it cannot happen now: {first.intent}", 2)
+        for message in dict.fromkeys(reason.message for reason in first.refusals):
+            page.item(clean(message, 600), 4)
+    else:
+        page.line("  nothing that a plan could do")
+
+
+def _after(found: Roll, page: QuestionPage) -> None:
+    page.line()
+    if found.way_back is None:
+        text = "ZooKeeper mode: production software finalizes nothing of its own; nothing is lost"
+        page.text(text)
+    elif not found.may_join:
+        joins = releases_text(page.catalogue, found.joins_now)
+        page.text(f"releases that may join as things are: {joins}")
+    else:
+        page.line("the way back")
+        for line in _way_back(found, found.way_back, page):
+            page.item(line, 2)
+
+
+def _way_back(found: Roll, way: WayBack, page: QuestionPage) -> Iterator[str]:
+    """Paragraphs: each release that runs there, then what the new one brings."""
+    catalogue = page.catalogue
+    if not way.back:
+        yield "no node runs another release"
+    for back in way.back:
+        now = "yes, no level has moved" if back.after_roll else "no, it does not fit already"
+        yield f"to {back.release}, right after the roll: {now}"
+        if way.brings:
+            brought = f"once what {found.release} brings is finalized"
+            yield f"to {back.release}, {brought}: {_later(back, page)}"
+    if not way.brings:
+        yield f"{found.release} brings no level that is not there"
+        return
+    yield f"{found.release} brings {levels_text(catalogue, way.brings.items())}"
+    if way.no_return is not None:
+        before = found.levels[METADATA_VERSION]
+        yield no_return_text(METADATA_VERSION, before, way.no_return, catalogue)
+    if way.floor is not None:
+        floor = page.level(METADATA_VERSION, way.floor)
+        yield f"with it finalized, {METADATA_VERSION} goes down to {floor} without loss, no further"
+    yield f"with it finalized, these may join: {releases_text(catalogue, way.joins_after)}"
+
+
+def _later(back: Back, page: QuestionPage) -> str:
+    if back.after_finalizing:
+        return "yes"
+    if back.after_lowering:
+        command = f"plan {page.name} downgrade-all --release-version {back.release}"
+        return f"only once levels are lowered again, which loses nothing: featurelib {command}"
+    return "no: lowering that far loses metadata, or something never goes back"
