@@ -1,7 +1,7 @@
 """What changes a cluster. Looking comes first, sending once, looking again after it.
 
 Everything that is sent is in the journal of this machine, and `featurelib resume` settles what is
-not known.
+not known (featurelib.api.journal).
 """
 
 from __future__ import annotations
@@ -9,50 +9,58 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
-from featurelib.api.clusters import (
-    Answer,
-    AnyCluster,
-    Embedded,
-    Live,
-    Readable,
-    choose,
-    choose_live,
+import msgspec
+
+from featurelib.api.clusters import Answer, AnyCluster, Embedded, Live, choose, choose_live
+from featurelib.api.documents import (
+    ApplyDocument,
+    PlanDocument,
+    RefusalDocument,
+    RequestDocument,
+    ShowDocument,
+    UpdateResultDocument,
 )
-from featurelib.api.documents import PlanDocument, RefusalDocument
 from featurelib.backends.embedded import Captured, Formatted, make_embedded
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue
 from featurelib.collect import landing_lines
 from featurelib.config.catalogue import choose_software, open_catalogue
 from featurelib.config.files import find_settings, journal_path
+from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller import update as updating
 from featurelib.controller.apply import ApplyOrder, Mode
 from featurelib.controller.journal import Clearance, Journal
+from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.send import Waits
-from featurelib.controller.signing import checker
+from featurelib.controller.signing import check_approval
 from featurelib.controller.update import FeatureUpdate, UpdateResult
-from featurelib.core.outcome import Ending, EndingKind
-from featurelib.errors import ApprovalError, ConfigError, RefusedError
+from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
+from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
 from featurelib.model import Guards, Reason
 from featurelib.planning import files
 from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.night import level_names
+from featurelib.planning.outlook import look_ahead
 from featurelib.planning.planner import Planned, PlanProbe, make_plan, plan_by_probe
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
-from featurelib.source import Chosen, Source, Wanted
-from featurelib.view.documents import VERSION, fill
-from featurelib.view.outcome import sentence, update_line
-from featurelib.view.plan import named_cluster, planning_page
+from featurelib.source import Chosen, Source, Wanted, open_fleet
+from featurelib.view.documents import ERROR_WORDS, VERSION, fill
+from featurelib.view.layout import UNWRAPPED
+from featurelib.view.outcome import ending_page, named, operation, sentence
+from featurelib.view.plan import contradictions, named_cluster, plan_page, planning_page
 from featurelib.words import clean
 
 Levels = Mapping[str, int | str]
+MAKE_A_PLAN = "Make one: featurelib plan CLUSTER upgrade-all --out FILE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -92,22 +100,25 @@ class PlanAnswer(Answer[Planned]):
     def save(self, path: str) -> None:
         """Write the file that `featurelib show` and the others read, whole or not at all. Raises
         RefusedError, ConfigError."""
-        content, target = self.content(), Path(path)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", dir=target.parent, prefix=".", delete=False, encoding="utf-8"
-            ) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, target)
-        except OSError as error:
-            raise ConfigError(
-                f"--out {path}: expected a place to write to, found: {error.strerror}. "
-                "Name another file with --out FILE."
-            ) from error
+        write_whole(path, self.content().encode())
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file whole or not at all. Raises ConfigError."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, target)
+    except OSError as error:
+        raise ConfigError(
+            f"--out {path}: expected a place to write to, found: {error.strerror}. "
+            "Name another file with --out FILE."
+        ) from error
 
 
 def plan(
@@ -257,6 +268,33 @@ def _for_people(
     )
 
 
+def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]:
+    """What the plan in a file would do. Raises PlanError, ConfigError."""
+    file = read_plan(path)
+    name = known_name(file.plan.cluster, fleet, catalogue)
+    steps = look_ahead(file.plan, catalogue)
+    return Answer(
+        value=file,
+        make_rows=lambda: map(asdict, steps),
+        make_document=lambda: fill(
+            ShowDocument,
+            file,
+            name=name or None,
+            catalogue=catalogue.label,
+            plan=files.plain(file.plan),
+            outlook=steps,
+            contradictions=[*contradictions(file, name, catalogue)],
+        ),
+        page=lambda width: plan_page(file, path, name, catalogue, width),
+    )
+
+
+def known_name(cluster: str, fleet: str | None, catalogue: Catalogue) -> str:
+    """What the inventory calls the cluster; empty where it does not list it. Raises ConfigError."""
+    _, inventory = open_fleet(fleet, catalogue)
+    return next((entry.name for entry in inventory.cluster if entry.id == cluster), "")
+
+
 def approve(
     plan: PlanAnswer | str, *, hours: float = 1.0, by: str | None = None, reason: str | None = None
 ) -> bytes:
@@ -267,42 +305,53 @@ def approve(
     `by` is this login where it is not said. It is not signed: where conf/audit.toml asks for a
     signature, use `featurelib approve --key`. Raises RefusedError for a plan that came to nothing.
     """
-    file = read_plan(plan)
-    given = files.approve(
-        file.plan,
-        by=by or getpass.getuser(),
-        at=datetime.now(UTC),
-        expires=timedelta(hours=hours),
-        reason=reason,
+    return files.write_approval(
+        make_approval(read_plan(plan), timedelta(hours=hours), by=by, reason=reason)
     )
-    return files.write_approval(given)
+
+
+def make_approval(
+    file: PlanFile, expires: timedelta, *, by: str | None, reason: str | None
+) -> files.Approval:
+    """The approval of a plan from now on, by this login where nobody is named. Raises ConfigError
+    where the login has no name, PlanError for a text that cannot be shown."""
+    try:
+        name = by or getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
+    return files.approve(file.plan, by=name, at=datetime.now(UTC), expires=expires, reason=reason)
 
 
 def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """The plan itself, or the one in that file. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
-    return files.read_plan(read_bytes(plan, "a plan file"), plan)
+    return files.read_plan(read_bytes(plan, "a plan file", MAKE_A_PLAN), plan)
 
 
-def read_bytes(path: str, what: str) -> bytes:
+def read_bytes(path: str, what: str, next_step: str = "") -> bytes:
     """What is in a file. Raises ConfigError."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: expected {what}, found: {error.strerror}.") from error
+        text = f"{path}: expected {what}, found: {error.strerror}. {next_step}"
+        raise ConfigError(text.rstrip()) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Carried(Readable):
+class Carried(Answer[Ending]):
     """What became of a plan: `ending.kind` says how it ended. `text` has a line an update, in
     KIP-584's form, and one sentence that says what is true."""
 
-    ending: Ending
-    text: str
+    @property
+    def text(self) -> str:
+        """What the command prints for a script: the sentence is one line."""
+        return str(self.page(UNWRAPPED))
 
-    def __str__(self) -> str:
-        return self.text
+    @property
+    def ending(self) -> Ending:
+        """How it ended, and what became of each request."""
+        return self.value
 
     @property
     def is_done(self) -> bool:
@@ -331,19 +380,15 @@ def update_features(
     else finalizes, `validate_only` in ZooKeeper mode, which would be applied (RefusedError).
     """
     live = choose_live(cluster)
-    opened = Journal(journal_path(journal))
-    try:
-        with live.watcher() as watcher:
-            return updating.update_features(
-                watcher,
-                opened,
-                updates,
-                validate_only=validate_only,
-                timeout_ms=timeout_ms,
-                way=live.way(journal),
-            )
-    finally:
-        opened.close()
+    with closing(Journal(journal_path(journal))) as opened, live.watcher() as watcher:
+        return updating.update_features(
+            watcher,
+            opened,
+            updates,
+            validate_only=validate_only,
+            timeout_ms=timeout_ms,
+            way=live.way(journal),
+        )
 
 
 def apply(
@@ -367,30 +412,137 @@ def apply(
     OutcomeUnknownError where a request may have been applied: `featurelib resume` settles it.
     """
     live, file = choose_live(cluster), read_plan(plan)
+    mode = mode_of(dry_run=dry_run, validate_only=validate_only)
+    if approval is None and mode is Mode.SEND:
+        raise ApprovalError(
+            "expected an approval of this plan, found none. Nothing was sent. Look at the plan, "
+            "then: apply(plan, cluster, approval=approve(plan))"
+        )
+    return carry_out(file, live, approval=approval, mode=mode, journal=journal, wait=wait)
+
+
+def mode_of(*, dry_run: bool, validate_only: bool) -> Mode:
+    """How far to go. Raises ConfigError for both."""
     if dry_run and validate_only:
-        raise ConfigError("apply: expected dry_run or validate_only, found both. Leave one out.")
-    mode = Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
+        raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
+    return Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
+
+
+def carry_out(
+    file: PlanFile,
+    chosen: Chosen,
+    *,
+    approval: bytes | str | None,
+    mode: Mode,
+    journal: str | None,
+    wait: float,
+    path: str = "PLAN",
+    command: str = "",
+    ask: Callable[[str, Sequence[tuple[str, str]]], None] = lambda name, rules: None,
+) -> Carried:
+    """Carry out the plan as `apply` and the command do; `path` is its file, `command` the one that
+    goes on with it. Once all is checked that needs no look, `ask` is given the cluster's name and
+    what rules, each with its own name. An error has as `facts` what is known of the plan."""
+    plan, reached = file.plan, chosen.reached()
+    settings, ruled = find_settings(chosen.wanted.config)
+    entry, check = reached.entry_of(plan.cluster), _needs_none
+    if approval is not None:
+        where = approval if isinstance(approval, str) else "the approval"
+        text = read_bytes(approval, "an approval") if isinstance(approval, str) else approval
+        check = partial(check_approval, file, text, settings=settings, where=where, path=path)
     order = ApplyOrder(
-        plan=file.plan,
-        check_approval=_checker(file, approval, live, mode),
+        plan=plan,
+        check_approval=check,
         mode=mode,
-        command="featurelib.apply",
-        way=live.way(journal),
+        command=command or "featurelib.apply",
+        way=chosen.way(journal, cluster=plan.cluster),
         waits=Waits(nodes=wait),
-        name=live.reached().entry_of(file.plan.cluster).name,
-        settings=find_settings(live.wanted.config)[1],
+        name=entry.name,
+        settings=ruled,
     )
-    opened = Journal(journal_path(journal))
+    name, document = named(plan.cluster, entry.title), partial(_apply_document, file, entry, ruled)
+    clearance = Clearance(approval="")
     try:
-        with live.watcher() as watcher:
+        expect_plan_ours(plan, reached.fleet, chosen.catalogue)
+        clearance = check(datetime.now(UTC))
+        rules = [("settings", clean(ruled, 400))]
+        rules += [("approval", clean(clearance.text, 2000))] if clearance.by else []
+        ask(name, rules)
+        with (
+            closing(Journal(journal_path(journal))) as opened,
+            reached.watcher(settings.max_age, chosen.say) as watcher,
+        ):
             ending = controller.apply(order, watcher, opened)
-    finally:
-        opened.close()
-    lines = [
-        update_line(outcome.update, outcome) for step in ending.steps for outcome in step.updates
+    except FeatureLibError as error:
+        word, code = ERROR_WORDS[error.exit_code], error.exit_code
+        error.facts = msgspec.to_builtins(document(clearance, word, code, str(error)))
+        raise
+    kind, says = ending.kind, sentence(ending, chosen.catalogue, name, order.way, again=command)
+    updates = [outcome for step in ending.steps for outcome in step.updates]
+    return Carried(
+        value=ending,
+        make_rows=lambda: map(msgspec.to_builtins, result_documents(updates)),
+        make_document=lambda: document(clearance, kind.value, kind.exit_code, says, ending),
+        page=lambda width: ending_page(ending, plan, says, width),
+    )
+
+
+def _needs_none(now: datetime) -> Clearance:
+    """What writes nothing needs no approval."""
+    return Clearance(approval="")
+
+
+def _apply_document(
+    file: PlanFile,
+    entry: FleetEntry,
+    settings: str,
+    given: Clearance,
+    word: str,
+    code: int,
+    says: str,
+    ending: Ending | None = None,
+) -> ApplyDocument:
+    """What is known of a run: how it ended, or as far as it came."""
+    return fill(
+        ApplyDocument,
+        cluster=file.plan.cluster,
+        name=entry.title,
+        plan=file.digest,
+        settings=settings,
+        approved_by=given.by or None,
+        reason=given.reason or None,
+        signed=given.signed if given.by else None,
+        outcome=word,
+        exit_code=code,
+        says=says,
+        steps=len(file.plan.steps),
+        applied_before=ending.before if ending else 0,
+        requests=[
+            RequestDocument(
+                step=step.position + 1,
+                outcome=step.fate.value,
+                nodes_asked=step.asked,
+                nodes_late=step.late,
+                updates=result_documents(step.updates),
+            )
+            for step in (ending.steps if ending else ())
+        ],
+        reasons=ending.reasons if ending else (),
+    )
+
+
+def result_documents(updates: Sequence[MoveOutcome]) -> list[UpdateResultDocument]:
+    """What became of each update, as objects."""
+    return [
+        fill(
+            UpdateResultDocument,
+            outcome,
+            **asdict(outcome.update),
+            operation=operation(outcome.update).lower(),
+            outcome=outcome.fate.value,
+        )
+        for outcome in updates
     ]
-    lines.append(sentence(ending, live.catalogue, resume=order.way.resume))
-    return Carried(ending=ending, text="\n".join(lines))
 
 
 def embedded(
@@ -420,19 +572,3 @@ def embedded(
         like = Formatted(own=own, metadata=metadata, brokers=brokers, controllers=controllers)
     make_embedded(file, like, catalogue)
     return Embedded(wanted=Wanted(file=file), catalogue=catalogue)
-
-
-def _checker(
-    file: PlanFile, approval: bytes | str | None, live: Chosen, mode: Mode
-) -> Callable[[datetime], Clearance]:
-    """What says whether the plan is approved, as of a time. Only what sends needs an approval."""
-    if approval is None:
-        if mode is Mode.SEND:
-            raise ApprovalError(
-                "expected an approval of this plan, found none. Nothing was sent. Look at the "
-                "plan, then: apply(plan, cluster, approval=approve(plan))"
-            )
-        return lambda now: Clearance(approval="")
-    where = approval if isinstance(approval, str) else "the approval"
-    text = read_bytes(approval, "an approval") if isinstance(approval, str) else approval
-    return checker(file, text, settings=live.settings, where=where)

@@ -31,11 +31,11 @@ COMMANDS = {
     "roll": "featurelib.cli.questions:roll",
     "timeline": "featurelib.cli.nights:timeline",
     "diff": "featurelib.cli.nights:diff",
-    "show": "featurelib.cli.approve:show",
-    "approve": "featurelib.cli.approve:approve",
-    "apply": "featurelib.cli.apply:apply_command",
-    "journal": "featurelib.cli.journal:journal",
-    "resume": "featurelib.cli.resume:resume_command",
+    "show": "featurelib.cli.act:show",
+    "approve": "featurelib.cli.act:approve",
+    "apply": "featurelib.cli.act:apply",
+    "journal": "featurelib.cli.act:journal",
+    "resume": "featurelib.cli.act:resume",
     "embedded": "featurelib.cli.embedded:embedded",
 }
 # Commands that have commands of their own.

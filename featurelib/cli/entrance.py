@@ -30,20 +30,20 @@ from typer.core import TyperCommand, TyperGroup
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import leave, say_interrupted, take_over
 from featurelib.errors import ConfigError, FeatureLibError
-from featurelib.view.documents import ErrorDocument, fill
+from featurelib.view.documents import ERROR_WORDS, ErrorDocument, fill
 from featurelib.words import clean
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
 TRACE = "FEATURELIB_TRACE"  # set it to see where an unexpected error comes from
 MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # characters
-# What each exit code of an error is called, for a program.
-WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault"}
 
 
 def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
     """One object on standard output, for whoever asked for JSON."""
-    error = fill(ErrorDocument, error=WORDS.get(code, "usage"), message=message, exit_code=code)
+    error = fill(
+        ErrorDocument, error=ERROR_WORDS.get(code, "usage"), message=message, exit_code=code
+    )
     document = msgspec.to_builtins(error) | dict(facts or {})
     print(json.dumps(document, indent=2, ensure_ascii=False))
 

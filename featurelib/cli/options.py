@@ -51,6 +51,7 @@ class OptionWords:
 
 _of = OptionWords
 _REPEATED = "May be repeated."
+STORED = ("capture", "tables", "run", "as_of")  # options of what was read of a cluster before
 _LEVEL = _of("A feature's level; may be repeated.", "NAME=LEVEL")
 
 OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that command
@@ -58,6 +59,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "cluster": _of("Id or name of a cluster in the inventory.", "CLUSTER", is_argument=True),
     "plan.cluster": None,  # it stands before the command
     "why-not.cluster": None,
+    "apply.cluster": None,  # the plan says it
+    # What is sent goes to a cluster that answers, and not to what is stored of one.
+    **{f"{name}.{way}": None for name in ("apply", "resume") for way in STORED},
     "tables": _of(
         "The nightly's tables instead of a look. A question that finds no other way is asked of "
         "the samples' tables.",

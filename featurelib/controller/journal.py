@@ -199,6 +199,13 @@ class Dispatch:
     reason: str = ""  # of the approval
     signed: bool | None = None
 
+    @property
+    def clearance(self) -> Clearance:
+        """By whose word it was sent."""
+        return Clearance(
+            approval=self.approval, by=self.approved_by, reason=self.reason, signed=self.signed
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:

@@ -113,6 +113,25 @@ class Unexplained:
     entry: JournalEntry
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What was looked after: requests that were `settled`, and open ones that were not: `lost`,
+    which were asked for too, each with why, and `others`, which are of other clusters than
+    `cluster`, the last that was looked at, with the command. `unexplained` are levels of the
+    clusters that were looked at."""
+
+    settled: tuple[Settled, ...] = ()
+    lost: Sequence[tuple[JournalEntry, str]] = ()
+    others: Sequence[tuple[JournalEntry, str]] = ()
+    cluster: str = ""
+    unexplained: tuple[Unexplained, ...] = ()
+
+    @property
+    def unknown(self) -> int:
+        """Requests of which it still is not known what became of them."""
+        return sum(one.is_open for one in self.settled) + len(self.lost)
+
+
 def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
     """Levels of now that only requests explain which were closed as rejected or not applied.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
@@ -30,23 +30,25 @@ _SIGN_SECONDS = 120.0  # a hardware key waits to be touched
 def check_approval(
     plan: PlanFile,
     text: bytes | str,
-    *,
     now: datetime,
+    *,
     settings: Settings,
     where: str,
     path: str = "PLAN",
-) -> files.Approval:
-    """The approval in `text`, if it is one of `plan`, holds now and is signed as the plan and
-    `settings` ask: the stricter of both. `where` is its file, `path` the plan's.
+) -> Clearance:
+    """What lets the plan be sent: the approval in `text`, if it is one of `plan`, holds now and is
+    signed as the plan and `settings` ask: the stricter of both. `where` is its file, `path` the
+    plan's.
 
     Raises ApprovalError for one that is not; PlanError for a file that is no approval.
     """
     file = files.read_approval(text, where, path)
+    approval, signature = file.approval, file.signature
     longest = timedelta(hours=settings.longest_approval_hours)
     try:
-        files.expect_approved(file.approval, plan.plan, now, longest=longest, path=path)
-        if file.signature is not None:
-            verify(file.approval, file.signature, settings.allowed_signers, path)
+        files.expect_approved(approval, plan.plan, now, longest=longest, path=path)
+        if signature is not None:
+            verify(approval, signature, settings.allowed_signers, path)
         elif why := why_signed(plan, settings):
             raise ApprovalError(
                 f"expected a signature ({why}), found none. Nothing was sent. Sign it: featurelib "
@@ -54,7 +56,12 @@ def check_approval(
             )
     except ApprovalError as error:
         raise ApprovalError(f"{where}: {error}") from error
-    return file.approval
+    return Clearance(
+        approval=files.digest(approval),
+        by=approval.approved_by,
+        reason=approval.reason or "",
+        signed=signature is not None,
+    )
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
@@ -63,24 +70,6 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
     return "require_signature in the plan" if guards and guards.require_signature else ""
-
-
-def checker(
-    plan: PlanFile, text: bytes | str, *, settings: Settings, where: str, path: str = "PLAN"
-) -> Callable[[datetime], Clearance]:
-    """What asks for the approval in `text` again and again: as of a time it gives what lets the
-    plan be sent, or raises as check_approval does."""
-
-    def check(now: datetime) -> Clearance:
-        found = check_approval(plan, text, now=now, settings=settings, where=where, path=path)
-        return Clearance(
-            approval=files.digest(found),
-            by=found.approved_by,
-            reason=found.reason or "",
-            signed=files.read_approval(text, where).signature is not None,
-        )
-
-    return check
 
 
 def sign(message: bytes, key: str, *, agent: bool, terminal: bool) -> str:

@@ -268,10 +268,14 @@ def expect_approved(
     """
     ours, lasts = digest(plan), approval.expires_at - approval.approved_at
     expected = found = ""
+    if approval.plan != ours:
+        raise ApprovalError(
+            f"expected an approval of the plan {path}, found one of another plan. Nothing was "
+            "sent. Give the one of this plan with --approval FILE, or write it: featurelib "
+            f"approve {quote(path)} --expires 24h"
+        )
     if approval.cluster != plan.cluster:
         expected, found = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
-    elif approval.plan != ours:
-        expected, found = f"an approval of the plan {ours}", f"one of {approval.plan}"
     elif lasts > longest:
         expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
         found = f"one for {say_span(lasts)}"

@@ -18,6 +18,8 @@ from msgspec import UNSET, UnsetType
 from featurelib.feature import Role
 
 VERSION = 1
+# What each exit code of an error is called, for a program.
+ERROR_WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: "fault"}
 Levels = dict[str, int]
 
 

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 WIDEST, NARROWEST = 100, 40
+UNWRAPPED = 1_000_000  # a width for scripts: a paragraph is one line
 ROOM = 24  # columns that the last column of a table needs; with less each row is a paragraph
 _STYLES = {
     "bold": "1", "dim": "2", "underline": "4", "red": "31", "green": "32", "yellow": "33",

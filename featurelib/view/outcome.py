@@ -4,12 +4,13 @@ that says what is true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
-from featurelib.controller.journal import Clearance, JournalEntry
-from featurelib.controller.resume import Unexplained
+from featurelib.controller.journal import JournalEntry, Way
+from featurelib.controller.resume import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
 from featurelib.feature import UpgradeType
@@ -31,6 +32,26 @@ def operation(update: Move) -> str:
     if update.from_level == 0:
         return "Add"
     return "Upgrade" if update.to_level > update.from_level else "Downgrade"
+
+
+def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None) -> Page:
+    """One line an update, in KIP-584's form: with its result, or without if nothing was sent; and
+    the sentence that says what is true."""
+    page = Page(width)
+    results = {
+        (step.position, outcome.update.feature): outcome
+        for step in ending.steps
+        for outcome in step.updates
+    }
+    steps = enumerate(plan.steps if ending.kind is not EndingKind.NOTHING_TO_DO else ())
+    for position, update in [(at, update) for at, step in steps for update in step.updates]:
+        outcome = results.get((position, update.feature))
+        line = update_line(update, outcome)
+        if outcome is None and ending.steps:
+            line += " Result: " + ("OK, before" if position < ending.before else "NOT SENT")
+        page.line(line)
+    page.text(says)
+    return page
 
 
 def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
@@ -96,32 +117,57 @@ def danger_page(plan: Plan, catalogue: Catalogue) -> Page:
     return page
 
 
-def show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page) -> None:
-    """One request of the journal: who sent it when and what became of it, then each update, and by
-    whose word it was. `name`: the cluster's, with its id."""
+def named(cluster: str, name: str) -> str:
+    """What people call a cluster, with its id."""
+    return clean(cluster) if name in ("", cluster) else f"{clean(name)} ({clean(cluster)})"
+
+
+def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
+    """A cluster's name: the inventory's of today, or that of when it was sent."""
+    intent = entry.intent
+    return names.get(intent.cluster) or intent.name or intent.cluster
+
+
+def journal_page(
+    entries: Sequence[JournalEntry],
+    path: str,
+    names: Mapping[str, str],
+    catalogue: Catalogue,
+    only_open: bool,
+    width: int | None = None,
+) -> Page:
+    """Each request of the journal: who sent it when and what became of it, then each update, and by
+    whose word it was. `names`: what the inventory calls the clusters."""
+    page = Page(width)
+    for entry in entries:
+        _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
+    waiting = sum(entry.is_open for entry in entries)
+    more = f"; {waiting} to settle with featurelib resume" if waiting else ""
+    what = count(len(entries), "open request" if only_open else "request")
+    page.line(f"{path}: {what}{more}")
+    return page
+
+
+def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page) -> None:
     sent = entry.intent
     fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
     who = f"{clean(sent.who.user)} on {clean(sent.who.host)}"
-    at = time_text(datetime.fromtimestamp(sent.at, UTC), seconds=True)
     step = f"step {sent.position + 1} of {sent.total}"
-    page.item(f"{entry.number}: {at} by {who}, cluster {name}, {step}: {fate}")
+    page.item(f"{entry.number}: {_at(sent.at)} by {who}, cluster {name}, {step}: {fate}")
     for update in sent.step.updates:
         page.item(update_text(update, catalogue), 4)
     if sent.approved_by:
-        given = Clearance(
-            approval=sent.approval,
-            by=sent.approved_by,
-            reason=sent.reason,
-            signed=bool(sent.signed),
-        )
-        page.item(f"approval: {clean(given.text, 2000)}", 4)
+        page.item(f"approval: {clean(sent.clearance.text, 2000)}", 4)
     if sent.settings:
         page.item(f"settings: {clean(sent.settings, 400)}", 4)
     for outcome in entry.outcomes:
         why = outcome.result.proof or outcome.result.unproven
-        at = time_text(datetime.fromtimestamp(outcome.at, UTC), seconds=True)
         became = f"{outcome.result.fate.value}{f': {clean(why, 500)}' if why else ''}"
-        page.item(f"{at} {outcome.by}: {became}", 4)
+        page.item(f"{_at(outcome.at)} {outcome.by}: {became}", 4)
+
+
+def _at(seconds: float) -> str:
+    return time_text(datetime.fromtimestamp(seconds, UTC), seconds=True)
 
 
 def _is_at(feature: str, level: int | None, catalogue: Catalogue) -> str:
@@ -131,17 +177,10 @@ def _is_at(feature: str, level: int | None, catalogue: Catalogue) -> str:
 
 
 def sentence(
-    ending: Ending,
-    catalogue: Catalogue,
-    *,
-    name: str = "",
-    resume: str = "",
-    again: str = "",
-    plan: str = "",
+    ending: Ending, catalogue: Catalogue, name: str = "", way: Way | None = None, again: str = ""
 ) -> str:
-    """One sentence that says what is true of the cluster now, and what to do next: by the commands
-    `resume` where something is not known, `again` to go on with the same plan, `plan` to make
-    another."""
+    """One sentence that says what is true of the cluster now, and what to do next: `again` is the
+    command that goes on with the same plan, `way` has those that settle it or plan anew."""
     who = f"cluster {clean(name or ending.cluster)}"
     if ending.kind is EndingKind.APPLIED:
         return f"Applied: {who}: {_where(ending.steps, catalogue)}; {_reported(ending.steps)}."
@@ -155,21 +194,22 @@ def sentence(
         return f"Dry run: {who} is as the plan expects it; nothing was sent."
     if ending.kind is EndingKind.REJECTED:
         how = _whys(ending) or "the controller refused"
-        return f"Rejected: {who}: nothing was written: {how}.{_next(ending, again, plan)}"
+        return f"Rejected: {who}: nothing was written: {how}.{_next(ending, again, way)}"
     done = f"{ending.applied} of {count(ending.total, 'step')}"
     if ending.kind is EndingKind.UNKNOWN:
-        return f"Unknown: {who}: {done} known to be applied; {_whys(ending)}. Run: {resume}"
+        run = (way or Way()).resume
+        return f"Unknown: {who}: {done} known to be applied; {_whys(ending)}. Run: {run}"
     return (
         f"Stopped after {done}: {who}: {_where(ending.steps, catalogue)}; {_whys(ending)}."
-        f"{_next(ending, again, plan)}"
+        f"{_next(ending, again, way)}"
     )
 
 
-def _next(ending: Ending, again: str, plan: str) -> str:
+def _next(ending: Ending, again: str, way: Way | None) -> str:
     """The command that goes on: the same plan where it can still be carried out, else another."""
     fates = {one.fate for step in ending.steps for one in step.updates}
     if fates & {Fate.REJECTED, Fate.OVERTAKEN}:
-        return f" Make a new plan: {plan}" if plan else ""
+        return f" Make a new plan: {way.plan}" if way else ""
     return f" Go on with the same plan: {again}" if again else ""
 
 
@@ -233,6 +273,48 @@ _WHYS = {
     Fate.UNKNOWN: "whether {0} {1} written is not known",
     Fate.APPLIED: "{0} {1} written although the controller refused it",
 }
+
+
+def resumed_page(found: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
+    """One sentence for each request that was looked after and each level that none explains, and
+    one at the end."""
+    page = Page(width)
+    told = [
+        (one.entry, settled_sentence(one.entry.number, one.result, catalogue))
+        for one in found.settled
+    ]
+    told += [
+        (entry, f"Journal entry {entry.number}: still unknown: {why}") for entry, why in found.lost
+    ]
+    told += [(one.entry, unexplained_sentence(one, catalogue)) for one in found.unexplained]
+    for entry, text in told:
+        page.line(f"cluster {clean(entry.intent.cluster)}: {text}")
+    page.line(resumed_end(found))
+    return page
+
+
+def resumed_end(found: Resumed) -> str:
+    """What is true of all that was asked for, then of other clusters: how many are open there, and
+    the command."""
+    number, unknown = len(found.settled) + len(found.lost), found.unknown
+    others = ""
+    counts = Counter((entry.intent.cluster, way) for entry, way in found.others)
+    for (cluster, way), times in counts.items():
+        what = f"{count(times, 'request')} {'is' if times == 1 else 'are'} open"
+        others += f" {what} for another cluster ({clean(cluster)}). Run: {way}"
+    if unknown:
+        waiting = [str(one.entry.number) for one in found.settled if one.is_open]
+        which = f" for journal entry {', '.join(waiting)}" if found.lost else ""
+        again = f" Run this again{which}." if waiting else ""  # of the lost it is said what helps
+        return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{others}"
+    if number:
+        return f"Settled: {count(number, 'request')}; nothing was written.{others}"
+    if others:
+        asked = clean(found.cluster)
+        return f"Nothing to settle: no request is open for this cluster ({asked}).{others}"
+    if found.unexplained:
+        return "Nothing to settle; how these levels came about is not known."
+    return "Nothing to settle: the outcome of every request is known."
 
 
 def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> str:

@@ -10,7 +10,7 @@ import pytest
 from featurelib.backends.base import Say
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as FleetEntry
-from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock
+from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock, Way
 from featurelib.controller.resume import resume
 from featurelib.core.cluster import Node, Request, Update
 from featurelib.core.outcome import Ending, EndingKind, Fate
@@ -56,7 +56,7 @@ def fates(ending: Ending) -> list[str]:
 
 
 def says(ending: Ending) -> str:
-    return sentence(ending, CATALOGUE, resume="featurelib resume --file x")
+    return sentence(ending, CATALOGUE, way=Way(reach="--file x"))
 
 
 # --- Applied --------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_without_anybody_to_send_to_nothing_is_written_down_either(tmp_path: Pat
     ending = it.apply(plan, wrapped)
     assert ending.kind is EndingKind.REJECTED
     assert set(fates(ending)) == {"not applied"}
-    said = sentence(ending, CATALOGUE, again="featurelib apply p.json", plan="featurelib plan c-1")
+    said = sentence(ending, CATALOGUE, way=Way(reach="c-1"), again="featurelib apply p.json")
     assert said.endswith("Nothing was sent). Go on with the same plan: featurelib apply p.json")
     assert (wrapped.written, it.fates()) == ([], [])
 

@@ -88,7 +88,7 @@ def test_a_time_of_another_zone_or_with_fractions_is_written_as_whole_seconds_in
     ("approval", "now", "words"),
     [
         (changed(cluster="d"), NOW, ["cluster 'c'", "found 'd'"]),
-        (changed(plan="sha256:00"), NOW, [files.digest(MEANING), "sha256:00"]),
+        (changed(plan="sha256:00"), NOW, ["of the plan PLAN", "one of another plan"]),
         (APPROVAL, NOW + 24 * HOUR, ["holds now", "expired 0 seconds ago"]),
         (APPROVAL, NOW + 27 * HOUR, ["expired 3 hours ago", "2026-11-22T06:00:00Z"]),
         (APPROVAL, NOW - 6 * timedelta(minutes=1), ["before now", "6 minutes ahead", "clocks"]),

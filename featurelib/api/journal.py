@@ -1,0 +1,251 @@
+"""What was sent from this machine and what became of it: the journal shown, and looked after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+
+import msgspec
+
+from featurelib.api.act import result_documents
+from featurelib.api.clusters import Answer
+from featurelib.api.documents import (
+    EntryDocument,
+    JournalDocument,
+    OutcomeDocument,
+    ResumeDocument,
+    SettledDocument,
+    UnexplainedDocument,
+)
+from featurelib.catalogue import Catalogue
+from featurelib.config.files import journal_path
+from featurelib.config.fleet import Fleet
+from featurelib.controller.journal import Journal, JournalEntry
+from featurelib.controller.resume import Resumed, asked_in_vain, find_unexplained
+from featurelib.controller.resume import resume as settle_open
+from featurelib.errors import BackendError, ConfigError, RefusedError
+from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
+from featurelib.view.documents import fill
+from featurelib.view.outcome import journal_page, name_of, resumed_end, resumed_page
+
+
+def read_journal(
+    cluster: str | None,
+    *,
+    only_open: bool,
+    fleet: str | None,
+    journal: str | None,
+    catalogue: Catalogue,
+) -> Answer[tuple[JournalEntry, ...]]:
+    """What was sent from here, to one cluster or to all. Raises ConfigError, JournalError."""
+    path = journal_path(journal)
+    where, inventory = open_fleet(fleet, catalogue)
+    with closing(_open_journal(path)) as opened:
+        every = opened.entries()
+    chosen = None if cluster is None else _id_of(cluster, every, inventory, where)
+    entries = tuple(
+        entry
+        for entry in every
+        if chosen in (None, entry.intent.cluster) and (entry.is_open or not only_open)
+    )
+    names = inventory.names
+    documents = (_entry_document(entry, name_of(entry, names)) for entry in entries)
+    return Answer(
+        value=entries,
+        make_rows=lambda: map(msgspec.to_builtins, documents),
+        make_document=lambda: fill(JournalDocument, journal=str(path), entries=[*documents]),
+        page=lambda width: journal_page(entries, str(path), names, catalogue, only_open, width),
+    )
+
+
+def _open_journal(path: Path) -> Journal:
+    """The journal in a file that is there: to look after what was sent none is made. Raises
+    ConfigError where there is none, JournalError and InputError for one that cannot be read."""
+    found = (
+        "an empty file."
+        if path.exists()
+        else ("none: nothing was sent with it, or it is another user's or machine's.")
+    )
+    if not path.exists() or (path.is_file() and not path.stat().st_size):
+        raise ConfigError(
+            f"{path}: expected a journal, found {found} What may be open cannot be told. Name it "
+            "with --journal FILE."
+        )
+    return Journal(path)
+
+
+def _id_of(text: str, entries: Sequence[JournalEntry], fleet: Fleet, where: str) -> str:
+    """The id of the cluster that is meant: as everywhere else, or as the journal calls it. Raises
+    ConfigError for one that neither knows, or a name of several."""
+    known = {entry.intent.cluster: entry.intent.name for entry in entries}
+    listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
+    if text in known or listed:
+        return text if text in known else fleet.find(text, where).id
+    named = [cluster for cluster, name in known.items() if name == text]
+    if len(named) == 1:
+        return named[0]
+    more = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
+    return fleet.find(text, where, others=more).id
+
+
+def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
+    intent = entry.intent
+    return fill(
+        EntryDocument,
+        intent,
+        number=entry.number,
+        open=entry.is_open,
+        outcome=entry.fate.value,
+        name=name,
+        approved_by=intent.approved_by or None,
+        reason=intent.reason or None,
+        settings=intent.settings or None,
+        step=intent.position + 1,
+        steps=intent.total,
+        sent_at=_time(intent.at),
+        user=intent.who.user,
+        host=intent.who.host,
+        process=intent.who.pid,
+        updates=intent.step.updates,
+        found_out=[
+            fill(
+                OutcomeDocument,
+                outcome.result,
+                at=_time(outcome.at),
+                by=outcome.by,
+                outcome=outcome.result.fate.value,
+                updates=result_documents(outcome.result.updates),
+            )
+            for outcome in entry.outcomes
+        ],
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resumed]:
+    """What became of requests whose outcome is not known: of the cluster that is named, or of every
+    one that the inventory can reach; where one of those cannot be looked after the others are.
+
+    Raises ConfigError, JournalError, BackendError, and RefusedError of a cluster that is named.
+    """
+    wanted = chosen.wanted
+    with closing(_open_journal(journal_path(journal))) as opened:
+        if is_named := wanted.cluster or wanted.addresses:
+            targets, found = [(chosen, chosen.reached())], Resumed()
+        else:
+            targets, found = _reachable(opened, chosen, journal)
+        for target, reached in targets:
+            try:
+                found = _settle(opened, target, reached, found, command)
+            except RefusedError as error:
+                if is_named:
+                    raise
+                waiting = opened.entries(cluster=reached.entry.id, only_open=True)
+                lost = (*found.lost, *((entry, str(error)) for entry in waiting))
+                found = replace(found, lost=lost)
+        if is_named:
+            others = [
+                (entry, _way(entry, reached.fleet, wanted, journal))
+                for entry in opened.entries(only_open=True)
+                if entry.intent.cluster != found.cluster
+            ]
+            found = replace(found, others=others)
+    catalogue = chosen.catalogue
+    return Answer(
+        value=found,
+        make_rows=lambda: map(msgspec.to_builtins, _resume_document(found).requests),
+        make_document=lambda: _resume_document(found),
+        page=lambda width: resumed_page(found, catalogue, width),
+    )
+
+
+def _reachable(
+    journal: Journal, chosen: Chosen, path: str | None
+) -> tuple[list[tuple[Chosen, ReachedCluster]], Resumed]:
+    """The clusters with requests to look after that the inventory can reach, and the open requests
+    of others."""
+    _, inventory = open_fleet(chosen.wanted.fleet, chosen.catalogue)
+    reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
+    targets, lost = dict[str, tuple[Chosen, ReachedCluster]](), []
+    for entry in journal.entries():
+        cluster = entry.intent.cluster
+        if cluster in reachable and (entry.is_open or asked_in_vain(entry)):
+            target = replace(chosen, wanted=replace(chosen.wanted, cluster=cluster))
+            targets[cluster] = target, target.reached()
+        elif entry.is_open:
+            way = _way(entry, inventory, chosen.wanted, path)
+            lost.append((entry, f"the inventory has no way to reach it. Run: {way}"))
+    return list(targets.values()), Resumed(lost=tuple(lost))
+
+
+def _settle(
+    journal: Journal, chosen: Chosen, reached: ReachedCluster, found: Resumed, command: str
+) -> Resumed:
+    """What was found before, and what became of one cluster's requests; a look tells its id where
+    that is empty."""
+    with reached.watcher(chosen.settings.max_age, chosen.say) as watcher:
+        cluster = reached.entry.id or watcher.look().sight.cluster_id
+        settled = settle_open(watcher, journal, cluster=cluster, command=command)
+        found = replace(found, cluster=cluster, settled=(*found.settled, *settled))
+        try:
+            levels = find_unexplained(journal, watcher, cluster)
+        except BackendError as error:
+            chosen.say(f"closed requests of cluster {cluster} were not looked at again: {error}")
+            return found
+        return replace(found, unexplained=(*found.unexplained, *levels))
+
+
+def _way(entry: JournalEntry, inventory: Fleet, wanted: Wanted, journal: str | None) -> str:
+    """The command that settles a request: by the inventory, or as it was reached when it was sent.
+    A name alone is no way where the inventory has none."""
+    cluster, where = entry.intent.cluster, entry.intent.reach
+    if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
+        fleet = wanted.fleet
+        where = quote(cluster) + (f" --fleet {quote(fleet)}" if fleet is not None else "")
+    elif not (where.startswith("--") or " --fleet " in where):
+        where = "--bootstrap HOST:PORT"
+    more = f" --journal {quote(journal)}" if journal is not None else ""
+    return f"featurelib resume {where}{more}"
+
+
+def _resume_document(found: Resumed) -> ResumeDocument:
+    settled = [
+        fill(
+            SettledDocument,
+            one.result,
+            number=one.entry.number,
+            cluster=one.entry.intent.cluster,
+            outcome=one.result.fate.value,
+            updates=result_documents(one.result.updates),
+        )
+        for one in found.settled
+    ]
+    return fill(
+        ResumeDocument,
+        found,
+        requests=[*settled, *(_open_document(entry, why=why) for entry, why in found.lost)],
+        others=[_open_document(entry, next=command) for entry, command in found.others],
+        unexplained=[
+            fill(
+                UnexplainedDocument,
+                one,
+                cluster=one.entry.intent.cluster,
+                entry=one.entry.number,
+                closed_as=one.entry.fate.value,
+            )
+            for one in found.unexplained
+        ],
+        says=resumed_end(found),
+    )
+
+
+def _open_document(entry: JournalEntry, **more: str) -> SettledDocument:
+    cluster = entry.intent.cluster
+    return fill(SettledDocument, number=entry.number, cluster=cluster, outcome="unknown", **more)

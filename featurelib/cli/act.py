@@ -1,0 +1,292 @@
+"""The commands that approve a plan and carry it out, and those that look after what was sent:
+show, approve, apply, journal, resume.
+
+Each reads its words, calls the function of featurelib.api, and prints the answer. What is asked
+goes to standard error where standard output is for JSON.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shlex import join, quote
+
+from featurelib.api import act
+from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument
+from featurelib.api.journal import read_journal
+from featurelib.api.journal import resume as look_after
+from featurelib.cli.entrance import say
+from featurelib.cli.options import at_terminal, confirm, print_answer
+from featurelib.cli.questions import chosen
+from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
+from featurelib.config.catalogue import open_catalogue
+from featurelib.config.files import open_settings
+from featurelib.controller.apply import Mode
+from featurelib.controller.send import NODES_SECONDS
+from featurelib.controller.signing import agent_key, check_approval, sign, why_signed
+from featurelib.errors import (
+    ApprovalError,
+    ConfigError,
+    InputError,
+    OutcomeUnknownError,
+    RefusedError,
+)
+from featurelib.planning import files
+from featurelib.planning.files import say_span
+from featurelib.source import Wanted
+from featurelib.view.documents import as_json as to_json
+from featurelib.view.documents import fill
+from featurelib.view.outcome import danger_page, order_page
+from featurelib.view.plan import approval_page, updates_of
+
+SPAN = re.compile("([0-9]{1,5})([mhd])")
+UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+def show(
+    plan: str, fleet: str | None = None, overlay: str | None = None, as_json: bool = False
+) -> int:
+    """What a plan would do, request by request.
+
+    What each brings, and whether there is a way back:
+
+    \b
+        featurelib show plans/payments-eu.json
+        featurelib show plans/payments-eu.json --json
+
+    Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
+    lowered again afterwards, which releases may join, and what has to be found again before
+    `featurelib apply` sends anything. A plan that was changed after it was made is refused; what
+    the digest does not cover stands apart, and the cluster's name is the inventory's. Nothing is
+    sent. Exit codes: 0 done, 2 usage, or no plan.
+    """
+    return print_answer(act.show(plan, fleet, open_catalogue(overlay, say)), as_json=as_json)
+
+
+def approve(
+    plan: str,
+    expires: str,
+    key: str | None = None,
+    agent: bool = False,
+    by: str | None = None,
+    reason: str | None = None,
+    out: str | None = None,
+    yes: bool = False,
+    fleet: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """Let a plan be applied, until a time.
+
+    The approval is a file beside the plan.
+
+    It shows each step, what goes down, what is deleted, and from where on there is no way back.
+    The approval names the plan's digest: of a plan that is changed afterwards it is none.
+
+    \b
+        featurelib approve payments.json --expires 24h --reason CHG-17
+        featurelib approve payments.json --expires 2h --key ~/.ssh/id_ed25519 --by ann@example.com
+
+    Whether a signature is needed, and whose counts, conf/audit.toml says. Exit codes: 0 done,
+    2 usage, 3 refused, nothing written.
+    """
+    span, settings = _parse_span(expires), open_settings(config)
+    catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
+    target = _choose_out(plan, out)
+    approval = act.make_approval(file, span, by=by, reason=reason)
+    # What `featurelib apply` would refuse is told before anybody is asked.
+    now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
+    files.expect_approved(approval, file.plan, now, longest=longest, path=plan)
+    if (why := why_signed(file, settings)) and not agent and key is None:
+        raise ApprovalError(
+            f"expected a signature ({why}), found neither --key nor --agent. Nothing was written. "
+            "Name a key with --key FILE."
+        )
+    name = act.known_name(file.plan.cluster, fleet, catalogue)
+    (say if as_json else print)(str(approval_page(file, approval, name, catalogue)))
+    confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
+    signature = _sign(approval, key, agent=agent)
+    written = files.write_approval(approval, signature)
+    check_approval(file, written, now, settings=settings, where=str(target))
+    act.write_whole(str(target), written)
+    command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
+    if as_json:
+        updates = [fill(ApprovedUpdateDocument, **row) for row in updates_of(file.plan, catalogue)]
+        document = fill(
+            ApproveDocument,
+            approval=approval,
+            updates=updates,
+            file=str(target),
+            signed=signature is not None,
+            next=command,
+        )
+        print(to_json(document))
+        return 0
+    print(f"written: {target} ({'signed' if signature else 'not signed'})")
+    print(f"next: {command}")
+    print("      (add --bootstrap, --zookeeper or --file where no inventory reaches it)")
+    return 0
+
+
+def _parse_span(text: str) -> timedelta:
+    match = SPAN.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise ConfigError(f"--expires {text}: expected a time as 30m, 24h or 2d, found none such.")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def _choose_out(plan: str, out: str | None) -> Path:
+    """Where the approval goes; never over a file that is none."""
+    target = Path(out) if out is not None else Path(plan).with_suffix(".approval.json")
+    try:
+        files.read_approval(target.read_bytes(), str(target))
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            raise ConfigError(f"--out {target}: expected a folder {target.parent}.") from None
+    except (OSError, InputError, RefusedError) as error:
+        raise ConfigError(
+            f"--out {target}: expected no file there, or an approval to replace; found another. "
+            "Name another with --out FILE."
+        ) from error
+    return target
+
+
+def _sign(approval: files.Approval, key: str | None, *, agent: bool) -> str | None:
+    if key is None and not agent:
+        return None
+    with tempfile.NamedTemporaryFile("w", prefix="featurelib-", suffix=".pub") as public:
+        if key is None:
+            public.write(agent_key())
+            public.flush()
+        message = files.canonical(approval)
+        return sign(message, key or public.name, agent=agent, terminal=at_terminal())
+
+
+def apply(
+    plan: str,
+    approval: str | None = None,
+    dry_run: bool = False,
+    validate_only: bool = False,
+    yes: bool = False,
+    *,
+    wanted: Wanted,
+    wait: float = NODES_SECONDS,
+    journal: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """Carry out an approved plan on its cluster.
+
+    The cluster is the plan's, as the inventory reaches it, unless addresses are given. It is looked
+    at again first: if anything is not as the plan saw it, nothing is sent. Then one request a step
+    goes to the controller, and each is looked after until every node reports it. --dry-run and
+    --validate-only write nothing and need no approval.
+
+    \b
+        featurelib apply payments.json --approval payments.approval.json
+        featurelib apply payments.json --dry-run --bootstrap kafka-1:9092
+
+    Exit codes: 0 applied, or nothing to do; 1 stopped part of the way, or not every node reports
+    it; 2 usage; 3 refused, nothing written; 4 outcome unknown, run featurelib resume; 5 could not
+    look.
+    """
+    mode, file = act.mode_of(dry_run=dry_run, validate_only=validate_only), act.read_plan(plan)
+    if approval is None and mode is Mode.SEND:
+        again = f"featurelib approve {quote(plan)} --expires 24h"
+        raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
+    if not wanted.addresses:
+        wanted = replace(wanted, cluster=file.plan.cluster)
+    cluster, shows = chosen(wanted, overlay), say if as_json else print
+
+    def ask(name: str, rules: Sequence[tuple[str, str]]) -> None:
+        """What would be done, and the question; or what rules where nothing is written."""
+        if mode is Mode.SEND:
+            shows(str(order_page(file, name, rules, cluster.catalogue)))
+            confirm(f"Apply this plan to cluster {name}?", yes=yes)
+        else:
+            for rule, value in rules:
+                say(f"{rule}: {value}")
+            if text := str(danger_page(file.plan, cluster.catalogue)):
+                shows(text)
+        held.enter_context(raising_at_interrupt())
+
+    try:
+        with ExitStack() as held:
+            carried = act.carry_out(
+                file,
+                cluster,
+                approval=approval,
+                mode=mode,
+                journal=journal,
+                wait=wait,
+                path=plan,
+                command=_command(),
+                ask=ask,
+            )
+    except KeyboardInterrupt:
+        say("error: interrupted; nothing was sent by this run")
+        return INTERRUPTED
+    shown = carried.page(None) if sys.stdout.isatty() else carried.text
+    print(carried.json() if as_json else shown)
+    return carried.ending.kind.exit_code
+
+
+def _command() -> str:
+    """The command line, to be typed again."""
+    return join(["featurelib", *sys.argv[1:]])
+
+
+def journal(
+    cluster: str | None = None,
+    only_open: bool = False,
+    fleet: str | None = None,
+    journal: str | None = None,
+    overlay: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """What was sent from here, and what became of it.
+
+    Who approved it and why, too.
+
+    \b
+        featurelib journal --cluster payments-eu
+        featurelib journal --open
+
+    Nothing is asked of a cluster. Exit codes: 0 done, 2 usage, or no journal is there, 3 it is
+    damaged.
+    """
+    catalogue = open_catalogue(overlay, say)
+    answer = read_journal(
+        cluster, only_open=only_open, fleet=fleet, journal=journal, catalogue=catalogue
+    )
+    return print_answer(answer, as_json=as_json)
+
+
+def resume(
+    wanted: Wanted, journal: str | None = None, overlay: str | None = None, as_json: bool = False
+) -> int:
+    """Settle requests whose outcome is not known.
+
+    It finds out by looking, and where that does not tell by asking the nodes that may still hold
+    the request. Nothing is written.
+
+    Without a cluster: of all clusters that the inventory can reach. A request is called not
+    applied once it is proven that nobody can carry it out any more; no clock proves that.
+    Requests that were closed before are looked at again: a level is said that none explains.
+
+    \b
+        featurelib resume payments-eu
+
+    Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
+    work there, or it is another cluster, 4 still unknown, 5 could not look.
+    """
+    answer = look_after(chosen(wanted, overlay), journal=journal, command=_command())
+    print_answer(answer, as_json=as_json)
+    return OutcomeUnknownError.exit_code if answer.value.unknown else 0
