@@ -32,7 +32,7 @@ from featurelib.view.digest import (
     unmuted,
 )
 from featurelib.view.model import VERDICT_RANK, Readiness, Report, ReportedCluster
-from featurelib.view.plot import LEFT, RIGHT, WIDTH, Plot, Portrait, draw
+from featurelib.view.plot import Plot, Portrait, draw
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
 IN_FULL = 100  # clusters in the one file
@@ -41,6 +41,8 @@ PLOTS, BARS = 8, 30
 CAUSES = 25
 FOLDER = "clusters"
 NOBODY = Portrait()
+WIDTH, LEFT, RIGHT = 840, 190, 550  # of a plot, and of the track within it
+LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
 Cell = tuple[str, str]
 # The class of a cell, and the sign that stands in it: a grid of thousands has no room for words.
@@ -111,6 +113,25 @@ def render_figure(plot: Plot) -> str:
     return _template("figure.svg.j2").render(plot=plot)
 
 
+class Scale:
+    """Where levels stand on the track of a plot; too many to stand side by side are ranked."""
+
+    def __init__(self, levels: Sequence[int]) -> None:
+        low, high = levels[0], levels[-1]
+        ranked = levels if high - low > LINEAR else range(low, high + 1)
+        self._places = {level: float(place) for place, level in enumerate(ranked)}
+
+    def at(self, level: int, part: float = 0.5) -> float:
+        """The middle of a level's place, or where a `part` of it ends."""
+        place = (self._places[level] + part) / len(self._places)
+        return round(LEFT + (RIGHT - LEFT) * place, 1)
+
+    def bar(self, low: int, high: int) -> tuple[float, float]:
+        """Where the bar of a range begins, and how wide it is."""
+        begin = self.at(low, 0)
+        return begin, round(self.at(high, 1) - begin, 1)
+
+
 def page_names(report: Report) -> list[str]:
     """A file name for each cluster's page, safe on any file system."""
     names = file_names([cluster.key for cluster in report.clusters])
@@ -142,7 +163,7 @@ def _part(
     """What a cluster's part of a page shows, all of it unless that stands on a `page` of its own:
     then a few plots, and how many are left out."""
     portrait = portraits.get(cluster.key, NOBODY)
-    drawn = draw(cluster, portrait) if portrait.groups or portrait.silent else ()
+    drawn = draw(cluster, portrait) if portrait.nodes else ()
     plots = sorted((plot for plot in drawn if not plot.quiet), key=lambda plot: not plot.troubled)
     plots = _within(plots) if page else plots
     return {
@@ -192,6 +213,7 @@ def _environment() -> Environment:
         left=LEFT,
         right=RIGHT,
         width=WIDTH,
+        Scale=Scale,
         style="".join(map(_text, ("colours.css", "style.css", "plot.css"))),
         figure_style="".join(map(_text, ("colours.css", "plot.css"))),
     )

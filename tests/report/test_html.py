@@ -11,9 +11,16 @@ import pytest
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.feature import Verdict
-from featurelib.model import RangeGroup
-from featurelib.view.html import IN_FULL, page_names, render_html, render_pages
-from featurelib.view.plot import RIGHT, STATES, WIDTH, Plot, Portrait, draw, portraits
+from featurelib.view.html import (
+    IN_FULL,
+    RIGHT,
+    WIDTH,
+    Scale,
+    page_names,
+    render_html,
+    render_pages,
+)
+from featurelib.view.plot import STATES, Portrait, draw, portraits
 from featurelib.view.prometheus import render_prometheus
 from tests.report.page import read_page
 from tests.report.samples import judge_samples, report_samples
@@ -64,15 +71,8 @@ def marks(**levels: int) -> list[tuple[str, str]]:
     returns = [{"feature": "other", "downgrade_floor": 1}, {"feature": "f", **then}]
     plans = [plan("c", "READY", returns_after=returns)]
     [cluster] = report(judged(plans, readiness=[row])).clusters
-    groups = (RangeGroup(brokers=(1,), controllers=(), ranges={"f": (0, 9)}),)
-    [plot] = draw(cluster, Portrait(groups=groups))
-    places = {mark.text: mark.x for mark in plot.marks}
-    assert sorted(places.values()) == [x for _, x in sorted((m[1], m[0]) for m in _numbered(plot))]
+    [plot] = draw(cluster, Portrait(nodes={("broker", 1): {"f": (0, 9)}}))
     return [(mark.kind, mark.text) for mark in plot.marks]
-
-
-def _numbered(plot: Plot) -> list[tuple[float, int]]:
-    return [(mark.x, int(mark.text.rsplit(" ", 1)[1])) for mark in plot.marks]
 
 
 def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
@@ -104,21 +104,19 @@ def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> N
             [{"cluster": "c", "feature": "f", "verdict": "BLOCKED", "ceiling": 27}],
         )
     ).clusters
-    groups = (
-        RangeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 30_000), "g": (1, 1)}),
-        RangeGroup(brokers=(4,), controllers=(9,), ranges={"f": (1, 30_000)}),
-        RangeGroup(brokers=(3,), controllers=(), ranges={"f": (1, 2)}),
-        RangeGroup(brokers=(5,), controllers=(), ranges={}),
-    )
-    [plot] = draw(cluster, Portrait(groups=groups, silent=(("broker", 6), ("controller", 9))))
-    assert [(bar.full, bar.state, bar.text) for bar in plot.bars] == [
+    wide: dict[str, tuple[int, int]] = {"f": (1, 30_000)}
+    nodes = {("broker", 1): wide | {"g": (1, 1)}, ("broker", 2): wide, ("broker", 4): wide}
+    nodes |= {("controller", 9): wide, ("broker", 3): {"f": (1, 2)}, ("broker", 5): {}}
+    unknown = {("broker", 6): None, ("controller", 10): None}
+    [plot] = draw(cluster, Portrait(nodes={**nodes, **unknown}))
+    assert [(bar.nodes, bar.state, bar.text) for bar in plot.bars] == [
         ("broker 5", "fits", "does not list it"),
         ("broker 3", "holds", "1–2 · in the way"),
         ("brokers 1-2, 4; controller 9", "fits", "1–30000 · 4 nodes"),
-        ("broker 6; controller 9", "silent", "not known"),
+        ("broker 6; controller 10", "silent", "not known"),
     ]
-    assert [level for _, level in plot.ticks] == [1, 2, 27, 30_000]
-    places = [x for x, _ in plot.ticks]
+    assert plot.levels == (1, 2, 27, 30_000)
+    places = [Scale(plot.levels).at(level) for level in plot.levels]
     assert places == sorted(places)
     assert "broker 3: 1–2 · in the way" in plot.words
 
@@ -132,8 +130,7 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
     )
     entry = Entry(id=hostile, name=hostile, owner=hostile, contact=hostile, labels={"x": hostile})
     said = report(tables, inventory=Fleet(cluster=(entry,)))
-    groups = (RangeGroup(brokers=(1,), controllers=(), ranges={hostile: (1, 2)}),)
-    seen = {hostile: Portrait(groups=groups)}
+    seen = {hostile: Portrait(nodes={("broker", 1): {hostile: (1, 2)}})}
     plain = read_page(render_html(report(judged([plan("c", "BLOCKED")])), {}))
     text = render_html(said, seen)
     page = read_page(text)
@@ -176,12 +173,9 @@ def big_report(clusters: int) -> tuple[Mapping[str, Portrait], str]:
         ],
     )  # fmt: skip
     wide = dict.fromkeys(features, (1, 27))
-    groups = tuple(
-        RangeGroup(brokers=(node,), controllers=(), ranges=wide | {"vendor.feature.0": (1, node)})
-        for node in range(1, 54)
-    )
+    nodes = {("broker", n): wide | {"vendor.feature.0": (1, n)} for n in range(1, 54)}
     said = report(tables)
-    seen = {name: Portrait(groups=groups) for name in names}
+    seen = {name: Portrait(nodes={**nodes}) for name in names}
     return seen, render_html(said, seen)
 
 
