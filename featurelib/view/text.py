@@ -7,12 +7,11 @@ verdict by colour alone. Nothing is counted here.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
-    FindingGroup,
     ahead_lines,
     count_muted,
     group_findings,
@@ -80,27 +79,22 @@ def render_text(
     """The report as text of `width` columns; `limit` 0 shows every row."""
     page = Page(width, parts=True)
     _head(report, page)
-    if report.causes:
-        _title("What holds the fleet back most", page)
-        about = "what unlocks most comes first; alone = clusters that nothing else holds back"
-        page.text(paint(about, "dim"))
-        _causes(report.causes, CAUSES if limit else 0, page)
     movable = [cluster for cluster in report.clusters if cluster.steps]
-    if movable:
-        _title("Can be finalized now", page)
-        _moves(movable, limit, page)
-    if report.clusters:
-        _title("Clusters, worst first", page)
-        _clusters(report.clusters, limit, page)
     acts = [cluster for cluster in report.clusters if _needs_act(cluster)]
-    if acts:
-        _title("What to do, cluster by cluster", page)
-        for cluster in acts[: limit or None]:
-            _details(cluster, limit, page)
-        _left(len(acts), limit, page)
-    if report.mutes:
-        _title("Mutes", page)
-        _mutes(report.mutes, limit, page)
+    parts: tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...] = (
+        ("What holds the fleet back most", report.causes, _causes),
+        ("Can be finalized now", movable, _moves),
+        ("Clusters, worst first", report.clusters, _clusters),
+        ("What to do, cluster by cluster", acts, _details),
+        ("Mutes", report.mutes, _mutes),
+    )
+    for title, rows, show in parts:
+        if rows:
+            page.line()
+            page.text(paint(title, "bold underline"))
+            show(rows, limit, page)
+            if limit and len(rows) > limit and show is not _causes:
+                page.text(paint(f"… and {len(rows) - limit:,} more: {ALL}", "dim"))
     page.line()
     sentence, command = hint(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
@@ -118,16 +112,6 @@ def _terminal_width(stream: TextIO) -> int | None:
         return os.get_terminal_size(stream.fileno()).columns or WIDEST
     except OSError:
         return WIDEST
-
-
-def _title(text: str, page: Page) -> None:
-    page.line()
-    page.text(paint(text, "bold underline"))
-
-
-def _left(number: int, limit: int, page: Page) -> None:
-    if limit and number > limit:
-        page.text(paint(f"… and {number - limit:,} more: {ALL}", "dim"))
 
 
 def _head(report: Report, page: Page) -> None:
@@ -185,9 +169,11 @@ def _facts(report: Report, page: Page) -> None:
     page.facts(rows)
 
 
-def _causes(causes: Sequence[Cause], most: int, page: Page) -> None:
+def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
+    about = "what unlocks most comes first; alone = clusters that nothing else holds back"
+    page.text(paint(about, "dim"))
     rows = [["clusters", "alone", "nodes", "cause"]]
-    for cause in causes[: most or None]:
+    for cause in causes[: CAUSES if limit else None]:
         lines = [cause.title]
         if more := [name for name in cause.features if name != cause.feature]:
             also = "they also hold back" if cause.feature else "holds back"
@@ -197,8 +183,7 @@ def _causes(causes: Sequence[Cause], most: int, page: Page) -> None:
         number = f"{cause.nodes:,}" if cause.nodes else ""
         numbers = [f"{cause.clusters:,}", f"{cause.alone:,}", number]
         rows.append([*numbers, "\n".join(lines)])
-    left = len(causes) - most
-    if most and left > 0:
+    if limit and (left := len(causes) - CAUSES) > 0:
         rows.append(["", "", "", paint(f"… and {count(left, 'more cause')}", "dim")])
     _dim_table(rows, page)
 
@@ -221,7 +206,6 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
         requests = len({step.request for step in cluster.steps})
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", "\n".join(lines)])
     _dim_table(rows, page, most=(NAME,))
-    _left(len(clusters), limit, page)
 
 
 def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
@@ -236,7 +220,6 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
             about += "\n" + paint(people, "dim")
         rows.append([verdict, "\n".join(_names(cluster)), *sizes, about])
     _dim_table(rows, page, most=(0, NAME))
-    _left(len(clusters), limit, page)
 
 
 def _needs_act(cluster: ReportedCluster) -> bool:
@@ -260,46 +243,49 @@ def _step_text(step: ReportedStep) -> str:
     return f"{step.feature} {step.from_level.text} → {step.to_level.text}"
 
 
-def _details(cluster: ReportedCluster, limit: int, page: Page) -> None:
+def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
+    for cluster in clusters[: limit or None]:
+        verdict = paint(cluster.verdict.value, STYLES[cluster.verdict])
+        phase = paint(f"{cluster.phase.value}, {count(cluster.nodes, 'node')}", "dim")
+        page.line()
+        page.text("  ".join([verdict, *_names(cluster), phase]))
+        for label, lines in _entries(cluster, limit):
+            beside = label
+            for line in filter(None, lines):
+                blank = " " * (LABEL - 2 - len(plain(beside)))
+                page.text(line, 0, LABEL, f"{blank}{beside}  ")
+                beside = ""
+
+
+def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequence[str]]]:
+    """Labels, and the lines that stand beside each; what there is not is an empty line."""
     most = LINES if limit else 0
-    phase = paint(f"{cluster.phase.value}, {count(cluster.nodes, 'node')}", "dim")
-    page.line()
-    page.text(
-        "  ".join([paint(cluster.verdict.value, STYLES[cluster.verdict]), *_names(cluster), phase])
-    )
-    if people := " · ".join(filter(None, (cluster.owner, cluster.contact))):
-        _entry("owner", [people], page)
+    yield "owner", [" · ".join(filter(None, (cluster.owner, cluster.contact)))]
     if cluster.managed_by:
-        how = "which finalizes there: levels are changed through it"
-        if cluster.commands:
-            how = "which does not move what is planned: that is ours"
-        _entry("managed", [f"by {cluster.managed_by}, {how}"], page)
-    _entry("levels", _first(_level_lines(cluster), most), page)
+        ours = "does not move what is planned: that is ours"
+        how = ours if cluster.commands else "finalizes there: levels are changed through it"
+        yield "managed", [f"by {cluster.managed_by}, which {how}"]
+    yield "levels", _first(_level_lines(cluster), most)
     groups = group_findings(unmuted(cluster.findings))
     for group in groups[: limit or None]:
-        _group(group, most, page)
+        first = group.first
+        messages = [*_first(group.messages, most), group.others]
+        yield paint(group.severity.value, STYLES[group.severity]), messages
+        yield "do", [first.remedy]
+        yield "run", [paint(first.command, "bold")]
+        yield "", [paint(_evidence(first), "dim"), "" if most else paint(first.source, "dim")]
     if limit and (left := sum(len(group.messages) for group in groups[limit:])):
-        _entry("", [paint(f"… and {count(left, 'more finding')}: {ALL}", "dim")], page)
-    muted = [paint(line, "dim") for line in muted_lines(cluster.findings)]
-    _entry("muted", _first(muted, most), page)
+        yield "", [paint(f"… and {count(left, 'more finding')}: {ALL}", "dim")]
+    yield "muted", _first([paint(line, "dim") for line in muted_lines(cluster.findings)], most)
     if cluster.steps:
         firsts = {step.request: step for step in reversed(cluster.steps)}
         steps = [
             (f"{step.request}. " if step is firsts[step.request] else "   ") + _step_text(step)
             for step in cluster.steps
         ]
-        files = [paint(cluster.plan_file, "bold")] if cluster.plan_file else []
-        _entry("plan", [*_first(steps, most), *files], page)
-        _entry("", _first(ahead_lines(cluster), most), page)
-    _entry("run", _first(cluster.commands, most), page)
-
-
-def _entry(label: str, lines: Sequence[str], page: Page) -> None:
-    """Lines beside a label; nothing without any."""
-    for i, line in enumerate(lines):
-        beside = label if i == 0 else ""
-        blank = " " * (LABEL - 2 - len(plain(beside)))
-        page.text(line, 0, LABEL, f"{blank}{beside}  ")
+        yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]
+        yield "", _first(ahead_lines(cluster), most)
+    yield "run", _first(cluster.commands, most)
 
 
 def _level_lines(cluster: ReportedCluster) -> list[str]:
@@ -323,17 +309,6 @@ def _readiness_text(ready: Readiness) -> str:
     if ready.target is not None and ready.ceiling is not None and ready.ceiling != ready.target:
         beyond = f" (blocked up to {ready.ceiling.text})"
     return f"{ready.feature}  {now} → {goal.text}  {ready.verdict.value}{beyond}"
-
-
-def _group(group: FindingGroup, most: int, page: Page) -> None:
-    first = group.first
-    messages = [*_first(group.messages, most), *([group.others] if group.others else [])]
-    _entry(paint(group.severity.value, STYLES[group.severity]), messages, page)
-    _entry("do", [first.remedy] if first.remedy else [], page)
-    _entry("run", [paint(first.command, "bold")] if first.command else [], page)
-    _entry("", [paint(_evidence(first), "dim")], page)
-    if not most and first.source:
-        _entry("", [paint(first.source, "dim")], page)
 
 
 def _evidence(finding: ReportedFinding) -> str:
@@ -363,4 +338,3 @@ def _mutes(mutes: Sequence[ReportedMute], limit: int, page: Page) -> None:
         state, text = mute_text(mute)
         rows.append([paint(state, "yellow") if mute.expired else state, text])
     page.table(rows, head=False)
-    _left(len(mutes), limit, page)
