@@ -119,7 +119,7 @@ def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_time(
 def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (kafka_map, sys.modules["featurelib.backends.kafka.look"]):
+    for module in (kafka_map, sys.modules["featurelib.backends.kafka.backend"]):
         monkeypatch.setattr(module, "MOST_NODES", 30)
     known: list[int] = []
     with hostile(describe_cluster=lambda mine: naming_one_more(mine, known)) as listener:

@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib.backends.kafka.backend import candidates
+from featurelib.backends.kafka.backend import candidates, lines_of, voters_not_asked
 from featurelib.backends.kafka.discover import Map
-from featurelib.backends.kafka.look import lines_of, voters_not_asked
 from featurelib.backends.kafka.protocol import (
     NOT_OFFERED,
     WITNESSES,
@@ -24,10 +23,10 @@ from featurelib.backends.kafka.protocol import (
 )
 from featurelib.backends.kafka.responses import (
     Api,
+    ListedMembers,
     ListenerAnswer,
     address,
     configurations,
-    members,
     quorum,
 )
 from featurelib.errors import ProtocolError
@@ -109,7 +108,7 @@ def test_an_error_code_is_no_answer_and_a_missing_right_is_named() -> None:
 
 def test_an_answer_of_another_shape_is_a_protocol_error() -> None:
     with pytest.raises(ProtocolError, match="DescribeCluster version 1: expected the fields"):
-        members(answer(Api.DESCRIBE_CLUSTER, 1, error_code=0))
+        answer(Api.DESCRIBE_CLUSTER, 1, error_code=0).read(ListedMembers)
 
 
 def test_an_address_of_version_6_stands_in_brackets() -> None:

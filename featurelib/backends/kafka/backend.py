@@ -3,23 +3,43 @@
 An update goes out once, to whom it was said before that it would. A request to validate is sent a
 second time where the controller had moved; in ZooKeeper mode it would be applied, so there it is
 never sent.
+
+In a look every listener that can be found is asked once, and what it answers becomes landing lines
+(docs/landing.md), in an order that does not depend on who answered first. What is not in a landing
+line is left out: addresses of clients, throttle times, and whatever a later version may add.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Backend, Say
 from featurelib.backends.credentials import Credentials
-from featurelib.backends.kafka.discover import NOBODY, Map, Reach
-from featurelib.backends.kafka.look import LiveLook, explore, line, lines_of, look
+from featurelib.backends.kafka.connection import MOST_NODES
+from featurelib.backends.kafka.discover import NOBODY, Map, Reach, Search
 from featurelib.backends.kafka.passing import passed
-from featurelib.backends.kafka.protocol import Talk, Wire
-from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, reply
+from featurelib.backends.kafka.protocol import (
+    ASKED_API_VERSIONS,
+    NOT_OFFERED,
+    SHOWS_FENCED_FROM,
+    NodeAnswers,
+    Talk,
+    Wire,
+)
+from featurelib.backends.kafka.responses import (
+    Api,
+    ListenerAnswer,
+    configurations,
+    missing_right,
+    reply,
+)
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.config.fleet import split_id
 from featurelib.config.security import ZOOKEEPER
 from featurelib.core.reply import Reply
 from featurelib.errors import (
@@ -30,9 +50,16 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.feature import Role
+from featurelib.landing.fields import write_line
 from featurelib.landing.responses import NOT_AUTHORIZED, NOT_CONTROLLER
 from featurelib.model import NotPassed, Passed, Recipient, Step
+from featurelib.words import some
 
+SHOWN = 10  # nodes, or reasons, of a kind
+_FEATURES = (
+    *("error_code", "supported_features", "finalized_features_epoch", "finalized_features"),
+    *("zk_migration_ready", "api_keys"),
+)
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
 
 _NO_ZNODES = (
@@ -89,9 +116,18 @@ class KafkaBackend:
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """One look at every listener, as landing lines. Raises UnreachableError, ProtocolError."""
-        seen = look(self._reach, say)
-        self._map = seen.map
-        return tuple(_lines(seen, self._named(seen)))
+        seen = _look(self._reach, say)
+        self._map = seen.known
+        cluster_id = seen.known.cluster_id or self._cluster_id
+        if not cluster_id:
+            raise ProtocolError(
+                f"{self.where}: expected a node that says the cluster id, found none. Add a "
+                "broker to bootstrap, or name the cluster by its entry in the inventory."
+            )
+        lines = [text for asked in seen.answers for text in lines_of(asked, cluster_id)]
+        for read in seen.znodes.reads if seen.znodes is not None else ():
+            lines.append(_line("znode", cluster_id, read.at, **read.content))
+        return tuple(lines)
 
     def abilities(self) -> Abilities:
         """By mode, as the listeners showed it. Raises UnreachableError if it has to look."""
@@ -181,32 +217,17 @@ class KafkaBackend:
 
     def _known(self) -> Map:
         if self._map is None:
-            self._map = look(self._reach, _quietly).map
+            self._map = _look(self._reach, _quietly).known
         return self._map
 
     def _find_again(self) -> Map:
         """Who leads now, asked of one broker and of the controllers that were named."""
         before = self._known()
-        now = Map(
-            cluster_id=before.cluster_id,
-            brokers=dict(before.brokers),
-            controllers=dict(before.controllers),
-            fenced=set(before.fenced),
-            kraft=set(before.kraft),
-            zookeeper=before.zookeeper,
+        now = replace(
+            deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
         )
-        explore(self._reach, now)
-        self._map = now
-        return now
-
-    def _named(self, seen: LiveLook) -> str:
-        cluster_id = seen.map.cluster_id or self._cluster_id
-        if not cluster_id:
-            raise ProtocolError(
-                f"{self.where}: expected a node that says the cluster id, found none. Add a "
-                "broker to bootstrap, or name the cluster by its entry in the inventory."
-            )
-        return cluster_id
+        self._map = Search(self._reach, now, _quietly, asks=False).run().known
+        return self._map
 
 
 def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
@@ -237,12 +258,110 @@ def _understood(answer: ListenerAnswer) -> Reply:
         ) from error
 
 
-def _lines(seen: LiveLook, cluster_id: str) -> Iterator[bytes]:
-    for asked in seen.asked:
-        yield from lines_of(asked, cluster_id)
-    for read in seen.znodes.reads if seen.znodes is not None else ():
-        yield line("znode", cluster_id, read.at, **read.content)
-
-
 def _quietly(text: str) -> None:
     """Nobody waits for this look."""
+
+
+def _look(reach: Reach, say: Say) -> Search:
+    """Ask every listener that can be found. Raises UnreachableError where nobody answers."""
+    search = Search(reach, Map(), say, asks=True).run()
+    asked = search.answers
+    silent = [f"{one.target.title}: {one.error}" for one in asked if one.error is not None]
+    for text in silent[:SHOWN]:
+        say(text)
+    if len(silent) > SHOWN:
+        say(f"{reach.where}: {len(silent) - SHOWN:,} more listeners did not answer")
+    if search.known.is_full:
+        say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
+    if search.znodes is None and len(silent) == len(asked):
+        raise UnreachableError(_nobody(reach, (*search.failures, *silent)))
+    say(f"{reach.where}: {len(asked) - len(silent)} of {len(asked)} listeners answered")
+    for text in (*_refusals(asked), *voters_not_asked(search.known)):
+        say(text)
+    return search
+
+
+def _nobody(reach: Reach, reasons: Iterable[str]) -> str:
+    """That nobody answered, and each reason once. An address that a reason names is not repeated,
+    and a reason that stands alone and says what was expected is enough."""
+    found = [reason.rstrip(".") for reason in dict.fromkeys(reasons)]
+    if len(found) > SHOWN:
+        found[SHOWN:] = [f"and {len(found) - SHOWN:,} more"]
+    if len(found) == 1 and "expected" in found[0]:
+        return f"{found[0]}."
+    alone = f"{reach.where}: " if len(found) == 1 else ""
+    said = " · ".join(found).removeprefix(alone)
+    given = (*reach.bootstrap, *reach.controllers)
+    is_named = all(split_id(address)[1] in said for address in given) and bool(given)
+    where = "" if is_named else f"{reach.where}: "
+    return f"{where}expected at least one node to answer, found: {said}."
+
+
+def _refusals(asked: Iterable[NodeAnswers]) -> Iterator[str]:
+    """What nodes that answered did not answer, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for one in asked:
+        for silence in one.silent:
+            if silence.why != NOT_OFFERED.format(silence.api.title):
+                reasons.setdefault(silence.why, []).append(one.target.title)
+    for why, titles in reasons.items():
+        yield f"{some(titles, SHOWN)}: {why}"
+
+
+def voters_not_asked(known: Map) -> Iterator[str]:
+    """Voters nobody knows an address of, and addresses nobody knows a node id of."""
+    lost = sorted(known.voters - set(known.controllers))
+    if not lost:
+        return
+    yield (
+        f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
+        "ID@HOST:PORT of each to "
+        "controller_bootstrap (--controllers)."
+    )
+    for address in known.nameless[:SHOWN]:
+        yield (
+            f"{address}: expected a controller that says its node id, found one that does not "
+            "(before 3.7, or under another address). Write it as ID@HOST:PORT."
+        )
+
+
+def lines_of(asked: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
+    """Every line of one half of one node."""
+    target, of = asked.target, {"role": asked.target.role.text, "endpoint": asked.address}
+    ranges = {"node_id": target.node_id, **of, "asked_version": ASKED_API_VERSIONS}
+
+    def line(api: Api, at: datetime, **keys: object) -> bytes:
+        whose = of if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
+        who = {"asked_node": target.node_id, **whose}
+        is_of_ranges = api is Api.API_VERSIONS
+        return _line(api.name.lower(), cluster_id, at, **(ranges if is_of_ranges else who), **keys)
+
+    for answer in asked.answers:
+        body, version = dict(answer.body), answer.version
+        if answer.api is Api.API_VERSIONS:
+            said = {key: body[key] for key in _FEATURES if key in body}
+            yield line(answer.api, answer.at, **said, answered_version=version)
+            continue
+        said = {"version": version}
+        if answer.api is Api.DESCRIBE_CLUSTER:
+            body.pop("authorized_operations", None)  # never asked for
+            said["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
+            said["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
+        is_configured = answer.api is Api.DESCRIBE_CONFIGS
+        said["answer"] = configurations(answer) if is_configured else body
+        yield line(answer.api, answer.at, **said)
+    if asked.error is not None:
+        yield line(Api.API_VERSIONS, asked.at, error=asked.error)
+    for silence in asked.silent:
+        not_offered = silence.why == NOT_OFFERED.format(silence.api.title)
+        if not_offered and not asked.is_kraft:
+            continue  # ZooKeeper mode has no quorum, and 2.7 no DescribeCluster
+        said = {"why" if not_offered else "error": silence.why, "error_code": silence.code}
+        if silence.code == NOT_AUTHORIZED:
+            said["principal"] = asked.principal or None
+        yield line(silence.api, silence.at, **said)
+
+
+def _line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:
+    """One landing line, without its line end."""
+    return write_line(kind, cluster_id, round(at.timestamp() * 1_000_000), keys)

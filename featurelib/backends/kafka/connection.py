@@ -66,6 +66,11 @@ class Allowance:
         with self._lock:
             self._left -= count
 
+    def expect_more(self, address: str) -> None:
+        """Raises UnreachableError where nobody is asked any more."""
+        if why := self.spent:
+            raise UnreachableError(f"{address}: not asked, {why}")
+
     @property
     def spent(self) -> str:
         """Why nobody is asked any more; "" = somebody may be."""
@@ -158,6 +163,7 @@ class Connection:
         allowance: Allowance | None = None,
     ) -> None:
         self.address, self._credentials, self._timeout_ms = address, credentials, timeout_ms
+        self._allowance = allowance
         connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
         try:
@@ -168,9 +174,7 @@ class Connection:
             ) from None
         if token is not None:
             settings["sasl_oauth_token_provider"] = TokenProvider(token)
-        self._net = NetworkSelector()
-        self._socket: socket.socket | None = None
-        self._meter = _Meter(allowance)
+        self._net, self._socket = NetworkSelector(), _Metered(allowance)
         self._connection: Any = KafkaConnection(
             self._net, node_id=address, **_CLIENT, **SOFTWARE, **settings
         )
@@ -182,7 +186,7 @@ class Connection:
             raise
         except Exception as error:  # mechanisms raise what they like
             self.close()
-            why = self._meter.fault or words(error, credentials, connect_ms)
+            why = self._socket.fault or words(error, credentials, connect_ms)
             raise UnreachableError(f"{address}: {why}") from None
         self.offered: dict[int, tuple[int, int]] = dict(offered)
 
@@ -190,13 +194,12 @@ class Connection:
         """Let go of the connection."""
         self._connection.close()
         self._net.close()
-        if self._socket is not None:
-            self._socket.close()
+        if self._socket.opened is not None:
+            self._socket.opened.close()
 
     def forget_when_lost(self) -> None:
         """From now on whatever ends this connection, our own end too, resets it: bytes that did not
         get through are thrown away, where the kernel would go on sending them after we are gone."""
-        assert self._socket is not None
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
@@ -205,7 +208,7 @@ class Connection:
         Raises UnreachableError if nothing was sent, LostError if no answer came.
         """
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
-        self._meter.expect(longest(api))
+        self._socket.expect(longest(api))
         self._net.run(self._unthrottled)
         if not self._connection.connected or self._connection.paused:
             raise UnreachableError(
@@ -219,7 +222,7 @@ class Connection:
         try:
             return self._net.run(answered)
         except Exception as error:
-            why = self._meter.fault or words(error, self._credentials, wait_ms)
+            why = self._socket.fault or words(error, self._credentials, wait_ms)
             raise LostError(why) from None
 
     def _open(self, limit: float) -> None:
@@ -227,16 +230,15 @@ class Connection:
         over_at = time.monotonic() + limit
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")
-        self._socket = socket.create_connection((host, int(port)), limit)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = PlainTransport
+        opened = socket.create_connection((host, int(port)), limit)
+        self._socket.opened, transport = opened, PlainTransport
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if (context := self._credentials.tls()) is not None:
-            self._socket.settimeout(max(over_at - time.monotonic(), _LEAST_SECONDS))
-            self._socket = context.wrap_socket(self._socket, server_hostname=host.rstrip("."))
+            opened.settimeout(max(over_at - time.monotonic(), _LEAST_SECONDS))
+            self._socket.opened = context.wrap_socket(opened, server_hostname=host.rstrip("."))
             transport = SecuredTransport
         self._socket.setblocking(False)
-        metered = _Metered(self._socket, self._meter)
-        self._connection.connection_made(transport(self._net, metered, host=host))
+        self._connection.connection_made(transport(self._net, self._socket, host=host))
 
         async def initialized() -> None:
             await self._connection.initialize(timeout_at=over_at)
@@ -252,40 +254,32 @@ class Connection:
             await self._net.sleep(_PAUSE_MS / 1000)
 
 
-class _Meter:
-    """How much of an answer may still come. `fault` says that it was too much; "" = it was not."""
+class _Metered:
+    """A socket that is read no further than it may be; else it is the socket, once there is one.
+    `fault` says that too much came; "" = it did not."""
 
     def __init__(self, allowance: Allowance | None) -> None:
         self._allowance, self.fault = allowance, ""
+        self.opened: socket.socket | None = None
         self.expect(longest(Api.API_VERSIONS))
 
     def expect(self, most: int) -> None:
         """An answer of at most so many bytes comes next."""
         self._most = self._left = most
 
-    def take(self, count: int) -> None:
-        """So many bytes came. Raises OSError where that is too much."""
-        self._left -= count
+    def recv(self, most: int) -> bytes:
+        """What came, at most so many bytes. Raises OSError where that is too much."""
+        assert self.opened is not None
+        data = self.opened.recv(most)
+        self._left -= len(data)
         if self._allowance is not None:
-            self._allowance.take(count)
+            self._allowance.take(len(data))
             self.fault = self._allowance.spent
         if self._left < 0:
             self.fault = too_long(self._most)
         if self.fault:
             raise OSError(self.fault)
-
-
-class _Metered:
-    """A socket that is read no further than its meter lets it; else it is the socket."""
-
-    def __init__(self, opened: socket.socket, meter: _Meter) -> None:
-        self._opened, self._meter = opened, meter
-
-    def recv(self, most: int) -> bytes:
-        """What came, at most so many bytes."""
-        data = self._opened.recv(most)
-        self._meter.take(len(data))
         return data
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._opened, name)
+        return getattr(self.opened, name)

@@ -17,12 +17,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
 from featurelib.backends.kafka.protocol import NodeAnswers, Share, Talk, Target, Wire, ask
-from featurelib.backends.kafka.responses import Api, ListedMembers, QuorumState, members, quorum
+from featurelib.backends.kafka.responses import (
+    Api,
+    ListedMembers,
+    ListenerAnswer,
+    QuorumState,
+    quorum,
+)
 from featurelib.config.fleet import split_id
 from featurelib.errors import BackendError, ConfigError, UnreachableError
 from featurelib.feature import Role
@@ -101,7 +107,7 @@ class Map:
 
     def learn_members(self, said: ListedMembers, role: Role) -> None:
         """Who belongs to it. Raises ConfigError for the list of another cluster."""
-        self.learn_id(said.cluster_id)
+        self.learn_id(said.cluster_id or "")
         known = self.brokers if role is Role.BROKER else self.controllers
         for node, address in said.addresses.items():
             add_addresses(known, node, (address,))
@@ -117,16 +123,28 @@ class Map:
         self.voters |= set(said.voters)
 
     def learn(self, asked: NodeAnswers) -> None:
-        """What one half of one node said."""
-        role = asked.target.role
+        """What one half of one node said. Raises ConfigError, ProtocolError."""
+        role, members, state = asked.target.role, asked.members, asked.quorum
         if asked.error is None:
             self.learn_mode(role, is_kraft=asked.is_kraft)
-        if (answer := asked.answer(Api.DESCRIBE_CLUSTER)) is not None:
-            self.learn_members(members(answer), role)
-        if (answer := asked.answer(Api.DESCRIBE_QUORUM)) is not None:
-            said = quorum(answer)
-            if said is not None:
-                self.learn_quorum(said)
+        if members is not None:
+            self.learn_members(members, role)
+        if state is not None:
+            self.learn_quorum(state)
+
+    def learn_introduced(self, said: NodeAnswers) -> None:
+        """The same of a listener that was given, whichever node that is."""
+        self.learn(said)
+        node = _node_of(said)
+        if said.target.role is Role.CONTROLLER and node is None:
+            self.nameless.append(said.address)
+        elif said.target.role is Role.CONTROLLER and node is not None:
+            self.place(node, said.address)
+
+    def place(self, node: int, address: str) -> None:
+        """An address that was given is tried before those a node advertises."""
+        advertised = self.controllers.pop(node, ())
+        add_addresses(self.controllers, node, (address, *advertised))
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
@@ -136,94 +154,62 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Introduced:
-    """What the listener at `address` said. `members` and `quorum` None = it did not say."""
-
-    role: Role
-    address: str
-    is_kraft: bool
-    members: ListedMembers | None
-    quorum: QuorumState | None = None
-
-    @property
-    def node_id(self) -> int | None:
-        """Which controller listens there, if it can be known: the one that advertises the address,
-        or else the leader, since on a controller's listener only the leader answers."""
-        for node, advertised in self.members.addresses.items() if self.members else ():
-            if advertised == self.address:
-                return node
-        return None if self.quorum is None else self.quorum.leader_id
-
-
-def introduce(role: Role, address: str, wire: Wire, *, who_leads: bool) -> Introduced:
+def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
     """Ask one address who belongs to its cluster, and `who_leads`; a controller also where it
     cannot be known otherwise which one it is.
 
     Raises UnreachableError where nobody answers or a broker does not list the others, ConfigError.
     """
     with wire.connect(address) as talk:
-        is_broker = role is Role.BROKER
-        said = Introduced(
-            role=role,
+        said = NodeAnswers(
+            target=Target(role=role, node_id=NOBODY, addresses=(address,)),
             address=address,
             is_kraft=talk.is_kraft,
-            members=_broker_s_list(talk) if is_broker else _controller_s_list(talk),
+            answers=(*_list(talk, role),),
         )
-        if who_leads or (not is_broker and said.node_id is None):
-            return replace(said, quorum=_quorum(talk))
+        if who_leads or (role is Role.CONTROLLER and _node_of(said) is None):
+            said = replace(said, answers=(*said.answers, *_leader(talk)))
         return said
 
 
-def learn(known: Map, said: Introduced) -> None:
-    """Put it on the map. Raises ConfigError where it is of another cluster."""
-    known.learn_mode(said.role, is_kraft=said.is_kraft)
-    if said.members is not None:
-        known.learn_members(said.members, said.role)
-    if said.quorum is not None:
-        known.learn_quorum(said.quorum)
-    if said.role is Role.CONTROLLER:
-        if said.node_id is not None:
-            place(known, said.node_id, said.address)
-        else:
-            known.nameless.append(said.address)
+def _node_of(said: NodeAnswers) -> int | None:
+    """Which controller listens there, if it can be known: the one that advertises the address, or
+    else the leader, since on a controller's listener only the leader answers."""
+    for node, advertised in said.members.addresses.items() if said.members else ():
+        if advertised == said.address:
+            return node
+    return None if said.quorum is None else said.quorum.leader_id
 
 
-def place(known: Map, node: int, address: str) -> None:
-    """An address that was given is tried before those a node advertises."""
-    advertised = known.controllers.pop(node, ())
-    add_addresses(known.controllers, node, (address, *advertised))
-
-
-def _broker_s_list(talk: Talk) -> ListedMembers:
-    answer, fault = None, "it offers neither DescribeCluster nor Metadata"
+def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
+    """Who belongs to the cluster; a controller need not say it."""
+    fault = "it offers neither DescribeCluster nor Metadata"
     if talk.version_of(Api.DESCRIBE_CLUSTER) is not None:
-        answer = talk.describe_cluster(BROKERS)
+        answer = talk.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
         fault = answer.fault or ""
-    if fault and talk.version_of(Api.METADATA) is not None:  # 2.7 has nothing else
+        if not fault:
+            yield answer
+    if role is Role.CONTROLLER or not fault:
+        return
+    if talk.version_of(Api.METADATA) is not None:  # 2.7 has nothing else
         answer = talk.metadata()
-        fault = answer.fault or ""
-    if answer is None or fault:
-        raise UnreachableError(
-            f"{talk.address}: expected a broker that lists the others, found: {fault}. "
-            "A controller's listener belongs under controller_bootstrap (--controllers)."
-        )
-    return members(answer)
+        if answer.fault is None:
+            yield answer
+            return
+        fault = answer.fault
+    raise UnreachableError(
+        f"{talk.address}: expected a broker that lists the others, found: {fault}. "
+        "A controller's listener belongs under controller_bootstrap (--controllers)."
+    )
 
 
-def _controller_s_list(talk: Talk) -> ListedMembers | None:
-    if talk.version_of(Api.DESCRIBE_CLUSTER) is None:
-        return None
-    answer = talk.describe_cluster(CONTROLLERS)
-    return members(answer) if answer.fault is None else None
-
-
-def _quorum(talk: Talk) -> QuorumState | None:
+def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
     """Who leads, if the listener says it; whoever is asked in full says once more why not."""
     with suppress(BackendError):
         if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
-            return quorum(talk.describe_quorum())
-    return None
+            answer = talk.describe_quorum()
+            if quorum(answer) is not None:
+                yield answer
 
 
 AT_ONCE = 64  # listeners; most of them only wait
@@ -266,8 +252,7 @@ class Search:
         self.asked: dict[Key, NodeAnswers] = {}
         self.znodes: Znodes | None = None
         self._reach, self._say, self._share = reach, say, Share()
-        self._running: dict[Future[Any], Callable[[], None]] = {}  # and what is done then
-        self._done = SimpleQueue[Future[Any]]()
+        self._running, self._done = 0, SimpleQueue[Callable[[], None]]()  # what is done then
         self._may_be_new = True  # whether somebody may have to be asked
         self._tried: dict[Key, set[str]] = {}
         self._given: set[str] = set()  # brokers that were or are asked who there is
@@ -276,14 +261,23 @@ class Search:
         allowance = Allowance(max(reach.wire(role).timeout for role in Role))
         self._wires = {role: reach.wire(role).in_one_look(allowance) for role in Role}
 
-    def run(self) -> None:
+    @property
+    def answers(self) -> list[NodeAnswers]:
+        """Everybody who was asked, in the order of role and id."""
+        return sorted(self.asked.values(), key=lambda one: (-one.target.role, one.target.node_id))
+
+    def run(self) -> Self:
         """Search to the end. Raises ConfigError."""
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
         try:
             if self._asks and self._reach.znodes is not None:
-                self._introducing += 1
-                self._start(self._reach.znodes, self._learn_znodes)
-            self._introduce_controllers()
+                self._learn_from(self._reach.znodes, self._learn_znodes)
+            for text in self._reach.controllers:
+                node, address = split_id(text)
+                if node is None:
+                    self._introduce(Role.CONTROLLER, address)
+                else:
+                    self.known.place(node, address)
             while True:
                 self._introduce_next_broker()
                 if self._asks and self._may_be_new:
@@ -291,12 +285,14 @@ class Search:
                     self._ask_new()
                 if not self._running:
                     break
-                for job in self._next_done():
-                    self._running.pop(job)()
+                for learn in self._next_done():
+                    self._running -= 1
+                    learn()
         finally:
             self._pool.shutdown(cancel_futures=True)
+        return self
 
-    def _next_done(self) -> Iterator[Future[Any]]:
+    def _next_done(self) -> Iterator[Callable[[], None]]:
         """Whoever has ended since, waited for as long as nothing else is to be done."""
         with suppress(Empty):
             yield self._done.get(timeout=self._patience())
@@ -304,19 +300,11 @@ class Search:
                 yield self._done.get_nowait()
 
     def _start(self, work: Callable[[], _T], then: Callable[[Future[_T]], None]) -> None:
+        self._running += 1
         job = self._pool.submit(work)
-        self._running[job] = partial(then, job)
-        job.add_done_callback(self._done.put)
+        job.add_done_callback(lambda done: self._done.put(partial(then, done)))
 
     # Who introduces others
-
-    def _introduce_controllers(self) -> None:
-        for text in self._reach.controllers:
-            node, address = split_id(text)
-            if node is None:
-                self._introduce(Role.CONTROLLER, address)
-            else:
-                place(self.known, node, address)
 
     def _introduce_next_broker(self) -> None:
         """One broker's list is enough; the next is asked where it fails or lets us wait."""
@@ -334,39 +322,35 @@ class Search:
         return [address for address in brokers if address not in self._given]
 
     def _introduce(self, role: Role, address: str) -> None:
+        work = partial(_introduce, role, address, self._wires[role], not self._asks)
+        self._learn_from(work, self.known.learn_introduced, role)
+
+    def _learn_from(
+        self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
+    ) -> None:
+        """Somebody who introduces others is asked, a broker or a controller or ZooKeeper."""
+
+        def learned(job: Future[_T]) -> None:
+            self._introducing -= 1
+            self._may_be_new = True
+            try:
+                learn(job.result())
+            except BackendError as error:
+                self.failures.append(str(error))
+                self._say(str(error))
+                if role is Role.BROKER:
+                    self._next_broker_at = time.monotonic()
+            else:
+                self._has_list |= role is Role.BROKER
+
         self._introducing += 1
-        self._start(
-            partial(introduce, role, address, self._wires[role], who_leads=not self._asks),
-            partial(self._learn_introduced, role),
-        )
+        self._start(work, learned)
 
-    def _learn_introduced(self, role: Role, job: Future[Introduced]) -> None:
-        self._introducing -= 1
-        self._may_be_new = True
-        try:
-            learn(self.known, job.result())
-        except BackendError as error:
-            self._fail(error)
-            if role is Role.BROKER:
-                self._next_broker_at = time.monotonic()
-        else:
-            self._has_list |= role is Role.BROKER
-
-    def _learn_znodes(self, job: Future[Znodes]) -> None:
-        self._introducing -= 1
-        self._may_be_new = True
-        try:
-            self.znodes = job.result()
-        except UnreachableError as error:
-            self._fail(error)
-            return
-        self.known.learn_id(self.znodes.cluster_id)
-        for node, addresses in self.znodes.brokers.items():
+    def _learn_znodes(self, znodes: Znodes) -> None:
+        self.znodes = znodes
+        self.known.learn_id(znodes.cluster_id)
+        for node, addresses in znodes.brokers.items():
             add_addresses(self.known.brokers, node, addresses)
-
-    def _fail(self, error: BackendError) -> None:
-        self.failures.append(str(error))
-        self._say(str(error))
 
     # Waiting
 

@@ -15,15 +15,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import Allowance, Connection, LostError
-from featurelib.backends.kafka.responses import Api, ListenerAnswer, missing_right, quorum
+from featurelib.backends.kafka.responses import (
+    Api,
+    ListedMembers,
+    ListenerAnswer,
+    QuorumState,
+    missing_right,
+    quorum,
+)
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
 from featurelib.landing.describe import BROKER_DEFAULT, KEYS
@@ -83,62 +89,43 @@ class Wire:
 
     def connect(self, address: str) -> Talk:
         """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
-        if self._allowance is not None and (why := self._allowance.spent):
-            raise UnreachableError(f"{address}: not asked, {why}")
+        if self._allowance is not None:
+            self._allowance.expect_more(address)
         limit_ms = self._again_ms if address in self._silent else self._timeout_ms
         began = time.monotonic()
         try:
-            connection = Connection(
-                address, self._credentials, self._timeout_ms, limit_ms, self._allowance
-            )
+            talk = Talk(address, self._credentials, self._timeout_ms, limit_ms, self._allowance)
         except UnreachableError:
             if time.monotonic() - began >= ALL_OF_IT * limit_ms / 1000:
                 self._silent.add(address)
             raise
         self._silent.discard(address)
-        return Talk(connection, self._credentials.principal, self._allowance)
+        return talk
 
 
-class Talk:
-    """One connection to one listener and what it is asked; close it when done.
-
-    `principal` is who asks, as an authorizer names it; "" = only the listener knows.
-    """
-
-    def __init__(
-        self, connection: Connection, principal: str = "", allowance: Allowance | None = None
-    ) -> None:
-        self._connection, self.principal, self._allowance = connection, principal, allowance
+class Talk(Connection):
+    """One connection to one listener, and what it is asked."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._connection.close()
-
     @property
-    def address(self) -> str:
-        """host:port."""
-        return self._connection.address
+    def principal(self) -> str:
+        """Who asks, as an authorizer names it; "" = only the listener knows."""
+        return self._credentials.principal
 
     @property
     def is_kraft(self) -> bool:
         """Whether the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
-        return Api.DESCRIBE_QUORUM in self._connection.offered
+        return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
         """The highest version both sides know; None where there is none."""
         low, high = VERSIONS[api]
-        offered_low, offered_high = self._connection.offered.get(api, (0, -1))
+        offered_low, offered_high = self.offered.get(api, (0, -1))
         version = min(high, offered_high)
         return version if version >= max(low, offered_low) else None
 
@@ -153,34 +140,35 @@ class Talk:
 
     def metadata(self) -> ListenerAnswer:
         """Metadata without topics: the live brokers."""
-        return self._ask(Api.METADATA, self._require(Api.METADATA), topics=[])
+        return self._ask(Api.METADATA, topics=[])
 
     def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
         """DescribeCluster of brokers, fenced ones too where that exists, or of controllers."""
         version = self._require(Api.DESCRIBE_CLUSTER)
+        fenced = version >= SHOWS_FENCED_FROM
         return self._ask(
-            Api.DESCRIBE_CLUSTER,
-            version,
-            endpoint_type=endpoint_type,
-            include_fenced_brokers=version >= SHOWS_FENCED_FROM,
+            Api.DESCRIBE_CLUSTER, endpoint_type=endpoint_type, include_fenced_brokers=fenced
         )
 
     def describe_quorum(self) -> ListenerAnswer:
         """DescribeQuorum of the metadata quorum."""
-        version = self._require(Api.DESCRIBE_QUORUM)
-        return self._ask(Api.DESCRIBE_QUORUM, version, topic=METADATA_TOPIC)
+        return self._ask(Api.DESCRIBE_QUORUM, topic=METADATA_TOPIC)
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
         """DescribeConfigs of the keys that are read (landing.describe), and no other."""
-        version = self._require(Api.DESCRIBE_CONFIGS)
         asked = [
             {"resource_type": BROKER, "resource_name": name, "configuration_keys": list(KEYS)}
             for name in resources
         ]
         return self._ask(
-            Api.DESCRIBE_CONFIGS, version, resources=asked, include_synonyms=True,
+            Api.DESCRIBE_CONFIGS, resources=asked, include_synonyms=True,
             include_documentation=False,
         )  # fmt: skip
+
+    def list_reassignments(self) -> ListenerAnswer:
+        """ListPartitionReassignments of all partitions: a reading request that waits its turn in
+        the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
+        return self._ask(Api.LIST_PARTITION_REASSIGNMENTS, timeout_ms=_LIST_MS, topics=None)
 
     def update_features(self, step: Step, *, validate_only: bool) -> ListenerAnswer:
         """UpdateFeatures, sent once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
@@ -205,9 +193,9 @@ class Talk:
             ],
         }
         if not validate_only:
-            self._connection.forget_when_lost()
+            self.forget_when_lost()
         try:
-            return self._send(Api.UPDATE_FEATURES, version, fields, step.timeout_ms)
+            return self._answer(Api.UPDATE_FEATURES, version, fields, step.timeout_ms)
         except LostError as lost:
             if validate_only:  # nothing would have been written
                 raise UnreachableError(f"{self.address}: {lost}") from None
@@ -215,26 +203,19 @@ class Talk:
                 f"UpdateFeatures was sent to {self.address}: {lost}"
             ) from None
 
-    def list_reassignments(self) -> ListenerAnswer:
-        """ListPartitionReassignments of all partitions: a reading request that waits its turn in
-        the queue of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
-        version = self._require(Api.LIST_PARTITION_REASSIGNMENTS)
-        return self._ask(
-            Api.LIST_PARTITION_REASSIGNMENTS, version, timeout_ms=_LIST_MS, topics=None
-        )
-
-    def _ask(self, api: Api, version: int, **fields: object) -> ListenerAnswer:
-        if self._allowance is not None and (why := self._allowance.spent):
-            raise UnreachableError(f"{self.address}: not asked, {why}")
+    def _ask(self, api: Api, version: int | None = None, **fields: object) -> ListenerAnswer:
+        """Ask what writes nothing, in the highest version unless another is named."""
+        if self._allowance is not None:
+            self._allowance.expect_more(self.address)
         try:
-            return self._send(api, version, fields)
+            return self._answer(api, self._require(api) if version is None else version, fields)
         except LostError as lost:
             raise UnreachableError(f"{self.address}: {lost}") from None
 
-    def _send(
+    def _answer(
         self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0
     ) -> ListenerAnswer:
-        said = self._connection.send(api, version, fields, more_ms)
+        said = self.send(api, version, fields, more_ms)
         return ListenerAnswer(
             api=api, version=said.version, at=datetime.now(UTC), body=said.to_dict()
         )
@@ -243,7 +224,7 @@ class Talk:
         version = self.version_of(api)
         if version is None:
             low, high = VERSIONS[api]
-            offered = self._connection.offered.get(api)
+            offered = self.offered.get(api)
             found = "none" if offered is None else f"{offered[0]} to {offered[1]}"
             raise RefusedError(
                 f"{self.address}: expected {api.title} in a version from {low} to "
@@ -282,6 +263,10 @@ class Silence(NamedTuple):
     code: int | None = None  # None = nothing came, or it was not asked
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
     """What one half of one node said. `error` says why it could not be asked at all.
@@ -292,16 +277,25 @@ class NodeAnswers:
 
     target: Target
     address: str
-    at: datetime
-    error: str | None
+    at: datetime = field(default_factory=_now)
+    error: str | None = None
     is_kraft: bool = False
-    answers: tuple[ListenerAnswer, ...] = ()
+    answers: tuple[ListenerAnswer, ...] = ()  # those without an error
     silent: tuple[Silence, ...] = ()
     principal: str = ""
 
-    def answer(self, api: Api) -> ListenerAnswer | None:
-        """Its answer to a request, if it gave one without an error."""
-        return next((one for one in self.answers if one.api is api), None)
+    @property
+    def members(self) -> ListedMembers | None:
+        """Whom it lists, if it did. Raises ProtocolError."""
+        lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
+        found = (one.read(ListedMembers) for one in self.answers if one.api in lists)
+        return next(found, None)
+
+    @property
+    def quorum(self) -> QuorumState | None:
+        """What it says of the quorum, if it does. Raises ProtocolError."""
+        found = (quorum(one) for one in self.answers if one.api is Api.DESCRIBE_QUORUM)
+        return next(found, None)
 
 
 class Share:
@@ -329,24 +323,22 @@ class Share:
 
 def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
     """Everything one half of one node says. Raises ConfigError only."""
-    failed = "no address is known"
-    address = ""
+    failed, address = "no address is known", ""
     for address in target.addresses:
         try:
             with wire.connect(address) as talk:
-                return _everything(target, address, talk, share)
+                return _everything(target, talk, share)
         except (UnreachableError, ProtocolError) as error:
             failed = str(error)
-    return NodeAnswers(target=target, address=address, at=datetime.now(UTC), error=failed)
+    return NodeAnswers(target=target, address=address, error=failed)
 
 
-def _everything(target: Target, address: str, talk: Talk, share: Share) -> NodeAnswers:
+def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
     first = talk.api_versions()
     if (fault := first.fault) is not None:
-        return NodeAnswers(target=target, address=address, at=first.at, error=fault)
+        return NodeAnswers(target=target, address=talk.address, at=first.at, error=fault)
     kind = CONTROLLERS if target.role is Role.CONTROLLER else BROKERS
-    answers = [first]
-    silent: list[Silence] = []
+    answers, silent = [first], list[Silence]()
     lists: tuple[tuple[Api, Callable[[], ListenerAnswer]], ...] = (
         (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
@@ -358,27 +350,25 @@ def _everything(target: Target, address: str, talk: Talk, share: Share) -> NodeA
             resources.append(BROKER_DEFAULT)
         wanted.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
     for api, question in wanted:
-        version = talk.version_of(api)
-        if version is None:
-            silent.append(Silence(api, datetime.now(UTC), NOT_OFFERED.format(api.title)))
+        if talk.version_of(api) is None:
+            silent.append(Silence(api, _now(), NOT_OFFERED.format(api.title)))
             continue
         try:
             answer = question()
         except (UnreachableError, ProtocolError) as error:
-            silent.append(Silence(api, datetime.now(UTC), str(error)))
+            silent.append(Silence(api, _now(), str(error)))
             continue
         share.note(target, answer)
         if (fault := answer.fault) is None:
             answers.append(answer)
-        else:
-            if answer.code == NOT_AUTHORIZED:
-                fault = missing_right(api, talk.principal)
-            silent.append(Silence(api, answer.at, fault, answer.code))
+            continue
+        is_refused = answer.code == NOT_AUTHORIZED
+        fault = missing_right(api, talk.principal) if is_refused else fault
+        silent.append(Silence(api, answer.at, fault, answer.code))
     return NodeAnswers(
         target=target,
-        address=address,
+        address=talk.address,
         at=first.at,
-        error=None,
         is_kraft=talk.is_kraft,
         answers=tuple(answers),
         silent=tuple(silent),

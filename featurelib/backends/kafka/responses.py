@@ -7,6 +7,7 @@ None, never a value that could be believed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -18,13 +19,13 @@ import msgspec
 from featurelib.core.reply import Reply
 from featurelib.errors import ProtocolError
 from featurelib.landing.describe import KEYS
+from featurelib.landing.fields import NodeId
 from featurelib.landing.responses import (
     ALTER,
     DESCRIBE,
     DESCRIBE_CONFIGS,
     NO_ERROR,
     NOT_AUTHORIZED,
-    DescribeCluster,
     DescribeConfigs,
     DescribeQuorum,
     QuorumNode,
@@ -71,17 +72,26 @@ class ListenerAnswer:
     at: datetime
     body: dict[str, object]
 
-    @property
-    def code(self) -> int:
-        return self._head.error_code
+    def read(self, shape: type[_T], part: object = None) -> _T:
+        """The answer, or a part of it, in this shape. Raises ProtocolError."""
+        try:
+            return msgspec.convert(self.body if part is None else part, shape)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(
+                f"{self.api.title} version {self.version}: expected the fields of the protocol, "
+                f"found: {error}. Is it Kafka that listens there?"
+            ) from error
 
     @property
     def _head(self) -> _Head:
         """What is wrong with all of it; configurations say that of each resource, the node's own
         first."""
-        if self.api is Api.DESCRIBE_CONFIGS:
-            return _read(self, _Heads).results[0]
-        return _read(self, _Head)
+        is_of_many = self.api is Api.DESCRIBE_CONFIGS
+        return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
+
+    @property
+    def code(self) -> int:
+        return self._head.error_code
 
     @property
     def fault(self) -> str | None:
@@ -114,47 +124,41 @@ class _Heads(msgspec.Struct, frozen=True):
     results: Annotated[list[_Head], msgspec.Meta(min_length=1)]
 
 
-class _LiveBroker(msgspec.Struct, frozen=True):
-    node_id: int
-    host: str
-    port: int
+class _Member(msgspec.Struct, frozen=True):
+    """A node as Metadata (`node_id`) or DescribeCluster (`broker_id`) lists it."""
+
+    host: object
+    port: object
+    node_id: int | None = None
+    broker_id: NodeId | None = None
+    is_fenced: bool | None = None
 
 
-class _Metadata(msgspec.Struct, frozen=True):
-    cluster_id: str | None
-    controller_id: int
-    brokers: list[_LiveBroker]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedMembers:
-    """Who belongs to a cluster, as Metadata or DescribeCluster says; node id → host:port.
+class ListedMembers(msgspec.Struct, frozen=True):
+    """Who belongs to a cluster, as Metadata or DescribeCluster of any version says it.
 
     `controller_id` -1 = unknown; of brokers in KRaft it is any broker.
     """
 
-    cluster_id: str
+    cluster_id: str | None
     controller_id: int
-    addresses: dict[int, str]
-    fenced: frozenset[int] = frozenset()
+    brokers: list[_Member]
 
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Node id → host:port."""
+        return {node: address(one.host, one.port) for node, one in self._by_id}
 
-def members(answer: ListenerAnswer) -> ListedMembers:
-    """Read Metadata or DescribeCluster of any version. Raises ProtocolError."""
-    if answer.api is Api.METADATA:
-        live = _read(answer, _Metadata)
-        return ListedMembers(
-            cluster_id=live.cluster_id or "",
-            controller_id=live.controller_id,
-            addresses={one.node_id: address(one.host, one.port) for one in live.brokers},
-        )
-    listed = _read(answer, DescribeCluster)
-    return ListedMembers(
-        cluster_id=str(listed.cluster_id or ""),
-        controller_id=listed.controller_id,
-        addresses={one.broker_id: address(one.host, one.port) for one in listed.brokers},
-        fenced=frozenset(one.broker_id for one in listed.brokers if one.is_fenced),
-    )
+    @property
+    def fenced(self) -> set[int]:
+        return {node for node, one in self._by_id if one.is_fenced}
+
+    @property
+    def _by_id(self) -> Iterator[tuple[int, _Member]]:
+        for one in self.brokers:
+            node = one.broker_id if one.node_id is None else one.node_id
+            if node is not None:
+                yield node, one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,22 +182,19 @@ class QuorumState:
 
 def quorum(answer: ListenerAnswer) -> QuorumState | None:
     """Read DescribeQuorum of any version; None for an error. Raises ProtocolError."""
-    response = _read(answer, DescribeQuorum)
-    partitions = [p for topic in response.topics for p in topic.partitions]
-    if response.error_code or not partitions or partitions[0].error_code:
+    response = answer.read(DescribeQuorum)
+    partition = next((p for topic in response.topics for p in topic.partitions), None)
+    if response.error_code or partition is None or partition.error_code:
         return None
-    partition = partitions[0]
-    voters = {one.replica_id: one for one in partition.current_voters}
-    leader = voters.get(partition.leader_id)
-    end = None if leader is None else leader.log_end_offset
-    nodes = _converted(answer, response.nodes or [], list[QuorumNode])
+    voters = {one.replica_id: one.log_end_offset for one in partition.current_voters}
+    end = voters.get(partition.leader_id)
     return QuorumState(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
         voters=tuple(sorted(voters)),
         addresses={
             node.node_id: tuple(address(one.host, one.port) for one in node.listeners)
-            for node in nodes
+            for node in answer.read(list[QuorumNode], response.nodes or [])
         },
         high_watermark=partition.high_watermark,
         log_end=end if isinstance(end, int) else NOT_KNOWN,
@@ -203,7 +204,7 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
 def reply(answer: ListenerAnswer) -> Reply:
     """Read UpdateFeatures of any version, its codes and words as they came. Raises
     ProtocolError."""
-    response = _read(answer, UpdateFeatures)
+    response = answer.read(UpdateFeatures)
     if answer.version > RESULTS_UP_TO:
         response = msgspec.structs.replace(response, results=None)
     return response.reply
@@ -212,7 +213,7 @@ def reply(answer: ListenerAnswer) -> Reply:
 def configurations(answer: ListenerAnswer) -> DescribeConfigs:
     """Read DescribeConfigs of any version, without whatever is sensitive or was not asked for.
     Raises ProtocolError."""
-    response = _read(answer, DescribeConfigs)
+    response = answer.read(DescribeConfigs)
     results = [
         msgspec.structs.replace(
             one, configs=[c for c in one.configs if c.name in KEYS and not c.is_sensitive]
@@ -226,17 +227,3 @@ def address(host: object, port: object) -> str:
     """host:port; an IPv6 host in brackets. A host that nobody can have is made safe to show."""
     shown = clean(str(host), LONGEST_HOST)
     return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
-
-
-def _read(answer: ListenerAnswer, shape: type[_T]) -> _T:
-    return _converted(answer, answer.body, shape)
-
-
-def _converted(answer: ListenerAnswer, body: object, shape: type[_T]) -> _T:
-    try:
-        return msgspec.convert(body, shape)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(
-            f"{answer.api.title} version {answer.version}: expected the fields of the protocol, "
-            f"found: {error}. Is it Kafka that listens there?"
-        ) from error
