@@ -35,14 +35,20 @@ LONGEST_ANSWER_BYTES = 1_000_000
 _SHOWN = 200  # characters of an answer
 
 
-class _Granted(msgspec.Struct, frozen=True):
-    access_token: str
+class _Answer(msgspec.Struct, frozen=True):
+    """A token, or the words of a refusal (RFC 6749, sections 5.1 and 5.2)."""
+
+    access_token: str | None = None
     expires_in: float | None = None
-
-
-class _Refused(msgspec.Struct, frozen=True):
     error: str = ""
     error_description: str = ""
+
+
+def _read(body: bytes) -> _Answer:
+    try:
+        return msgspec.json.decode(body, type=_Answer)
+    except msgspec.DecodeError:  # its words could show a part of a token
+        return _Answer()
 
 
 class _NotFollowed(urllib.request.HTTPRedirectHandler):
@@ -78,16 +84,16 @@ class TokenEndpoint:
             if self._failure and now < self._failed_until:
                 raise UnreachableError(self._failure)
             try:
-                granted = self._ask(secret, limit)
+                self._token, life = self._ask(secret, limit)
             except UnreachableError as error:
                 self._failure, self._failed_until = str(error), self._clock() + FAILED_SECONDS
                 raise
-            life = LIFE_SECONDS if granted.expires_in is None else granted.expires_in
-            self._token, self._failure = granted.access_token, ""
+            self._failure = ""
             self._good_until = now + max(life / 2, life - RENEW_SECONDS)
             return self._token
 
-    def _ask(self, secret: str, limit: float) -> _Granted:
+    def _ask(self, secret: str, limit: float) -> tuple[str, float]:
+        """A token and how many seconds it lives. Raises UnreachableError."""
         fields = {"grant_type": "client_credentials"}
         if self._scope:
             fields["scope"] = self._scope
@@ -99,27 +105,22 @@ class TokenEndpoint:
         )
         try:
             with self._opener().open(request, timeout=limit) as answer:
-                body: bytes = answer.read(LONGEST_ANSWER_BYTES)
+                granted = _read(answer.read(LONGEST_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                self._fail(f"{error.code} {_said(error.read(LONGEST_ANSWER_BYTES))}".strip())
-        except TimeoutError:
-            self._fail(f"no answer within {limit:g} s")
+                said = _read(error.read(LONGEST_ANSWER_BYTES))
+            reasons = " ".join(text for text in (said.error, said.error_description) if text)
+            self._fail(f"{error.code} {_plain(reasons)}".strip())
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
-            found = f"no answer within {limit:g} s" if isinstance(reason, TimeoutError) else reason
-            self._fail(_plain(str(found)) or type(error).__name__)
-        return self._understood(body)
-
-    def _understood(self, body: bytes) -> _Granted:
-        try:
-            granted = msgspec.json.decode(body, type=_Granted)
-        except msgspec.DecodeError:  # its words could show a part of a token
-            self._fail("an answer without access_token in JSON")
+            late = f"no answer within {limit:g} s" if isinstance(reason, TimeoutError) else ""
+            self._fail(late or _plain(str(reason)) or type(error).__name__)
         token = granted.access_token
+        if token is None:
+            self._fail("an answer without access_token in JSON")
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             self._fail("an access_token that is no token")
-        return granted
+        return token, LIFE_SECONDS if granted.expires_in is None else granted.expires_in
 
     def _opener(self) -> urllib.request.OpenerDirector:
         proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
@@ -138,15 +139,6 @@ class TokenEndpoint:
         ) from None
 
 
-def _said(body: bytes) -> str:
-    """The words of a refusal (RFC 6749, section 5.2)."""
-    try:
-        said = msgspec.json.decode(body, type=_Refused)
-    except msgspec.DecodeError:
-        return ""
-    return _plain(" ".join(text for text in (said.error, said.error_description) if text))
-
-
 def _plain(text: str) -> str:
     """In one line, and nothing in it that a terminal obeys."""
     return "".join(one if one.isprintable() else " " for one in text)[:_SHOWN].strip()
@@ -161,8 +153,6 @@ class Credentials:
 
     Everything is fetched when it is asked for, so a secret that was renewed counts at once.
     """
-
-    __slots__ = ("_context", "_endpoint", "_environment", "_fetched", "_key", "_security")
 
     def __init__(
         self,
@@ -220,7 +210,7 @@ class Credentials:
             given["sasl_plain_username"] = known.username
             given["sasl_plain_password"] = self._fetch("password")
         elif known.mechanism == "GSSAPI":
-            self._expect_kerberos()
+            self._expect("gssapi", "gssapi", "Install it: pip install 'featurelib[kerberos]'")
             given["sasl_kerberos_service_name"] = known.kerberos_service_name
             if known.kerberos_domain_name:
                 given["sasl_kerberos_domain_name"] = known.kerberos_domain_name
@@ -233,11 +223,7 @@ class Credentials:
         """
         if self._security.mechanism != DIGEST:
             return None
-        if find_spec("puresasl") is None:
-            raise ConfigError(
-                f"{self._key}.mechanism: {DIGEST} needs the package pure-sasl, found none. Install "
-                f"it, {install_line('zookeeper')}"
-            )
+        self._expect("puresasl", "pure-sasl", f"Install it, {install_line('zookeeper')}")
         user = self._security.username
         return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
 
@@ -251,11 +237,12 @@ class Credentials:
             context = ssl.create_default_context()
             if known.ca_file:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                self._load("ca_file", lambda: context.load_verify_locations(known.ca_file))
+                self._load("ca_file", known.ca_file, into=context)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             context.check_hostname = known.check_hostname
             if known.certificate_file:
-                self._load("certificate_file", lambda: self._load_certificate(context))
+                files = known.certificate_file, known.key_file
+                self._load("certificate_file", *files, into=context)
             self._context = context
         return self._context
 
@@ -289,80 +276,62 @@ class Credentials:
 
     def _tls_of_endpoint(self) -> ssl.SSLContext:
         """An identity provider is trusted by the system's authorities, and by ca_file."""
-        context, path = ssl.create_default_context(), self._security.ca_file
-        if path:
-            self._load("ca_file", lambda: context.load_verify_locations(path))
+        context = ssl.create_default_context()
+        if self._security.ca_file:
+            self._load("ca_file", self._security.ca_file, into=context)
         return context
 
-    def _expect_kerberos(self) -> None:
-        if find_spec("gssapi") is None:
+    def _expect(self, module: str, package: str, advice: str) -> None:
+        if find_spec(module) is None:
             raise ConfigError(
-                f"{self._key}.mechanism: GSSAPI needs the package gssapi, found none. Install it: "
-                "pip install 'featurelib[kerberos]'"
+                f"{self._key}.mechanism: {self._security.mechanism} needs the package {package}, "
+                f"found none. {advice}"
             )
 
     def _fetch(self, name: str) -> str:
-        """The secret that the setting `name` refers to."""
+        """The secret that the setting `name` refers to. Raises CredentialsError."""
         scheme, _, place = getattr(self._security, name).partition(":")
-        where = f"{self._key}.{name}"
         if scheme == "env":
             secret = self._environment.get(place, "")
             if not secret:
-                raise CredentialsError(
-                    f"{where}: expected a secret in the environment variable {place}, found "
-                    "none. Set it and start again."
-                )
+                expected = f"a secret in the environment variable {place}"
+                raise self._lacks(name, expected, " none. Set it and start again.")
         else:
-            secret = self._read(where, place).rstrip("\r\n")
+            try:
+                secret = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:  # its own words would show bytes of the secret
+                raise self._lacks(name, f"text in UTF-8 in {place}", " none.") from None
+            except OSError as error:
+                expected = f"a file to read at {place}"
+                raise self._lacks(name, expected, f": {error.strerror}.") from error
             if not secret:
-                raise CredentialsError(
-                    f"{where}: expected a secret in {place}, found an empty file."
-                )
+                raise self._lacks(name, f"a secret in {place}", " an empty file.")
         self._fetched.add(secret)
         return secret
 
-    def _read(self, where: str, path: str) -> str:
-        try:
-            return Path(path).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            # The error's own words would show bytes of the secret.
-            raise CredentialsError(
-                f"{where}: expected text in UTF-8 in {path}, found none."
-            ) from None
-        except OSError as error:
-            raise CredentialsError(
-                f"{where}: expected a file to read at {path}, found: {error.strerror}."
-            ) from error
+    def _lacks(self, name: str, expected: str, found: str) -> CredentialsError:
+        return CredentialsError(f"{self._key}.{name}: expected {expected}, found{found}")
 
-    def _load_certificate(self, context: ssl.SSLContext) -> None:
-        known = self._security
+    def _key_password(self) -> str:
+        """Asked for a key that is encrypted: without this, OpenSSL would ask the terminal."""
+        if not self._security.key_password:
+            expected = "one beside a key that is encrypted"
+            raise self._lacks("key_password", expected, " none. Add 'env:NAME' or 'file:PATH'.")
+        return self._fetch("key_password")
 
-        def password() -> str:
-            # Without this, OpenSSL would ask the terminal.
-            if not known.key_password:
-                raise CredentialsError(
-                    f"{self._key}.key_password: expected one beside a key that is encrypted, "
-                    "found none. Add 'env:NAME' or 'file:PATH'."
-                )
-            return self._fetch("key_password")
-
-        context.load_cert_chain(known.certificate_file, known.key_file or None, password)
-
-    def _load(self, name: str, load: Callable[[], None]) -> None:
-        known = self._security
-        paths = [known.ca_file]
-        if name == "certificate_file":
-            paths = [path for path in (known.certificate_file, known.key_file) if path]
-        for path in paths:
+    def _load(self, name: str, *paths: str, into: ssl.SSLContext) -> None:
+        """Authorities, or a certificate and its key, of the setting `name`. Raises
+        CredentialsError for files that cannot be used."""
+        there = [path for path in paths if path]
+        for path in there:
             if not os.access(path, os.R_OK):
-                raise CredentialsError(
-                    f"{self._key}.{name}: expected a file to read at {path}, found none."
-                )
+                raise self._lacks(name, f"a file to read at {path}", " none.")
         try:
-            load()
+            if name == "ca_file":
+                into.load_verify_locations(paths[0])
+            else:
+                into.load_cert_chain(paths[0], paths[1] or None, self._key_password)
         except ssl.SSLError as error:
-            found = error.reason or "no PEM at all"
-            raise CredentialsError(
-                f"{self._key}.{name}: expected PEM that fits together in {' and '.join(paths)}, "
-                f"found: {found}. A wrong key_password reads the same."
-            ) from error
+            found = f": {error.reason or 'no PEM at all'}. A wrong key_password reads the same."
+            expected = f"PEM that fits together in {' and '.join(there)}"
+            raise self._lacks(name, expected, found) from error

@@ -62,9 +62,6 @@ class Door:
     `sasl` is what the client is told of the user, by kazoo's names; None without SASL.
     """
 
-    __slots__ = ("_credentials", "_failures", "_has_session", "_is_open", "_is_tried", "_settled",
-                 "_timeout", "_tls", "is_in", "sasl")  # fmt: skip
-
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         """Fetches what is secret. `timeout` in seconds. Raises ConfigError."""
         self._credentials, self._timeout = credentials, timeout
@@ -152,26 +149,13 @@ PLAINTEXT = Security()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One read of one path; `version` and `data` None = there is no such node."""
+    """One read of one path, and what its landing line holds beside kind, cluster and time; `data`
+    None = there is no such node."""
 
     path: str
     at: datetime
-    version: int | None
-    czxid: int | None
-    ephemeral_owner: int | None
     data: str | None
-
-    @property
-    def content(self) -> dict[str, object]:
-        """What its landing line holds beside kind, cluster and time."""
-        owner = None if self.ephemeral_owner is None else hex(self.ephemeral_owner)
-        return {
-            "path": self.path,
-            "version": self.version,
-            "czxid": self.czxid,
-            "ephemeral_owner": owner,
-            "data": self.data,
-        }
+    content: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,20 +167,36 @@ class Znodes:
     @property
     def cluster_id(self) -> str:
         """What `/cluster/id` says; empty where it says nothing."""
-        data = next((read.data for read in self.reads if read.path == "/cluster/id"), None)
-        try:
-            return _ID.decode(data or "").id
-        except (msgspec.DecodeError, UnicodeError):
-            return ""
+        return next((_read_json(read).id for read in self.reads if read.path == "/cluster/id"), "")
 
     @property
     def brokers(self) -> dict[int, tuple[str, ...]]:
-        """Broker id → its addresses as host:port, of the registrations that can be read."""
-        found = {}
-        for read in self.reads:
-            if read.path.startswith(REGISTRATIONS) and read.data is not None:
-                found[int(read.path.rsplit("/", 1)[1])] = tuple(_addresses(read.data))
-        return found
+        """Broker id → its addresses as host:port, of the registrations that can be read: a listener
+        SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
+        return {
+            int(read.path.rsplit("/", 1)[1]): tuple(
+                one.partition("://")[2] for one in _read_json(read).endpoints
+            )
+            for read in self.reads
+            if read.path.startswith(REGISTRATIONS) and read.data is not None
+        }
+
+
+class _Text(msgspec.Struct):
+    """What is used of a node's text."""
+
+    id: str = ""
+    endpoints: list[str] = []
+
+
+_TEXT = msgspec.json.Decoder(_Text)
+
+
+def _read_json(read: Read) -> _Text:
+    try:
+        return _TEXT.decode(read.data or "")
+    except (msgspec.DecodeError, UnicodeError):
+        return _Text()
 
 
 def read_znodes(where: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
@@ -262,40 +262,10 @@ def _round(client: KazooClient, chroot: str) -> Iterator[Read]:
 
 def _read(client: KazooClient, chroot: str, path: str) -> Read:
     version = czxid = owner = text = None
-    try:
+    with suppress(NoNodeError):
         data, stat = client.get(chroot + path)
-    except NoNodeError:
-        pass
-    else:
-        version, czxid, owner = stat.version, stat.czxid, stat.ephemeralOwner
+        version, czxid = stat.version, stat.czxid
+        owner = None if stat.ephemeralOwner is None else hex(stat.ephemeralOwner)
         text = (data or b"").decode("utf-8", "replace")  # damage is evidence
-    return Read(
-        path=path,
-        at=datetime.now(UTC),
-        version=version,
-        czxid=czxid,
-        ephemeral_owner=owner,
-        data=text,
-    )
-
-
-class _Id(msgspec.Struct):
-    id: str
-
-
-class _Registration(msgspec.Struct):
-    endpoints: list[str] = []
-
-
-_ID = msgspec.json.Decoder(_Id)
-_REGISTRATION = msgspec.json.Decoder(_Registration)
-
-
-def _addresses(data: str) -> Iterator[str]:
-    """The listeners of a registration: SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
-    try:
-        endpoints = _REGISTRATION.decode(data).endpoints
-    except (msgspec.DecodeError, UnicodeError):
-        return
-    for endpoint in endpoints:
-        yield endpoint.partition("://")[2]
+    content = {"path": path, "version": version, "czxid": czxid, "ephemeral_owner": owner}
+    return Read(path=path, at=datetime.now(UTC), data=text, content={**content, "data": text})
