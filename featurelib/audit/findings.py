@@ -57,7 +57,9 @@ def wordings(dialect: Dialect) -> dict[str, Wording]:
     """Every code's wording: the dialect's rules and the findings about evidence."""
     table = resources.files(__package__).joinpath("findings.toml").read_bytes()
     about_evidence = msgspec.toml.decode(table, type=dict[str, Wording])
-    return about_evidence | {row.code: rule_wording(row.rule) for row in dialect.rules}
+    return about_evidence | {
+        row.code: Wording(**asdict(row.words), source=row.rule.source) for row in dialect.rules
+    }
 
 
 # The columns of numbers by the name `add` has for them, and which number means that there is none.

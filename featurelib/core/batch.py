@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from featurelib.catalogue import ANY, Tables
-from featurelib.core.dialect import Absence, Asks, Capability, RuleRow
+from featurelib.core.dialect import Absence, Asks, Capability
 from featurelib.core.rules import unsupported_by_node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 
@@ -103,6 +103,12 @@ class Batch:
     @property
     def requests(self) -> int:
         return len(self.dry_run)
+
+    def having(self, of: Flags) -> Flags:
+        """[R] which requests have such an update, [U]."""
+        some = np.zeros(self.requests, dtype=bool)
+        some[self.updates.request[of]] = True
+        return some
 
     def code(self, name: str) -> int:
         """The position of a feature; -1 when nothing in the batch mentions it."""
@@ -231,31 +237,27 @@ class UpdateColumns:
         return self.is_metadata_version & changed
 
     @cached_property
-    def _dependency(self) -> tuple[Levels, Levels]:
-        """What each level needs, and what is proposed of it: where most is missing."""
+    def _dependency(self) -> tuple[Levels, Levels, Ints]:
+        """What each level needs, what is proposed of it, and of which catalogued feature: where
+        most is missing. Zeros, and -1, where it needs nothing."""
         needed = np.zeros(len(self.level), dtype=np.int32)
-        there = np.zeros(len(self.level), dtype=np.int32)
-        self.depends_on: Ints = np.full(len(self.level), NOT_HERE)
-        for release, feature, level, other, least in self._dependencies():
+        there, others = needed.copy(), np.full(len(self.level), NOT_HERE)
+        every = self._tables.dependencies
+        wanted = np.isin(every[:, 0], self._release) & np.isin(every[:, 1], self._catalogued)
+        for release, feature, level, other, least in every[wanted].tolist():
             mine = (self._catalogued == feature) & (self.level == level)
             rows = np.flatnonzero(mine & (self._release == release))
             proposed = self._proposed(rows, other)
             worse = least - proposed > needed[rows] - there[rows]
             needed[rows[worse]], there[rows[worse]] = least, proposed[worse]
-            self.depends_on[rows[worse]] = other
-        return needed, there
+            others[rows[worse]] = other
+        return needed, there, others
 
-    def _dependencies(self) -> list[list[int]]:
-        """Release, feature, level, other and least of each dependency that can matter here."""
-        every = self._tables.dependencies
-        wanted = np.isin(every[:, 0], self._release) & np.isin(every[:, 1], self._catalogued)
-        rows: list[list[int]] = every[wanted].tolist()
-        return rows
-
-    def _proposed(self, rows: Ints, other: int) -> Levels:
-        if self._tables.features[other] == METADATA_VERSION:
+    def _proposed(self, rows: Ints, feature: int) -> Levels:
+        """What the proposed state of these updates has of a catalogued feature."""
+        if self._tables.features[feature] == METADATA_VERSION:
             return self.metadata_proposed[rows]
-        code = self._batch.code(self._tables.features[other])
+        code = self._batch.code(self._tables.features[feature])
         if code == NOT_HERE:
             return np.zeros(len(rows), dtype=np.int32)
         found: Levels = self.proposed_state[self.request[rows], code]
@@ -269,19 +271,19 @@ class UpdateColumns:
     def proposed(self) -> Levels:
         return self._dependency[1]
 
+    @property
+    def depends_on(self) -> Ints:
+        return self._dependency[2]
+
     @cached_property
     def needed_by_others(self) -> Levels:
         """What other levels of the proposed state need of each update's feature."""
         least = np.zeros(len(self.level), dtype=np.int32)
-        tables, batch = self._tables, self._batch
-        for release, feature, level, other, needed in tables.dependencies.tolist():
-            dependant = batch.code(tables.features[feature])
-            if dependant == NOT_HERE:
-                continue
+        for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
-            hit = rows[self.proposed_state[self.request[rows], dependant] == level]
+            hit = rows[self._proposed(rows, feature) == level]
             least[hit] = np.maximum(least[hit], needed)
-        others = np.delete(self.proposed_state, batch.code(METADATA_VERSION), axis=1)
+        others = np.delete(self.proposed_state, self._batch.code(METADATA_VERSION), axis=1)
         some: Flags = np.any(others > 0, axis=1)
         stored = self.is_metadata_version & some[self.request]
         return np.maximum(least, np.where(stored, self.metadata_needed, 0))
@@ -292,58 +294,45 @@ class UpdateColumns:
         return of_request[self.request]
 
     @cached_property
-    def _local(self) -> tuple[Ints, Ints, Flags]:
-        """Every (update, profile) of whoever may be the active controller, and who has any."""
-        group = self._batch.groups[Asks.LOCAL_CONTROLLER]
-        size = group.size[self.request]
-        some = np.flatnonzero(size)
-        first = np.cumsum(size) - size
-        update = np.repeat(np.arange(len(size)), size)
-        pair = np.arange(len(update)) + np.repeat(group.start[self.request] - first, size)
-        return self._at(group.profile[pair], update), first[some], size > 0
+    def _local(self) -> NodeColumns:
+        """Whoever may be the active controller."""
+        return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
-    def _at(self, profile: Ints, update: Ints) -> Ints:
-        """Positions in a flattened table [P, F]."""
-        width = len(self._batch.names)
-        found: Ints = profile * width + self.feature[update]
-        return found
-
-    def _of_local(self, table: Levels) -> Levels:
+    def _least(self, values: Levels) -> Levels:
         """The least of those who may be the active controller; 0 where nobody may."""
-        at, starts, some = self._local
-        least = np.zeros(len(some), dtype=table.dtype)
-        if len(at):
-            least[some] = np.minimum.reduceat(table.ravel()[at], starts)
+        size = self._local.size
+        some = np.flatnonzero(size)
+        least = np.zeros(len(size), dtype=values.dtype)
+        if len(values):
+            least[some] = np.minimum.reduceat(values, (np.cumsum(size) - size)[some])
         return least
 
     @cached_property
     def local_lists(self) -> Flags:
-        return self._of_local(self._batch.ranges.lists.astype(np.int32)) > 0
+        return self._least(self._local.lists.astype(np.int32)) > 0
 
     @cached_property
     def local_min(self) -> Levels:
-        return self._of_local(self._batch.ranges.min_version)
+        return self._least(self._local.min_version)
 
     @cached_property
     def local_max(self) -> Levels:
-        return self._of_local(self._batch.ranges.max_version)
+        return self._least(self._local.max_version)
 
 
 class NodeColumns:
-    """NODE_COLUMNS: one row for each (update, profile) of the group a rule row asks."""
+    """NODE_COLUMNS: one row for each (update, profile) of the group that is asked."""
 
-    def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
-        assert row.asks is not None
-        self.group: NodePairs = batch.groups[row.asks]
-        size = self.group.size[updates.request]
-        first = np.cumsum(size) - size
-        self.update: Ints = np.repeat(np.arange(len(size)), size)
-        offset = np.repeat(self.group.start[updates.request] - first, size)
-        self.pair: Ints = np.arange(len(self.update)) + offset
-        self._profile = self.group.profile[self.pair]
-        self._feature = updates.feature[self.update]
-        self._updates, self._ranges = updates, batch.ranges
-        self._refuse = row.absence is Absence.REFUSE
+    def __init__(
+        self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence = Absence.ZERO
+    ) -> None:
+        self.group = batch.groups[asks]
+        self.size = self.group.size[updates.request]  # [U]
+        before = self.group.start[updates.request] - (np.cumsum(self.size) - self.size)
+        self.update: Ints = np.repeat(np.arange(len(self.size)), self.size)
+        self.pair: Ints = np.arange(len(self.update)) + before[self.update]
+        self._at = self.group.profile[self.pair], updates.feature[self.update]
+        self._updates, self._ranges, self._absence = updates, batch.ranges, absence
 
     @cached_property
     def level(self) -> Levels:
@@ -355,55 +344,50 @@ class NodeColumns:
 
     @cached_property
     def min_version(self) -> Levels:
-        return self._ranges.min_version[self._profile, self._feature]
+        return self._ranges.min_version[self._at]
 
     @cached_property
     def max_version(self) -> Levels:
-        return self._ranges.max_version[self._profile, self._feature]
+        return self._ranges.max_version[self._at]
+
+    @property
+    def lists(self) -> Flags:
+        return self._ranges.lists[self._at]
 
     @property
     def silent(self) -> Flags:
-        if not self._refuse:
+        if self._absence is not Absence.REFUSE:
             return np.zeros(len(self.update), dtype=bool)
-        return ~self._ranges.lists[self._profile, self._feature]
+        return ~self.lists
 
 
 class GroupColumns:
-    """GROUP_COLUMNS: how many there are of the group that a rule row asks."""
+    """GROUP_COLUMNS: how many there are of the group that is asked."""
 
-    def __init__(self, updates: UpdateColumns, batch: Batch, row: RuleRow) -> None:
-        assert row.asks is not None
-        self._updates, self._batch, self._row = updates, batch, row
-        self._group = batch.groups[row.asks]
-
-    @cached_property
-    def nodes(self) -> NodeColumns:
-        """One row for each (update, profile) of the group."""
-        return NodeColumns(self._updates, self._batch, self._row)
-
-    @cached_property
-    def asked(self) -> Ints:
-        return self._of_request(self._group.count)
-
-    @cached_property
-    def unregistered_voters(self) -> Ints:
-        return self._of_request(np.where(self._group.registered, 0, self._group.count))
+    def __init__(self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence) -> None:
+        self.nodes = NodeColumns(updates, batch, asks, absence)
+        self._request = updates.request
 
     @property
-    def unregistered_configured(self) -> Ints:
-        return self.unregistered_voters
+    def asked(self) -> Ints:
+        return self._of_request(self.nodes.group.count)
 
-    @cached_property
+    @property
+    def unregistered(self) -> Ints:
+        group = self.nodes.group
+        return self._of_request(np.where(group.registered, 0, group.count))
+
+    @property
     def refusing(self) -> Ints:
         nodes = self.nodes
         outside = unsupported_by_node(
             nodes.level, nodes.min_version, nodes.max_version, nodes.silent
         )
         count = nodes.group.count[nodes.pair] * outside
-        return np.bincount(nodes.update, count, len(self._updates.level)).astype(np.int64)
+        return np.bincount(nodes.update, count, len(self._request)).astype(np.int64)
 
     def _of_request(self, count: Ints) -> Ints:
         """The sum over the pairs of each update's request."""
-        group, total = self._group, np.concatenate(([0], np.cumsum(count)))
+        group, total = self.nodes.group, np.concatenate(([0], np.cumsum(count)))
         summed: Ints = total[group.start + group.size] - total[group.start]
-        return summed[self._updates.request]
+        return summed[self._request]

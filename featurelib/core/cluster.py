@@ -127,60 +127,48 @@ def kind_of(update: Update, version: int, dialect: Dialect) -> int:
 def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
     """A batch of these requests, one for each cluster."""
     asked = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
-    names = _names(cases, asked, tables)
+    names = _names(cases, asked)
     at = {name: i for i, name in enumerate(names)}
-    profiles = _Profiles(at)
-    nodes = table([cluster for cluster, _ in cases], profiles.position)
-    groups = {
-        asks: _group(nodes, asks, order, len(cases))
-        for asks, order in _asked_groups(dialect).items()
-    }
-    catalogued = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
+    profiles: dict[_Entries, int] = {}
+
+    def position(supported: Features) -> int:
+        """Distinct maps are kept once; features that nobody asks about do not matter."""
+        entries = tuple(sorted((at[n], r) for n, r in supported.items() if n in at))
+        return profiles.setdefault(entries, len(profiles))
+
+    nodes = table([cluster for cluster, _ in cases], position)
+    orders = {Asks.LOCAL_CONTROLLER: WalkOrder.NONE}
+    orders |= {row.asks: row.order for row in dialect.rules if row.asks is not None}
     return Batch(
         names=names,
-        catalogued=catalogued,
-        ranges=profiles.ranges(),
-        groups=groups,
+        catalogued=np.array([tables.feature_code(name) for name in names], dtype=np.int64),
+        ranges=_ranges(profiles, len(names)),
+        groups={asks: _group(nodes, asks, order, len(cases)) for asks, order in orders.items()},
         state=_state(cases, at, tables),
         updates=_updates(cases, asked, at, dialect),
         dry_run=np.array([request.validate_only for _, request in cases], dtype=bool),
     )
 
 
-def _names(cases: Sequence[Case], asked: list[list[Update]], tables: Tables) -> tuple[str, ...]:
-    names = {METADATA_VERSION: None, KRAFT_VERSION: None}
+def _names(cases: Sequence[Case], asked: list[list[Update]]) -> tuple[str, ...]:
+    names = [METADATA_VERSION, KRAFT_VERSION]
     for (cluster, _), updates in zip(cases, asked, strict=True):
-        names |= dict.fromkeys(cluster.finalized)
-        names |= dict.fromkeys(cluster.cached or ())
-        names |= dict.fromkeys(update.feature for update in updates)
-    return tuple(names)
+        names += [*cluster.finalized, *(cluster.cached or ()), *(u.feature for u in updates)]
+    return tuple(dict.fromkeys(names))
 
 
-class _Profiles:
-    """Distinct maps, each kept once; a node's features that nobody asks about do not matter."""
-
-    def __init__(self, at: dict[str, int]) -> None:
-        self._at = at
-        self._position: dict[tuple[tuple[int, Range], ...], int] = {}
-
-    def position(self, supported: Features) -> int:
-        at = self._at
-        entries = tuple(sorted((at[n], r) for n, r in supported.items() if n in at))
-        return self._position.setdefault(entries, len(self._position))
-
-    def ranges(self) -> Ranges:
-        shape = len(self._position) + 1, len(self._at)
-        lows, highs = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-        lists = np.zeros(shape, dtype=bool)
-        for entries, row in self._position.items():
-            for name, (low, high) in entries:
-                lows[row, name], highs[row, name], lists[row, name] = low, high, True
-        return Ranges(min_version=lows, max_version=highs, lists=lists)
+_Entries = tuple[tuple[int, Range], ...]  # a profile: positions of features, and ranges
 
 
-def _asked_groups(dialect: Dialect) -> dict[Asks, WalkOrder]:
-    groups = {Asks.LOCAL_CONTROLLER: WalkOrder.NONE}
-    return groups | {row.asks: row.order for row in dialect.rules if row.asks is not None}
+def _ranges(profiles: Iterable[_Entries], features: int) -> Ranges:
+    profiles = (*profiles, ())
+    shape = len(profiles), features
+    lows, highs = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    lists = np.zeros(shape, dtype=bool)
+    for row, entries in enumerate(profiles):
+        for name, (low, high) in entries:
+            lows[row, name], highs[row, name], lists[row, name] = low, high, True
+    return Ranges(min_version=lows, max_version=highs, lists=lists)
 
 
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
@@ -248,17 +236,15 @@ def _configured(cluster: Cluster) -> dict[int, int]:
 
 def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
     """Nodes of one cluster as its controller walks them; `rows` as they registered."""
-    ids, found = nodes.node_id[rows].tolist(), rows.tolist()
+    found = rows.tolist()
+    if order is WalkOrder.NONE:
+        return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
     if order in (WalkOrder.TABLE, WalkOrder.TABLE_HASH):
-        way = table_order(ids)
-        found, ids = [found[i] for i in way], [ids[i] for i in way]
-    if order in (WalkOrder.HASH, WalkOrder.TABLE_HASH):
-        return [found[i] for i in hash_order(ids)]
-    if order is WalkOrder.SIZED_HASH:
-        return [found[i] for i in hash_order(ids, least=1)]
-    if order is WalkOrder.TABLE:
-        return found
-    return sorted(found, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
+        found = [found[i] for i in table_order(nodes.node_id[found].tolist())]
+    if order is not WalkOrder.TABLE:
+        least = 1 if order is WalkOrder.SIZED_HASH else 16
+        found = [found[i] for i in hash_order(nodes.node_id[found].tolist(), least)]
+    return found
 
 
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
@@ -360,15 +346,12 @@ def _updates(
 
 def _ranks(names: list[str], order: str) -> list[int]:
     """The place of each update in the order in which the controller judges them."""
-    positions = list(range(len(names)))
-    if order == "name":
-        positions.sort(key=lambda i: names[i])
-    elif order == "hash":
-        positions = name_order(names)
-    ranks = [0] * len(names)
-    for place, position in enumerate(positions):
-        ranks[position] = place
-    return ranks
+    positions = range(len(names))
+    if order == "hash":
+        walk = name_order(names)
+    else:
+        walk = sorted(positions, key=names.__getitem__) if order == "name" else list(positions)
+    return sorted(positions, key=walk.__getitem__)  # the inverse
 
 
 # The orders in which Java walks its maps, so that the first offender is the one Kafka names. Only

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from featurelib.catalogue import ANY, Tables
-from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Mask, Rule
+from featurelib.core.rules import GROUP_COLUMNS, REQUEST_COLUMNS, RULES, SCOPES, Rule
 from featurelib.feature import Severity, release_line, release_number
 
 
@@ -181,13 +181,6 @@ class RuleRow:
     def code(self) -> str:
         """The finding's stable code: the name of the rule."""
         return self.rule.name
-
-    def ask(self, rows: object) -> Mask:
-        """Which updates offend."""
-        hit = self.rule.ask(rows)
-        for scope in self.where:
-            hit = hit & scope.ask(rows)
-        return hit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

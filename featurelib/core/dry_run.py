@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.cluster import Case, Cluster, Node, Request, Update, build
-from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, RuleRow, generation_of, load
-from featurelib.core.judge import decide, judge
-from featurelib.core.reply import Reply, Speaker
+from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, generation_of, load
+from featurelib.core.reply import JudgedRequests, Reply
 from featurelib.errors import ProtocolError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
 from featurelib.model import Reason, Step
@@ -49,45 +48,6 @@ class Answered:
     alike: tuple[frozenset[str], ...]  # messages that differ in nothing but which offender is named
 
 
-class _Judged:
-    """A few requests as one dialect or the policy judges them."""
-
-    def __init__(
-        self, cases: Sequence[Case], by: Dialect, tables: Tables, *, vendors: bool = False
-    ) -> None:
-        self.by, self.batch = by, replace(build(cases, by, tables), vendors=vendors)
-        self.offences = judge(self.batch, by, tables)
-        self.outcome = decide(self.batch, by, self.offences)
-        self.speaker = Speaker(self.batch, by, self.offences, self.outcome, tables)
-
-    def refusals(self) -> list[list[Reason]]:
-        """Everything against each request, in the dialect's words; the policy has the rules' own
-        sentences."""
-        updates, by = self.batch.updates, self.by
-        found: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
-        for request, door in enumerate(self.offences.door.tolist()):
-            if door >= 0:
-                found[request].append(_refusal(by, by.door[door], "", 0, ""))
-        for k, i in zip(*(at.tolist() for at in self.offences.offends.nonzero()), strict=True):
-            row, feature = by.rules[k], self.batch.names[int(updates.feature[i])]
-            words = self.speaker.words(row, i, int(self.offences.named[k, i]))
-            refusal = _refusal(by, row, feature, int(updates.level[i]), words)
-            found[int(updates.request[i])].append(refusal)
-        return found
-
-    def after(self, i: int, before: Cluster) -> Cluster:
-        """The cluster of request `i` with its levels once they have settled."""
-        ends = zip(self.outcome.after[i].tolist(), self.outcome.after_min[i].tolist(), strict=True)
-        levels = zip(self.batch.names, ends, strict=True)
-        finalized = {name: (least or level, level) for name, (level, least) in levels if level}
-        return replace(before, finalized=finalized, kraft_record=int(self.outcome.kraft_record[i]))
-
-
-def _refusal(by: Dialect, row: RuleRow, feature: str, level: int, words: str) -> Reason:
-    message = words or row.rule.sentence
-    return Reason(judge=by.name, code=row.code, feature=feature, level=level, message=message)
-
-
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
     """What a controller of `dialect` answers to `request`, and what follows (KIP-584, KIP-1022).
 
@@ -99,17 +59,17 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
             f"{dialect.title}: expected UpdateFeatures version {spoken}, found {request.version}; "
             "the controller closes the connection. Ask in a version it lists in ApiVersions."
         )
-    judged = _Judged([(cluster, request)], dialect, tables)
+    judged = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
     wrote = bool(judged.outcome.writes[0])
     # What the controller wrote it has seen, unless it is blind to its own node.
     cached = cluster.cached if not wrote or cluster.blind else None
     return Answered(
-        reply=judged.speaker.reply(0, request),
+        reply=judged.reply(0, request),
         after=replace(judged.after(0, cluster), cached=cached),
         writes=wrote,
         unsure=bool(judged.outcome.unsure[0]),
         refusals=tuple(judged.refusals()[0]),
-        alike=judged.speaker.alike(),
+        alike=judged.alike(),
     )
 
 
@@ -121,10 +81,10 @@ def try_requests(
     `vendors`: as for a fleet, a controller knows what it advertises, though no catalogue does.
     """
     policy = refusals_by(cases, load(STRICT), tables)
-    judged = _Judged(cases, own, tables, vendors=vendors)
+    judged = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
     tried = []
     for i, (case, of_own) in enumerate(zip(cases, judged.refusals(), strict=True)):
-        words = _words(judged.speaker.reply(i, case[1]))
+        words = _words(judged.reply(i, case[1]))
         refusals = policy[i] + [replace(one, is_answer=one.message in words) for one in of_own]
         after = replace(judged.after(i, case[0]), cached=None)
         after = replace(after, nodes=_registering(case[0], after, own))
@@ -137,7 +97,7 @@ def try_requests(
 
 def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Reason]]:
     """Everything that one dialect or policy says against each request."""
-    return _Judged(cases, by, tables).refusals()
+    return JudgedRequests(build(cases, by, tables), by, tables).refusals()
 
 
 def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:

@@ -40,7 +40,7 @@ from featurelib.core.batch import (
     NodeColumns,
     UpdateColumns,
 )
-from featurelib.core.dialect import Dialect, RuleRow
+from featurelib.core.dialect import HONOURED, Capability, Dialect, RuleRow
 from featurelib.core.rules import Mask
 from featurelib.feature import UpgradeType
 
@@ -66,8 +66,7 @@ class Consequences:
     """What follows for each request and update."""
 
     failed_by: Ints  # [R] the update that refuses the whole request; -1 = none does
-    good: Flags  # [U] the update passed, and so did its request
-    applied: Flags  # [U] and it is not a dry run
+    applied: Flags  # [U] the update passed, so did its request, and it is not a dry run
     failed_write: Flags  # [R] the good results say failed, because nobody saw the write
     after: Levels  # [R, F]
     after_min: Levels  # [R, F]
@@ -82,141 +81,110 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
     offends = np.zeros((len(dialect.rules), len(columns.level)), dtype=bool)
     named = np.full(offends.shape, NOT_HERE)
     for i, row in enumerate(dialect.rules):
-        if row.rule.about_nodes:
-            offends[i], named[i] = _ask_nodes(columns, batch, row)
-        elif row.asks is not None:
-            offends[i], named[i] = _ask_about_group(columns, batch, row)
-        else:
-            offends[i] = row.ask(columns)
-    return Offences(offends=offends, named=named, columns=columns, door=_door(batch, dialect))
-
-
-def _door(batch: Batch, dialect: Dialect) -> Ints:
-    refused = np.full(batch.requests, NOT_HERE)
+        offends[i], named[i] = _ask(row, columns, batch)
+    door = np.full(batch.requests, NOT_HERE)
     for i, row in reversed(list(enumerate(dialect.door))):
-        refused[row.ask(batch.state)] = i
-    return refused
+        door[row.rule.ask(batch.state)] = i
+    return Offences(offends=offends, named=named, columns=columns, door=door)
 
 
-def _first_pair(nodes: NodeColumns, hit: Mask, updates: int) -> tuple[Mask, Ints]:
-    """Which updates have an offending pair, and the first of each."""
-    first = np.full(updates, NOT_HERE)
+def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints | int]:
+    """Which updates offend, and the first offending pair of each."""
+    if row.asks is None:
+        return _scoped(row, row.rule.ask(columns), columns), NOT_HERE
+    if row.rule.about_nodes:
+        nodes = NodeColumns(columns, batch, row.asks, row.absence)
+        first = _first_pair(nodes, _scoped(row, row.rule.ask(nodes), columns, nodes.update))
+        return first >= 0, first
+    group = GroupColumns(columns, batch, row.asks, row.absence)
+    hit = _scoped(row, row.rule.ask(group), columns)
+    if not hit.any():
+        return hit, NOT_HERE
+    missing = ~group.nodes.group.registered[group.nodes.pair]
+    return hit, np.where(hit, _first_pair(group.nodes, missing), NOT_HERE)
+
+
+def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
+    """Those of `hit` that are within every scope of `row`; `update`: whose they are."""
+    for scope in row.where:
+        inside = scope.ask(columns)
+        hit = hit & (inside if update is None else inside[update])
+    return hit
+
+
+def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
+    """[U] the first offending pair of each update; -1 = it has none."""
+    first = np.full(len(nodes.size), NOT_HERE)
     at = np.flatnonzero(hit)[::-1]  # backwards, so that the first one stays
     first[nodes.update[at]] = nodes.pair[at]
-    return first >= 0, first
+    return first
 
 
 def offending_pairs(judged: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
-    """Return every (update, pair) that `row` names: the pair does not support the level of the
-    update, or it never registered."""
-    nodes = NodeColumns(judged.columns, batch, row)
+    """Return every (update, pair) that `row`, which asks somebody, names: the pair does not support
+    the level of the update, or it never registered."""
+    assert row.asks is not None
+    nodes = NodeColumns(judged.columns, batch, row.asks, row.absence)
     hit = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
-    hit = hit & _scoped(row, judged.columns)[nodes.update]
+    hit = _scoped(row, hit, judged.columns, nodes.update)
     return nodes.update[hit], nodes.pair[hit]
-
-
-def _scoped(row: RuleRow, columns: UpdateColumns) -> Mask:
-    asked = np.ones(len(columns.level), dtype=bool)
-    for scope in row.where:
-        asked &= scope.ask(columns)
-    return asked
-
-
-def _ask_nodes(columns: UpdateColumns, batch: Batch, row: RuleRow) -> tuple[Mask, Ints]:
-    nodes = NodeColumns(columns, batch, row)
-    hit = row.rule.ask(nodes)
-    if row.where:
-        hit = hit & _scoped(row, columns)[nodes.update]
-    return _first_pair(nodes, hit, len(columns.level))
-
-
-def _ask_about_group(columns: UpdateColumns, batch: Batch, row: RuleRow) -> tuple[Mask, Ints]:
-    """A rule about how many of a group there are, support the level, or registered."""
-    group = GroupColumns(columns, batch, row)
-    hit = row.rule.ask(group) & _scoped(row, columns)
-    if not hit.any():
-        return hit, np.full(len(hit), NOT_HERE)
-    nodes = group.nodes
-    missing = ~nodes.group.registered[nodes.pair]
-    return hit, np.where(hit, _first_pair(nodes, missing, len(hit))[1], NOT_HERE)
 
 
 def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
     """What the controller does with what was judged."""
-    can, updates, state = dialect.can, batch.updates, batch.state
-    come_in = judged.door == NOT_HERE
-    passed = judged.first == NOT_HERE
-    failed_by = _failed_by(batch, passed, come_in) if can.atomic else _nobody(batch)
-    whole = come_in & (failed_by == NOT_HERE)
-    good = passed & whole[updates.request]
-    dry = batch.dry_run & (can.validate_only == "honoured")
-    applied = good & ~dry[updates.request]
-    leaked = _leaked(batch, dialect, judged, failed_by, dry)
-    unsure = np.zeros(batch.requests, dtype=bool)
-    unsure[updates.request[leaked]] = True
-    after, after_min = _after(batch, dialect, judged.columns, applied | leaked)
-    writes = _writes(batch, dialect, judged.columns, applied)
+    can, updates, state, columns = dialect.can, batch.updates, batch.state, judged.columns
+    request, passed = updates.request, judged.first == NOT_HERE
+    failed_by = np.full(batch.requests, NOT_HERE)
+    if can.atomic:  # the first update, in the order of judging, refuses the request
+        bad = np.flatnonzero(~passed & (judged.door == NOT_HERE)[request])
+        latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
+        failed_by[request[latest_first]] = latest_first
+    good = passed & ((judged.door == NOT_HERE) & (failed_by == NOT_HERE))[request]
+    wet = ~(batch.dry_run & (can.validate_only == HONOURED))[request]
+    applied, leaked = good & wet, np.zeros_like(good)
+    if can.kraft_version_leaks:  # it moved the raft layer before its request was refused
+        refused_by = failed_by[request]
+        earlier = (refused_by >= 0) & (updates.rank < updates.rank[np.maximum(refused_by, 0)])
+        moves = columns.is_kraft_version & (updates.level > columns.current)
+        leaked = moves & passed & earlier & wet
+    after, after_min = _after(batch, can, columns, applied | leaked)
+    writing = applied
+    if can.kraft_version == "raft":  # the raft layer has nothing to do: no record
+        idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
+        writing = applied & ~idle
+    writes = batch.having(writing)
     silent_failure = writes & (state.node_missing | state.blind)
     failed_write = silent_failure & (can.after_failed_wait > 0)
     gone = failed_write & state.node_missing
     record = state.kraft_record.copy()
     if can.kraft_version == "record":
-        mine = applied & judged.columns.is_kraft_version
-        record[updates.request[mine]] = updates.level[mine]
+        mine = applied & columns.is_kraft_version
+        record[request[mine]] = updates.level[mine]
     return Consequences(
         failed_by=failed_by,
-        good=good,
         applied=applied,
         failed_write=failed_write,
         after=np.where(gone[:, None], 0, after),
         after_min=np.where(gone[:, None], 0, after_min),
         kraft_record=record,
         writes=writes & ~gone,
-        unsure=unsure,
+        unsure=batch.having(leaked),
     )
 
 
-def _nobody(batch: Batch) -> Ints:
-    return np.full(batch.requests, NOT_HERE)
-
-
-def _failed_by(batch: Batch, passed: Flags, come_in: Flags) -> Ints:
-    """The first update, in the order of judging, that refuses each request."""
-    updates, failed = batch.updates, _nobody(batch)
-    bad = np.flatnonzero(~passed & come_in[updates.request])
-    latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
-    failed[updates.request[latest_first]] = latest_first
-    return failed
-
-
-def _leaked(batch: Batch, dialect: Dialect, judged: Offences, failed_by: Ints, dry: Flags) -> Flags:
-    """kraft.version updates that moved the raft layer before their request was refused [U]."""
-    updates, columns = batch.updates, judged.columns
-    refused_by = failed_by[updates.request]
-    if not dialect.can.kraft_version_leaks:
-        return np.zeros(len(updates.level), dtype=bool)
-    earlier = updates.rank < updates.rank[np.maximum(refused_by, 0)]
-    moves = columns.is_kraft_version & (updates.level > columns.current)
-    passed = judged.first == NOT_HERE
-    return moves & passed & (refused_by >= 0) & earlier & ~dry[updates.request]
-
-
 def _after(
-    batch: Batch, dialect: Dialect, columns: UpdateColumns, moved: Flags
+    batch: Batch, can: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
     """The finalized levels and minimum levels that nodes report once the request has settled."""
-    can, updates, state = dialect.can, batch.updates, batch.state
+    updates, state, written = batch.updates, batch.state, batch.having(moved)
     after, after_min = state.finalized.copy(), state.minimum.copy()
     if can.judges == "cached":
-        written = np.zeros(batch.requests, dtype=bool)
-        written[updates.request[moved]] = True
         after[written], after_min[written] = state.cached[written], state.cached_min[written]
     level = np.maximum(updates.level, 0)
     at = updates.request[moved], updates.feature[moved]
     if can.kraft_version == "ignored_record":
-        level = np.where(
-            columns.is_kraft_version, state.finalized[updates.request, updates.feature], level
-        )
+        kept = state.finalized[updates.request, updates.feature]
+        level = np.where(columns.is_kraft_version, kept, level)
     elif can.kraft_version == "record":
         raft = state.raft_level[updates.request]
         level = np.where(columns.is_kraft_version & (raft > 0), raft, level)
@@ -224,17 +192,5 @@ def _after(
     if can.stores_min == "local":
         after_min[at] = np.where(level > 0, columns.local_min, 0)[moved]
     else:  # a single level, which is its own minimum
-        rewritten = np.isin(np.arange(batch.requests), updates.request[moved])
-        after_min[rewritten] = after[rewritten]
+        after_min[written] = after[written]
     return after, after_min
-
-
-def _writes(batch: Batch, dialect: Dialect, columns: UpdateColumns, applied: Flags) -> Flags:
-    """Whether a request leaves a record, or moves the features node."""
-    writing = applied
-    if dialect.can.kraft_version == "raft":  # the raft layer has nothing to do: no record
-        idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
-        writing = applied & ~idle
-    writes = np.zeros(batch.requests, dtype=bool)
-    writes[batch.updates.request[writing]] = True
-    return writes

@@ -6,14 +6,17 @@ Only for rows somebody reads: judging thousands of requests needs no text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from featurelib.catalogue import Tables
 from featurelib.core.batch import NOT_HERE, Batch
-from featurelib.core.cluster import Request
+from featurelib.core.cluster import Cluster, Request
 from featurelib.core.dialect import Absence, Dialect, RuleRow
-from featurelib.core.judge import Consequences, Offences, offending_pairs
-from featurelib.feature import METADATA_VERSION, UpgradeType
+from featurelib.core.judge import decide, judge, offending_pairs
+from featurelib.feature import UpgradeType
+from featurelib.model import Reason
 
 NO_ERROR = 0
 _OPEN_END = 32767  # Short.MAX_VALUE: Kafka prints "1+"
@@ -56,128 +59,126 @@ class Reply:
         return all(self.of(feature)[0] == NO_ERROR for feature in features)
 
 
-class Speaker:
-    """Puts what was judged and decided into the words of a dialect."""
+class JudgedRequests:
+    """Requests as one dialect judges them, and its words."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        dialect: Dialect,
-        judged: Offences,
-        outcome: Consequences,
-        tables: Tables,
-    ) -> None:
-        self._batch, self._dialect, self._tables = batch, dialect, tables
-        self._judged, self._outcome = judged, outcome
-        self._first = judged.first
+    def __init__(self, batch: Batch, by: Dialect, tables: Tables) -> None:
+        self.batch, self.by, self._tables = batch, by, tables
+        self.offences = judge(batch, by, tables)
+        self.outcome = decide(batch, by, self.offences)
+        self._first = self.offences.first
 
     def reply(self, position: int, request: Request) -> Reply:
         """The answer to the request at `position` of the batch."""
-        can, text, outcome = self._dialect.can, self._dialect.text, self._outcome
-        none = None if request.version > can.results_up_to else ()
-        if (door := int(self._judged.door[position])) != NOT_HERE:
-            row = self._dialect.door[door]
-            return Reply(code=row.code_number, message=self._fill_door(row, position), results=none)
+        by, outcome = self.by, self.outcome
+        none = None if request.version > by.can.results_up_to else ()
+        if (door := int(self.offences.door[position])) != NOT_HERE:
+            row = by.door[door]
+            return Reply(code=row.code_number, message=self._at_door(row, position), results=none)
         if (failed := int(outcome.failed_by[position])) != NOT_HERE:
-            row = self._dialect.rules[int(self._first[failed])]
-            message = text.atomic_prefix + self.message(failed)
-            return Reply(code=row.code_number, message=message, results=none)
+            result = self._result(failed, position)
+            message = f"{by.text.atomic_prefix}{result.message}"
+            return Reply(code=result.code, message=message, results=none)
         results = None if none is None else self._results(position, request)
-        return Reply(code=NO_ERROR, message=text.good_top, results=results)
+        return Reply(code=NO_ERROR, message=by.text.good_top, results=results)
 
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
-        updates, by_name = self._batch.updates, {}
-        mine = (updates.request == position).nonzero()[0].tolist()
-        for i in mine:
-            name = self._batch.names[int(updates.feature[i])]
-            by_name[name] = self._result(i, name, position)
-        if self._dialect.can.atomic:  # one for each entry, repeated names too
+        mine = np.flatnonzero(self.batch.updates.request == position).tolist()
+        by_name = {result.feature: result for result in (self._result(i, position) for i in mine)}
+        if self.by.can.atomic:  # one for each entry, repeated names too
             return tuple(by_name[update.feature] for update in request.updates)
         return tuple(by_name[name] for name in sorted(by_name))
 
-    def _result(self, i: int, name: str, position: int) -> Result:
-        text, rule = self._dialect.text, int(self._first[i])
+    def _result(self, i: int, position: int) -> Result:
+        by, rule = self.by, int(self._first[i])
+        code, message = NO_ERROR, by.text.good_result
         if rule != NOT_HERE:
-            code = self._dialect.rules[rule].code_number
-            return Result(feature=name, code=code, message=self.message(i))
-        if self._outcome.failed_write[position]:
-            code = self._dialect.can.after_failed_wait
-            return Result(feature=name, code=code, message=text.failed_write)
-        return Result(feature=name, code=NO_ERROR, message=text.good_result)
+            code, message = by.rules[rule].code_number, self._words(rule, i)
+        elif self.outcome.failed_write[position]:
+            code, message = by.can.after_failed_wait, by.text.failed_write
+        return Result(feature=self._feature(i), code=code, message=message)
 
-    def message(self, i: int) -> str:
-        """The words about update `i`, which violates a rule."""
-        rule = int(self._first[i])
-        row, pair = self._dialect.rules[rule], int(self._judged.named[rule, i])
-        return self.words(row, i, pair)
+    def refusals(self) -> list[list[Reason]]:
+        """Everything against each request, in the dialect's words; the policy has the rules' own
+        sentences."""
+        found: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
+        for request, door in enumerate(self.offences.door.tolist()):
+            if door != NOT_HERE:
+                found[request].append(self._refusal(self.by.door[door]))
+        request_of = self.batch.updates.request.tolist()
+        for rule, i in zip(*(at.tolist() for at in self.offences.offends.nonzero()), strict=True):
+            level, words = int(self.batch.updates.level[i]), self._words(rule, i)
+            refusal = self._refusal(self.by.rules[rule], self._feature(i), level, words)
+            found[request_of[i]].append(refusal)
+        return found
+
+    def _refusal(self, row: RuleRow, feature: str = "", level: int = 0, words: str = "") -> Reason:
+        message = words or row.rule.sentence
+        return Reason(
+            judge=self.by.name, code=row.code, feature=feature, level=level, message=message
+        )
+
+    def after(self, position: int, before: Cluster) -> Cluster:
+        """The cluster of a request with its levels once they have settled."""
+        ends = zip(
+            self.batch.names,
+            self.outcome.after_min[position].tolist(),
+            self.outcome.after[position].tolist(),
+            strict=True,
+        )
+        finalized = {name: (least or level, level) for name, least, level in ends if level}
+        record = int(self.outcome.kraft_record[position])
+        return replace(before, finalized=finalized, kraft_record=record)
 
     def alike(self) -> tuple[frozenset[str], ...]:
         """For each update whose refusal names a node: the words with any other node of the group
         that offends as it does. Which is the first hangs on the order of registration too."""
         found = []
         for i, rule in enumerate(self._first.tolist()):
-            row = self._dialect.rules[rule]
-            if rule != NOT_HERE and row.asks is not None:
-                updates, pairs = offending_pairs(self._judged, self._batch, row)
-                words = {self.words(row, i, pair) for pair in pairs[updates == i].tolist()}
-                prefix = self._dialect.text.atomic_prefix
-                found.append(frozenset(words | {prefix + said for said in words}))
+            if rule != NOT_HERE and self.by.rules[rule].asks is not None:
+                pairs = offending_pairs(self.offences, self.batch, self.by.rules[rule])
+                mine = pairs[1][pairs[0] == i].tolist()
+                words = {self._words(rule, i, pair) for pair in mine}
+                found.append(frozenset(words | {self.by.text.atomic_prefix + w for w in words}))
         return tuple(found)
 
-    def words(self, row: RuleRow, i: int, pair: int) -> str:
-        """The words of `row` about update `i`, naming the first node of `pair` (-1: nobody)."""
-        columns, updates = self._judged.columns, self._batch.updates
-        feature = int(updates.feature[i])
-        kind = int(updates.kind[i])
+    def _feature(self, i: int) -> str:
+        return self.batch.names[int(self.batch.updates.feature[i])]
+
+    def _at_door(self, row: RuleRow, position: int) -> str:
+        return row.says.format_map({"active": int(self.batch.state.active[position])})
+
+    def _words(self, rule: int, i: int, pair: int | None = None) -> str:
+        """The words of a rule's row about update `i`, naming the first node of `pair`; without one,
+        of the first that offends, if the rule names any."""
+        row, batch, columns = self.by.rules[rule], self.batch, self.offences.columns
+        updates, tables = batch.updates, self._tables
+        release = int(batch.state.release[updates.request[i]])
         places: dict[str, object] = {
-            "feature": self._batch.names[feature],
+            "feature": self._feature(i),
             "level": int(updates.level[i]),
             "current": int(columns.current[i]),
             "finalized_min": int(columns.finalized_min[i]),
             "local_min": int(columns.local_min[i]),
-            "verb": "downgrade" if kind == UpgradeType.SAFE_DOWNGRADE else "upgrade",
+            "verb": "downgrade" if updates.kind[i] == UpgradeType.SAFE_DOWNGRADE else "upgrade",
+            "oldest_known": int(tables.oldest[release, 0]),  # of metadata.version
+            "newest_known": int(tables.newest_unstable[release, 0]),
         }
         says = row.says
+        if pair is None:
+            pair = int(self.offences.named[rule, i])
         if pair != NOT_HERE and row.asks is not None:
-            places |= self._node(row, pair, feature)
-            absent = (
-                not places["lists"] if row.absence is Absence.REFUSE else places["node_max"] == 0
-            )
-            says = row.says_absent if absent else row.says
-        if "known}" in says:
-            places |= self._known(i)
+            group, ranges = batch.groups[row.asks], batch.ranges
+            at = int(group.profile[pair]), int(updates.feature[i])
+            low, high = int(ranges.min_version[at]), int(ranges.max_version[at])
+            places |= {"node": int(group.node[pair]), "node_min": low, "node_max": high}
+            places["node_range"] = range_text(low, high)
+            listed = ranges.lists[at] if row.absence is Absence.REFUSE else high != 0
+            says = row.says if listed else row.says_absent
         if "dependency" in says:
-            places |= self._dependency(i)
+            places["dependency"] = tables.features[int(columns.depends_on[i])]
+            places["dependency_level"] = int(columns.needed[i])
         return says.format_map(places)
-
-    def _fill_door(self, row: RuleRow, position: int) -> str:
-        return row.says.format_map({"active": int(self._batch.state.active[position])})
-
-    def _node(self, row: RuleRow, pair: int, feature: int) -> dict[str, object]:
-        assert row.asks is not None
-        group, ranges = self._batch.groups[row.asks], self._batch.ranges
-        at = int(group.profile[pair]), feature
-        low, high = int(ranges.min_version[at]), int(ranges.max_version[at])
-        return {
-            "node": int(group.node[pair]),
-            "node_min": low,
-            "node_max": high,
-            "node_range": range_text(low, high),
-            "lists": bool(ranges.lists[at]),
-        }
-
-    def _known(self, i: int) -> dict[str, object]:
-        release = int(self._batch.state.release[self._batch.updates.request[i]])
-        code = self._tables.feature_code(METADATA_VERSION)
-        return {
-            "oldest_known": int(self._tables.oldest[release, code]),
-            "newest_known": int(self._tables.newest_unstable[release, code]),
-        }
-
-    def _dependency(self, i: int) -> dict[str, object]:
-        columns = self._judged.columns
-        other = self._tables.features[int(columns.depends_on[i])]
-        return {"dependency": other, "dependency_level": int(columns.needed[i])}
 
 
 def range_text(low: int, high: int) -> str:

@@ -26,9 +26,7 @@ Function = Callable[..., Mask]
 GROUP_COLUMNS = {
     "asked": "how many nodes must answer",
     "refusing": "how many of them do not support the level",
-    "unregistered_voters": "how many of the voters that must answer never registered",
-    "unregistered_configured": "how many the active controller is configured to ask, which neither "
-    "vote nor are registered",
+    "unregistered": "how many of them never registered",
 }
 # One row for each request, before any update is looked at.
 REQUEST_COLUMNS = ("off", "migrating", "unauthorized", "elsewhere")
@@ -193,15 +191,15 @@ def no_quorum_majority(asked: Level, refusing: Level) -> Mask:
 
 
 @of_updates("QuorumFeatures.reasonNotSupported: a voter has to be registered (KIP-919)")
-def voter_not_registered(unregistered_voters: Level) -> Mask:
+def voter_not_registered(unregistered: Level) -> Mask:
     """A voter that never registered may not support the level, and blocks every update."""
-    return unregistered_voters > 0
+    return unregistered > 0
 
 
 @of_updates("QuorumFeatures.quorumNodeIds: its own controller.quorum.voters, not the raft voters")
-def configured_voter_not_registered(unregistered_configured: Level) -> Mask:
+def configured_voter_not_registered(unregistered: Level) -> Mask:
     """A controller that the active one is configured to ask is gone, and blocks every update."""
-    return unregistered_configured > 0
+    return unregistered > 0
 
 
 @of_updates("RaftClient.upgradeKRaftVersion: every voter has told the leader (KAFKA-16538)")

@@ -8,8 +8,8 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.core.batch import Batch
 from featurelib.core.cluster import Cluster, Node, Request, Update, build
 from featurelib.core.dialect import Dialect, load
-from featurelib.core.judge import Consequences, Offences, decide, judge
-from featurelib.core.reply import Reply, Speaker
+from featurelib.core.judge import Consequences, Offences
+from featurelib.core.reply import JudgedRequests, Reply
 from featurelib.feature import Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn
@@ -100,15 +100,13 @@ def answers(drawn: list[Drawn]) -> Answers:
     dialect = load(drawn[0].generation)
     cases = [(cluster_of(case.cluster), request_of(case)) for case in drawn]
     batch = build(cases, dialect, TABLES)
-    judged = judge(batch, dialect, TABLES)
-    outcome = decide(batch, dialect, judged)
-    speaker = Speaker(batch, dialect, judged, outcome, TABLES)
+    judged = JudgedRequests(batch, dialect, TABLES)
     return Answers(
         dialect=dialect,
         batch=batch,
-        judged=judged,
-        outcome=outcome,
-        replies=[speaker.reply(i, request) for i, (_, request) in enumerate(cases)],
+        judged=judged.offences,
+        outcome=judged.outcome,
+        replies=[judged.reply(i, request) for i, (_, request) in enumerate(cases)],
     )
 
 
