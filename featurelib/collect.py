@@ -49,7 +49,7 @@ from featurelib.errors import (
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType, Verdict
 from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 from featurelib.landing.fields import write_line
-from featurelib.landing.probe import ProbedUpdate
+from featurelib.landing.kinds import ProbedUpdate
 from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
 from featurelib.model import Move, Step
 from featurelib.planning.goal import level_of

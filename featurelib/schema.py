@@ -99,7 +99,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
     "voters": [("node_id", "<i4")],
     "observers": [("node_id", "<i4")],
     # What one node was configured with when it was asked last: its own (`resource` = its id), or
-    # the default of all brokers (""). Every key of featurelib.landing.describe is there.
+    # the default of all brokers (""). Every key of featurelib.landing.responses is there.
     "configs": [
         ("node_id", "<i4"),  # who was asked
         ("role", "<i1"),

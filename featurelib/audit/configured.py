@@ -17,7 +17,7 @@ import numpy as np
 
 from featurelib.audit.columns import Bool, Int, node_key
 from featurelib.feature import Role
-from featurelib.landing.describe import BROKER_DEFAULT
+from featurelib.landing.responses import BROKER_DEFAULT
 from featurelib.snapshot.records import Records
 
 VOTERS: Final = "controller.quorum.voters"

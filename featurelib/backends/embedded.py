@@ -35,8 +35,8 @@ from featurelib.core.storage_format import FormatRequest, initial_levels
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role, release_number
 from featurelib.landing import responses as wire
-from featurelib.landing.describe import BROKER_DEFAULT
 from featurelib.landing.fields import write_line
+from featurelib.landing.responses import BROKER_DEFAULT
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
 ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)

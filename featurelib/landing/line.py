@@ -13,25 +13,28 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
-from featurelib.landing.api_versions import ApiVersionsAnswer, ApiVersionsLine
-from featurelib.landing.describe import (
+from featurelib.landing.fields import (
+    ClusterId,
+    Time,
+    microseconds,
+    require_cluster,
+)
+from featurelib.landing.kinds import (
+    ApiVersionsAnswer,
+    ApiVersionsLine,
     ClusterDescription,
     ConfigDescription,
     DescribeClusterLine,
     DescribeConfigsLine,
     DescribeQuorumLine,
+    LogLine,
+    ProbeLine,
+    ProbeReply,
     QuorumDescription,
+    RequestLine,
+    ToolLine,
+    Znode,
 )
-from featurelib.landing.fields import (
-    ClusterId,
-    LineNumber,
-    Text,
-    Time,
-    Timed,
-    microseconds,
-    require_cluster,
-)
-from featurelib.landing.probe import ProbeLine, ProbeReply
 from featurelib.landing.strict import (
     FaultError,
     is_deep,
@@ -41,42 +44,6 @@ from featurelib.landing.strict import (
     require_strict,
     show,
 )
-from featurelib.landing.znode import Znode, ZnodeLine
-
-
-class LogLine(msgspec.Struct, frozen=True, gc=False):
-    """One line of kafka-dump-log, untouched; `metadata_log.parse_line` reads it."""
-
-    line_number: int
-    line: str
-
-
-class ToolLine(msgspec.Struct, frozen=True, gc=False):
-    """One line of kafka-features.sh, untouched; `features_describe.parse_line` reads it."""
-
-    line_number: int
-    line: str
-
-
-class MetadataLogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
-    """The line as it stands in the file."""
-
-    line_number: LineNumber
-    line: Text
-
-    def content(self) -> LogLine:
-        return LogLine(self.line_number, self.line)
-
-
-class FeaturesDescribeLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=True):
-    """The line as it stands in the file."""
-
-    line_number: LineNumber
-    line: Text
-
-    def content(self) -> ToolLine:
-        return ToolLine(self.line_number, self.line)
-
 
 Content = (
     ApiVersionsAnswer
@@ -90,12 +57,12 @@ Content = (
 )
 _Line = (
     ApiVersionsLine
-    | ZnodeLine
+    | Znode
     | DescribeClusterLine
     | DescribeQuorumLine
     | DescribeConfigsLine
-    | MetadataLogLine
-    | FeaturesDescribeLine
+    | LogLine
+    | ToolLine
     | ProbeLine
 )
 
@@ -121,7 +88,6 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 _KINDS = {str(line.__struct_config__.tag): line for line in _Line.__args__}
 KINDS = tuple(_KINDS)
 _NAMES = {line: kind for kind, line in _KINDS.items()}
-_OPEN = {DescribeClusterLine, DescribeQuorumLine, DescribeConfigsLine}
 _LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
 _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -134,7 +100,9 @@ def read(raw: bytes) -> Landing | Quarantined:
         # Lists that stand undecoded in a line are proven strict by `content`; what is not used of
         # an answer is decoded, however deep it is.
         content = line.content()
-        if not is_retold(raw, _ENCODER.encode(line)) or (type(line) in _OPEN and is_deep(raw)):
+        if not is_retold(raw, _ENCODER.encode(line)) or (
+            isinstance(line, RequestLine) and is_deep(raw)
+        ):
             require_strict(raw)
         require_cluster(line.cluster_id)
         time = line.observed_at

@@ -4,7 +4,7 @@ cluster makes and a recording holds them.
 Names are the protocol's, in snake case. What a judgement rests on has its type and bound; the rest
 (`Unused`) may be anything, and is known so that a line with nothing but Kafka's own fields can be
 proven strict at once. A field that a version lacks is UNSET or None, never a value that could be
-believed. ApiVersions has no answer of its own: its fields stand in the line (api_versions.py).
+believed. ApiVersions has no answer of its own: its fields stand in the line (kinds.py).
 """
 
 from __future__ import annotations
@@ -39,6 +39,17 @@ CONFIGS = "describe_configs"
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 BROKER: Final = 4  # resource type; a controller is asked for its own configuration as one, too
+BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
+# What is asked for of configurations, and all that is read: none of it is a secret.
+KEYS: Final = (
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "min.insync.replicas",
+    "node.id",
+    "process.roles",
+    "unstable.api.versions.enable",
+    "unstable.feature.versions.enable",
+)
 
 
 def needed(request: str, role: Role) -> str:

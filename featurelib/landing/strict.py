@@ -68,27 +68,13 @@ def is_retold(raw: bytes, again: bytes) -> bool:
     """Whether a line is proven strict by what was decoded of it, written `again`.
 
     Precondition: `again` has no key that the line lacks, and whatever it copies undecoded is known
-    to be strict.
-    A key costs quotes, and so does a text: where both have as many, the line has no key that was
-    not decoded, and none twice. Only an escape `\\u0022` could upset the count. What
-    members cost that only the line has (unknown ones, nulls) is counted too.
-    False means "not proven", not "broken".
+    to be strict. A key costs quotes, and so does a text: where both have as many, the line has no
+    key that was not decoded, and none twice. Only an escape `\\u0022` could upset the count. False
+    means "not proven", not "broken".
     """
     if b"\\" in raw and b"\\u" in raw and _UNSURE.search(raw):
         return False
-    left = raw.count(b'"') - again.count(b'"')
-    return left == 0 or (raw.isascii() and left == _quotes_of_others(raw, again))
-
-
-def _quotes_of_others(raw: bytes, again: bytes) -> int:
-    """The quotes of the members that only `raw` has; -1 where one may repeat a key inside."""
-    members, count = _MEMBERS.decode(raw), 0
-    for key in members.keys() - _MEMBERS.decode(again).keys():
-        text = bytes(members[key])
-        if text[0] in b"[{":
-            return -1
-        count += 2 + key.count('"') + text.count(b'"')
-    return count
+    return raw.count(b'"') == again.count(b'"')
 
 
 def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:

@@ -19,8 +19,8 @@ from itertools import chain
 import msgspec
 
 from featurelib.errors import LandingError
-from featurelib.landing import features_describe
 from featurelib.landing.fields import write_line
+from featurelib.landing.kinds import tool_feature
 from featurelib.landing.line import KINDS, Quarantined, read
 from featurelib.landing.metadata_log import (
     DAMAGED,
@@ -93,7 +93,7 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Every line that is not blank, if some tell of features (Kafka, FeatureCommand)."""
     some = False
     for number, text in texts:
-        some = some or features_describe.parse_line(text) is not None
+        some = some or tool_feature(text) is not None
         if text.strip():
             keys: dict[str, object] = {"line_number": number, "line": text}
             yield source.write("features_describe", keys, number)

@@ -2,7 +2,6 @@
 
 from featurelib.snapshot.fold import Fold, begin, fold_lines
 from featurelib.snapshot.layout import snapshot_rows
-from featurelib.snapshot.log import LogChange
 from featurelib.snapshot.state import ClusterState
 
-__all__ = ["ClusterState", "Fold", "LogChange", "begin", "fold_lines", "snapshot_rows"]
+__all__ = ["ClusterState", "Fold", "begin", "fold_lines", "snapshot_rows"]

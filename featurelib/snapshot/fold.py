@@ -1,19 +1,24 @@
 """Folds landing lines into what is known of one cluster, in any order, any number of times.
 
 Nothing is judged: of every listener, registration and kind of witness the greatest statement is
-kept, by the order written in featurelib.snapshot.state. A line that carries nothing changes
-nothing. The metadata log is replayed in featurelib.snapshot.log. A request that was refused for
-want of a right claims nothing of the cluster; that it was refused is kept for each half of the
-nodes, until that half answers it again.
+kept, by the order written beside it (`_KEPT`, featurelib.snapshot.state). A line that carries
+nothing changes nothing. The metadata log is replayed in featurelib.snapshot.log. A request that
+was refused for want of a right claims nothing of the cluster; that it was refused is kept for each
+half of the nodes, until that half answers it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
+
+import msgspec
 
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue.rows import releases_offering
+from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.feature import Role, Witness
 from featurelib.landing import (
     ApiVersionsAnswer,
@@ -25,121 +30,37 @@ from featurelib.landing import (
     QuorumDescription,
     ToolLine,
     Znode,
-    features_describe,
-    znode,
+)
+from featurelib.landing.kinds import (
+    NodeDescription,
+    broker_id,
+    controller,
+    registration,
+    tool_feature,
 )
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
+from featurelib.landing.strict import FaultError
 from featurelib.snapshot import state as kept
-from featurelib.snapshot.log import DumpLine, LogChange, replay
+from featurelib.snapshot.history import REGISTRATION, Learned
+from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
-
-
-def add_members(state: ClusterState, content: ClusterDescription, at: int, line: int) -> None:
-    """Whom a DescribeCluster answer lists; `at` in microseconds."""
-    _note_right(state, MEMBERS, content, at, line)
-    if not content.answered or content.version is None:
-        return
-    role = Role.CONTROLLER if content.endpoint_type == 2 else Role.BROKER
-    fenced_shown = role == Role.BROKER and content.version >= 2 and content.include_fenced
-    members = tuple(
-        sorted((node, -1 if fenced is None else int(fenced)) for node, fenced in content.brokers)
-    )
-    new = kept.Members(int(role), fenced_shown, at, line, members)
-    lists = state.members
-    for i, old in enumerate(lists):
-        if (old.role, old.fenced_shown) == (new.role, new.fenced_shown):
-            if (new.at, new.line) > (old.at, old.line):
-                lists[i] = new
-            return
-    lists.append(new)
-    lists.sort(key=lambda listed: (listed.role, listed.fenced_shown))
-
-
-def add_quorum(state: ClusterState, content: QuorumDescription, at: int, line: int) -> None:
-    """Who votes and who follows, by a DescribeQuorum answer."""
-    _note_right(state, QUORUM, content, at, line)
-    old = state.quorum
-    before = (old.leader_epoch, old.at, old.line)
-    if not content.answered or (content.leader_epoch, at, line) <= before:
-        return
-    voters, observers = tuple(sorted(content.voters)), tuple(sorted(content.observers))
-    state.quorum = kept.Quorum(content.leader_epoch, at, line, voters, observers, content.leader_id)
-
-
-def add_configs(state: ClusterState, content: ConfigDescription, at: int, line: int) -> None:
-    """What one node is configured with; a newer answer about a resource takes the place of all
-    that an older one content of it."""
-    _note_right(state, CONFIGS, content, at, line)
-    for resource, values in content.resources:
-        new = kept.Configs(int(content.listener), content.asked_node, resource, at, line, values)
-        key = (new.role, new.node_id, new.resource)
-        others = [one for one in state.configs if (one.role, one.node_id, one.resource) != key]
-        mine = [one for one in state.configs if (one.role, one.node_id, one.resource) == key]
-        newest = max([new, *mine], key=lambda one: (one.at, one.line))
-        state.configs = sorted(
-            [*others, newest], key=lambda one: (one.role, one.node_id, one.resource)
-        )
-
-
-def add_probe(state: ClusterState, content: ProbeReply, at: int, line: int) -> None:
-    """What the controller answered to a request to validate."""
-    if content.code is None:
-        return
-    refused = content.code == NOT_AUTHORIZED
-    _note(state, kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line), refused, at)
-    if refused:
-        return
-    if state.probe is not None and (at, line) <= (state.probe.at, state.probe.line):
-        return
-    # About what an answer does not mention nothing is known.
-    answers = tuple(
-        (one.feature, one.from_level, one.to_level, one.code, one.message)
-        for one in content.answers
-        if one.code is not None
-    )
-    state.probe = kept.Probe(at, line, answers)
-
-
-def _note_right(
-    state: ClusterState,
-    request: str,
-    content: ClusterDescription | QuorumDescription | ConfigDescription,
-    at: int,
-    line: int,
-) -> None:
-    """Whether this half of the nodes answered a description, or refused it."""
-    refused = content.error_code == NOT_AUTHORIZED
-    if refused or content.answered:
-        new = kept.Right(
-            request,
-            int(content.listener),
-            refused_at=at,
-            line=line,
-            node_id=content.asked_node,
-            principal=content.principal,
-        )
-        _note(state, new, refused, at)
-
-
-def _note(state: ClusterState, new: kept.Right, refused: bool, at: int) -> None:
-    """Keep a refusal, which `new` is, or only that the request was answered."""
-    key = (new.request, new.role)
-    old = next((one for one in state.rights if (one.request, one.role) == key), None)
-    if old is None:
-        old = kept.Right(*key)
-        state.rights.append(old)
-        state.rights.sort(key=lambda one: (one.request, one.role))
-    if not refused:
-        old.answered_at = max(old.answered_at, at)
-    elif (at, new.line) > (old.refused_at, old.line):
-        old.refused_at, old.line = at, new.line
-        old.node_id, old.principal = new.node_id, new.principal
-
 
 KNOWS_MINIMUM_ZERO = 4  # ApiVersions v4: the client can read a minimum of 0 (KIP-1022)
 
 # Paths every reading of a ZooKeeper-mode cluster comes by, once a round.
 _ROUND = ("/brokers/ids/", "/controller", "/feature")
+
+_NEWEST = attrgetter("at", "line")
+_ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
+# What a state holds one statement of for each of some keys, the greatest by an order.
+_KEPT: Final = {
+    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # by groups of its fields
+    "registrations": (attrgetter("node_id"), _NEWEST),
+    "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
+    "members": (attrgetter("role", "fenced_shown"), _NEWEST),
+    "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
+    "rights": (attrgetter("request", "role"), _NEWEST),  # apart: answered, and refused
+}
 
 
 @dataclass(slots=True)
@@ -147,15 +68,17 @@ class Fold:
     """One cluster being folded. Take it from `begin`, feed `add`, end with `finish`.
 
     Lines of several runs come run after run, with `close_run` behind each, so that what a run
-    taught is the same whether runs are folded one by one or together.
+    taught is the same whether runs are folded one by one or together. Where `learned` is set, what
+    the lines of `run` show is added to it.
     """
 
     state: ClusterState
     catalogue: Catalogue
+    learned: Learned | None = None
+    run: int = 0
     _by_id: dict[int, tuple[Map, int]] = field(default_factory=dict)
     _positions: dict[Map, int] = field(default_factory=dict)
-    _listeners: dict[tuple[int, int], kept.Listener] = field(default_factory=dict)
-    _registrations: dict[int, kept.Registration] = field(default_factory=dict)
+    _entries: dict[str, dict[object, msgspec.Struct]] = field(default_factory=dict)
     _dumps: dict[int, list[DumpLine]] = field(default_factory=dict)
     _touched: set[int] = field(default_factory=set)
 
@@ -169,22 +92,24 @@ class Fold:
         if isinstance(content, ApiVersionsAnswer):
             self._add_answer(content, at, line_id)
         elif isinstance(content, LogLine):
-            self._dumps.setdefault(at, []).append(
-                DumpLine(content.line_number, content.line, line_id)
-            )
+            line = DumpLine(content.line_number, content.line, line_id)
+            self._dumps.setdefault(at, []).append(line)
             self._touched.add(at)
         elif isinstance(content, Znode):
             self._add_znode(content, at, line_id)
         elif isinstance(content, ClusterDescription):
-            add_members(self.state, content, at, line_id)
+            self._add_members(content, at, line_id)
         elif isinstance(content, QuorumDescription):
-            add_quorum(self.state, content, at, line_id)
+            self._add_quorum(content, at, line_id)
         elif isinstance(content, ConfigDescription):
-            add_configs(self.state, content, at, line_id)
+            self._note_right(CONFIGS, content, at, line_id)
+            for resource, values in content.resources:
+                who = (int(content.request.role), content.request.asked_node, resource)
+                self._keep("configs", kept.Configs(*who, at, line_id, values))
         elif isinstance(content, ProbeReply):
-            add_probe(self.state, content, at, line_id)
+            self._add_probe(content, at, line_id)
         elif isinstance(content, ToolLine):
-            self._add_tool(content, at)
+            self._add_tool(content, at, line_id)
 
     def wait(self, landing: Landing, line_id: int) -> None:
         """Count one accepted line that is dated later than what is judged: it is not folded."""
@@ -192,11 +117,12 @@ class Fold:
         newest = max((at, line), (landing.observed_at or 0, line_id))
         self.state.waiting = (*newest, count + 1)
 
-    def close_run(self) -> list[LogChange]:
-        """Replay the dumps this run brought lines of; returns what the log newly taught."""
+    def close_run(self) -> None:
+        """Replay the dumps this run brought lines of."""
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
-        return replay(self.state, dumps, self._position) if dumps else []
+        if dumps:
+            replay(self.state, dumps, self._position, self._learn)
 
     def forget_run(self) -> None:
         """These lines were folded before; they are only there to make their dumps whole."""
@@ -204,11 +130,31 @@ class Fold:
 
     def finish(self) -> ClusterState:
         """Settle the state: equal knowledge ends in equal bytes."""
-        state = self.state
-        state.listeners = [self._listeners[key] for key in sorted(self._listeners)]
-        state.registrations = [self._registrations[key] for key in sorted(self._registrations)]
-        kept.settle(state)
-        return state
+        for name, entries in self._entries.items():
+            setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
+        kept.settle(self.state)
+        return self.state
+
+    def _learn(
+        self,
+        moment: tuple[int, int],
+        witness: str,
+        node_id: int | None,
+        epoch: int | None,
+        features: Map,
+        is_finalized: bool,
+    ) -> None:
+        if self.learned is not None:
+            who = (witness, node_id, epoch)
+            self.learned.add(self.run, moment, *who, features, is_finalized)
+
+    def _keep(self, name: str, new: msgspec.Struct) -> None:
+        """Keep a statement, if it is the greatest of its key."""
+        key, order = _KEPT[name]
+        entries = self._entries[name]
+        old = entries.get(key(new))
+        if old is None or order(new) > order(old):
+            entries[key(new)] = new
 
     def _position(self, features: Map) -> int:
         # Equal answers share one parsed tuple, so its identity is nearly always enough.
@@ -222,71 +168,115 @@ class Fold:
         return position
 
     def _add_answer(self, content: ApiVersionsAnswer, at: int, line: int) -> None:
-        key = (int(content.role), content.node_id)
-        listener = self._listeners.get(key)
-        if listener is None:
-            listener = self._listeners[key] = kept.Listener(content.node_id, int(content.role))
+        new = kept.Listener(content.node_id, int(content.role))
+        listener = self._entries["listeners"].setdefault((new.role, new.node_id), new)
+        assert isinstance(listener, kept.Listener)
+        moment = at, line
         if content.error is not None:
-            if (at, line) > (listener.failed_at, listener.failed_line):
-                listener.failed_at, listener.failed_line = at, line
+            if moment > (listener.failed_at, listener.failed_line):
+                listener.failed_at, listener.failed_line = moment
                 listener.error = content.error
             return
         ranges = self._position(content.supported)
         # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
         if content.asked_version >= KNOWS_MINIMUM_ZERO:
-            if (at, line) > (listener.full_at, listener.full_line):
-                listener.full, listener.full_at, listener.full_line = ranges, at, line
-        elif (at, line) > (listener.partial_at, listener.partial_line):
-            listener.partial, listener.partial_at, listener.partial_line = ranges, at, line
-        if (at, line) > (listener.releases_at, listener.releases_line):
+            if moment > (listener.full_at, listener.full_line):
+                listener.full, (listener.full_at, listener.full_line) = ranges, moment
+        elif moment > (listener.partial_at, listener.partial_line):
+            listener.partial, (listener.partial_at, listener.partial_line) = ranges, moment
+        if moment > (listener.releases_at, listener.releases_line):
             listener.releases = ";".join(releases_offering(content.role, content.offers))
-            listener.releases_at, listener.releases_line = at, line
-        if content.epoch < 0:
+            listener.releases_at, listener.releases_line = moment
+        epoch = content.epoch if content.epoch >= 0 else None
+        who = (content.role.text, content.node_id, epoch)
+        self._learn(moment, *who, content.supported, False)
+        if epoch is None:
             return
         levels = self._position(content.finalized)
-        if (at, line) > (listener.levels_at, listener.levels_line):
-            listener.levels, listener.epoch = levels, content.epoch
-            listener.levels_at, listener.levels_line = at, line
+        if moment > (listener.levels_at, listener.levels_line):
+            listener.levels, listener.epoch = levels, epoch
+            listener.levels_at, listener.levels_line = moment
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
-        listener.highest_epoch = max(listener.highest_epoch, content.epoch)
-        self._witness(kept.WitnessedLevels(int(kind), 0, content.epoch, at, line, levels))
+        listener.highest_epoch = max(listener.highest_epoch, epoch)
+        self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, *moment, levels))
+        self._learn(moment, *who, content.finalized, True)
 
-    def _witness(self, new: kept.WitnessedLevels) -> None:
-        witnesses = self.state.witnesses
-        for i, old in enumerate(witnesses):
-            if old.kind == new.kind:
-                if _witness_order(new) > _witness_order(old):
-                    witnesses[i] = new
-                return
-        witnesses.append(new)
-        witnesses.sort(key=lambda witness: witness.kind)
+    def _add_members(self, content: ClusterDescription, at: int, line: int) -> None:
+        self._note_right(MEMBERS, content, at, line)
+        if content.answered:
+            members = tuple(
+                (node, -1 if fenced is None else int(fenced)) for node, fenced in content.members
+            )
+            listed = (int(content.role), content.fenced_shown, at, line, members)
+            self._keep("members", kept.Members(*listed))
+
+    def _add_quorum(self, content: QuorumDescription, at: int, line: int) -> None:
+        self._note_right(QUORUM, content, at, line)
+        if content.answered:
+            who = (content.voters, content.observers, content.leader_id)
+            new = kept.Quorum(content.leader_epoch, at, line, *who)
+            self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
+
+    def _add_probe(self, content: ProbeReply, at: int, line: int) -> None:
+        if content.code is None:
+            return
+        refused = content.code == NOT_AUTHORIZED
+        new = kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line)
+        self._note(new, refused, at)
+        if not refused:
+            # About what an answer does not mention nothing is known.
+            answers = tuple(
+                (one.feature, one.from_level, one.to_level, one.code, one.message)
+                for one in content.answers
+                if one.code is not None
+            )
+            probe = kept.Probe(at, line, answers)
+            self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
+
+    def _note_right(self, request: str, content: NodeDescription, at: int, line: int) -> None:
+        """Whether this half of the nodes answered a description, or refused it."""
+        refused, of = content.error_code == NOT_AUTHORIZED, content.request
+        if refused or content.answered:
+            who = (of.asked_node, of.principal or "")
+            self._note(kept.Right(request, int(of.role), 0, at, line, *who), refused, at)
+
+    def _note(self, new: kept.Right, refused: bool, at: int) -> None:
+        """Keep a refusal, which `new` is, or only that the request was answered."""
+        key = (new.request, new.role)
+        old = self._entries["rights"].setdefault(key, kept.Right(*key))
+        assert isinstance(old, kept.Right)
+        if not refused:
+            old.answered_at = max(old.answered_at, at)
+        elif (at, new.line) > (old.refused_at, old.line):
+            old.refused_at, old.line = at, new.line
+            old.node_id, old.principal = new.node_id, new.principal
 
     def _add_znode(self, content: Znode, at: int, line: int) -> None:
-        if content.path.startswith(_ROUND):
-            earlier = self.state.read_twice.get(content.path, (0, 0))
+        path, node_id = content.path, broker_id(content.path)
+        if path.startswith(_ROUND):
+            earlier = self.state.read_twice.get(path, (0, 0))
             times = sorted({*earlier, at}, reverse=True)
-            self.state.read_twice[content.path] = (times[0], times[1])
-        if content.path in ("/feature", "/features"):
+            self.state.read_twice[path] = (times[0], times[1])
+        if path in ("/feature", "/features"):
             self._add_features_node(content, at, line)
-        elif content.path == "/controller":
-            leads = (at, line, znode.controller(content.data))
+        elif path == "/controller":
+            leads = (at, line, controller(content.data))
             self.state.controller = max(self.state.controller, leads)
-        elif content.path.startswith("/brokers/ids/"):
-            self._add_registration(content, at, line)
+        elif node_id is not None:
+            self._add_registration(node_id, content.data, at, line)
 
-    def _add_registration(self, content: Znode, at: int, line: int) -> None:
-        node_id = int(content.path.rsplit("/", 1)[1])
+    def _add_registration(self, node_id: int, data: str | None, at: int, line: int) -> None:
         profile = NOTHING
-        if content.data is not None:
-            entry = znode.registration(content.data)
-            if entry.defect is not None:
+        if data is not None:
+            try:
+                features = registration(data)
+            except FaultError:
                 profile = DAMAGED
-            elif entry.features is not None:
-                profile = self._position(entry.features)
-        new = kept.Registration(node_id, profile, content.data is not None, at, line)
-        old = self._registrations.get(node_id)
-        if old is None or (at, line) > (old.at, old.line):
-            self._registrations[node_id] = new
+            else:
+                profile = NOTHING if features is None else self._position(features)
+                self._learn((at, line), REGISTRATION, node_id, None, features or (), False)
+        new = kept.Registration(node_id, profile, data is not None, at, line)
+        self._keep("registrations", new)
 
     def _add_features_node(self, content: Znode, at: int, line: int) -> None:
         node = self.state.node
@@ -307,18 +297,24 @@ class Fold:
             node.at, node.line, node.data = at, line, content.data
         low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
         node.recreated = low < high
+        if self.learned is not None:
+            readings = (decode(content.data, generation) for generation in Generation)
+            good = next((one for one in readings if one.reading == Reading.ACCEPTED), None)
+            if good is not None:
+                witness = Witness.FEATURES_NODE.name.lower()
+                self._learn((at, line), witness, None, content.version, good.levels, True)
 
-    def _add_tool(self, content: ToolLine, at: int) -> None:
-        entry = features_describe.parse_line(content.line)
+    def _add_tool(self, content: ToolLine, at: int, line: int) -> None:
+        entry = tool_feature(content.line)
         if entry is None:
             return
-        level = 0 if entry.level_text == "-" else self.catalogue.level_of(entry.level_text)
+        level = 0 if entry.level == "-" else self.catalogue.level_of(entry.level)
         new = (at, content.line_number, -1 if level is None else level)
         self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)
-
-
-def _witness_order(witness: kept.WitnessedLevels) -> tuple[int, int, int, int]:
-    return (witness.incarnation, witness.epoch, witness.at, witness.line)
+        if level is not None:
+            lowest = self.catalogue.level_of(entry.min_level or "-")
+            features = ((entry.feature, level if lowest is None else lowest, level),)
+            self._learn((at, line), Witness.TOOL.name.lower(), None, entry.epoch, features, True)
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
@@ -327,8 +323,8 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)
     fold._positions = {features: i for i, features in enumerate(state.maps)}
-    fold._listeners = {(entry.role, entry.node_id): entry for entry in state.listeners}
-    fold._registrations = {entry.node_id: entry for entry in state.registrations}
+    for name, (key, _) in _KEPT.items():
+        fold._entries[name] = {key(entry): entry for entry in getattr(state, name)}
     return fold
 
 
@@ -347,6 +343,3 @@ def fold_lines(
             fold.add(landing, line_id)
     fold.close_run()
     return fold.finish()
-
-
-__all__ = ["Fold", "begin", "fold_lines"]

@@ -19,35 +19,22 @@ from datetime import datetime
 from typing import NamedTuple, TypedDict
 
 import msgspec
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from featurelib.catalogue import Catalogue
-from featurelib.core.features_znode import Generation, Reading, decode
-from featurelib.feature import Role, Witness
-from featurelib.landing import (
-    ApiVersionsAnswer,
-    Landing,
-    ToolLine,
-    Znode,
-    broker_id,
-    features_describe,
-    znode,
-)
-from featurelib.snapshot.log import LogChange
+from featurelib.feature import Witness
 from featurelib.snapshot.state import Map
 from featurelib.tables import FINALIZED_FEATURES, Table
 
 REGISTRATION = "registration"
-_LOG = Witness.METADATA_LOG.name.lower()
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
     """What one line or record shows of features: of their levels, or of a node's ranges."""
 
     run: int  # that brought the line
-    at: int
-    line: int
+    observed_at: int
+    line_id: int
     witness: str
     node_id: int | None
     epoch: int | None
@@ -61,31 +48,22 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
     maps: list[Map] = []
     statements: list[Statement] = []
 
-    def add(self, run: int, landing: Landing, line: int, catalogue: Catalogue) -> None:
-        """The statements of one accepted line, which may be none."""
-        at = landing.observed_at
-        if at is None:
-            return
-        for is_finalized, (witness, node_id, epoch, features) in _statements(landing, catalogue):
-            shown = self._position(features)
-            self.statements.append(
-                Statement(run, at, line, witness, node_id, epoch, is_finalized, shown)
-            )
-
-    def add_change(self, run: int, change: LogChange) -> None:
-        """The statement of one record of the metadata log that was applied for the first time."""
-        node_id, features = None if change.node is None else change.node[1], change.ranges
-        if change.level is not None:
-            name, level = change.level
-            features = ((name, level, level),)
-        is_finalized, shown = change.level is not None, self._position(features)
-        at, line, offset = change.at, change.line, change.offset
-        self.statements.append(Statement(run, at, line, _LOG, node_id, offset, is_finalized, shown))
-
-    def _position(self, features: Map) -> int:
+    def add(
+        self,
+        run: int,
+        moment: tuple[int, int],
+        witness: str,
+        node_id: int | None,
+        epoch: int | None,
+        features: Map,
+        is_finalized: bool,
+    ) -> None:
         if features not in self.maps:
             self.maps.append(features)
-        return self.maps.index(features)
+        shown = self.maps.index(features)
+        self.statements.append(
+            Statement(run, *moment, witness, node_id, epoch, is_finalized, shown)
+        )
 
 
 _DECODER = msgspec.msgpack.Decoder(Learned)
@@ -118,74 +96,22 @@ def history_rows(
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> pa.RecordBatch:
     """Features laid flat, each distinct map once; one of nothing is a row without a feature."""
+    *who, _, _, _ = table.schema
+    entry = pa.struct(list(table.schema)[-3:])
     codes: dict[Map, int] = {}
-    of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
-    entries = [entry for features in codes for entry in features or ((None, None, None),)]
-    sizes = np.array([max(len(features), 1) for features in codes])
-    lengths = sizes[of_row]
-    owner = np.repeat(np.arange(len(rows)), lengths)
-    first = (np.cumsum(sizes) - sizes)[of_row] - (np.cumsum(lengths) - lengths)
-    entry = pa.array(first[owner] + np.arange(len(owner)))
-    columns = {
-        "run": [one.run for _, one, _ in rows],
-        "cluster": [cluster for cluster, _, _ in rows],
-        "observed_at": [one.at for _, one, _ in rows],
-        "line_id": [one.line for _, one, _ in rows],
-        "witness": [one.witness for _, one, _ in rows],
-        "node_id": [one.node_id for _, one, _ in rows],
-        "epoch": [one.epoch for _, one, _ in rows],
+    of_row = [codes.setdefault(features, len(codes)) for _, _, features in rows]
+    nothing = ((None, None, None),)
+    maps = [[dict(zip(entry.names, one, strict=True)) for one in of or nothing] for of in codes]
+    lists = pa.array(maps, pa.list_(entry)).take(pa.array(of_row))
+    owner = pc.list_parent_indices(lists)
+    columns = {"cluster": [cluster for cluster, _, _ in rows]}
+    columns |= {
+        field.name: [getattr(one, field.name) for _, one, _ in rows]
+        for field in who
+        if field.name != "cluster"
     }
-    *fields, _, _, _ = table.schema
-    arrays = [pa.array(columns[f.name], f.type).take(pa.array(owner)) for f in fields]
-    arrays += [
-        pa.array(values, field.type).take(entry)
-        for values, field in zip(zip(*entries, strict=True), list(table.schema)[-3:], strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
-
-
-_Shown = tuple[str, int | None, int | None, Map]  # witness, node, epoch, features
-
-
-def _statements(landing: Landing, catalogue: Catalogue) -> Iterator[tuple[bool, _Shown]]:
-    """What a line shows, and whether that is what is finalized."""
-    content = landing.content
-    if isinstance(content, ApiVersionsAnswer) and content.error is None:
-        epoch = content.epoch if content.epoch >= 0 else None
-        who = (Role(content.role).text, content.node_id, epoch)
-        yield False, (*who, content.supported)
-        if epoch is not None:
-            yield True, (*who, content.finalized)
-    elif isinstance(content, Znode) and content.data is not None:
-        yield from _of_znode(content, content.data)
-    elif isinstance(content, ToolLine):
-        yield from _of_tool(content, catalogue)
-
-
-def _of_znode(content: Znode, data: str) -> Iterator[tuple[bool, _Shown]]:
-    node_id = broker_id(content.path)
-    if content.path in ("/feature", "/features"):
-        readings = [decode(data, generation) for generation in Generation]
-        good = [node for node in readings if node.reading == Reading.ACCEPTED]
-        if good:
-            yield True, (Witness.FEATURES_NODE.name.lower(), None, content.version, good[0].levels)
-    elif node_id is not None:
-        entry = znode.registration(data)
-        if not entry.defect:
-            yield False, (REGISTRATION, node_id, None, entry.features or ())
-
-
-def _of_tool(content: ToolLine, catalogue: Catalogue) -> Iterator[tuple[bool, _Shown]]:
-    entry = features_describe.parse_line(content.line)
-    if entry is None:
-        return
-    level = 0 if entry.level_text == "-" else catalogue.level_of(entry.level_text)
-    minimum = level if entry.min_level_text is None else None
-    if entry.min_level_text not in (None, "-"):
-        minimum = catalogue.level_of(str(entry.min_level_text))
-    if level is not None:
-        features = ((entry.feature, minimum if minimum is not None else level, level),)
-        yield True, (Witness.TOOL.name.lower(), None, entry.epoch, features)
+    arrays = [pa.array(columns[field.name], field.type).take(owner) for field in who]
+    return pa.RecordBatch.from_arrays([*arrays, *lists.flatten().flatten()], schema=table.schema)
 
 
 LOG = Witness.METADATA_LOG.name.lower()

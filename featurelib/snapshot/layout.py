@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from featurelib.feature import Witness
-from featurelib.landing.describe import KEYS
+from featurelib.landing.responses import KEYS
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.log import level_map
 from featurelib.snapshot.records import StoredRow, make_records, no_scalars, write_rows

@@ -14,9 +14,17 @@ BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.feature import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SILENT_METADATA_VERSION,
+    Role,
+    Witness,
+)
 from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.state import (
@@ -155,27 +163,24 @@ class _Reader:
             yield Segment(0, self.snapshot_end, self.at, events, True)
 
 
-# A log that begins at 0 and never set metadata.version is read as 3.0-IV1 (QuorumController).
-UNSET_METADATA_VERSION = 1
+LOG = Witness.METADATA_LOG.name.lower()
+_REGISTERED = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
 UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
 
 
-class LogChange(NamedTuple):
-    """One applied record worth a row in the histories."""
-
-    offset: int
-    at: int
-    line: int
-    level: tuple[str, int] | None  # FEATURE_LEVEL_RECORD or a KRaftVersion control record
-    node: tuple[int, int] | None  # a registration: (role, node id)
-    ranges: Map
+# ((time, line), witness, node, epoch, features, whether they are what is finalized)
+Learn = Callable[[tuple[int, int], str, int | None, int | None, Map, bool], None]
 
 
 def replay(
-    state: ClusterState, dumps: dict[int, list[DumpLine]], position: Callable[[Map], int]
-) -> list[LogChange]:
-    """Apply `dumps` (by the time they were read) to the state; returns what was learned."""
+    state: ClusterState,
+    dumps: dict[int, list[DumpLine]],
+    position: Callable[[Map], int],
+    learn: Learn,
+) -> None:
+    """Apply `dumps` (by the time they were read) to the state; `learn` takes what each record that
+    is applied for the first time shows."""
     image = state.log
     for at in sorted(dumps):
         lines = sorted(set(dumps[at]))
@@ -183,16 +188,14 @@ def replay(
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
             continue
         image.pending.extend(segments(lines, at, position))
-    changes: list[LogChange] = []
     while (found := _next(image)) is not None:
-        _join(image, found, state.maps, changes)
+        _join(image, found, state.maps, learn)
     image.pending = _waiting(image)
-    return changes
 
 
 def level_map(image: LogImage) -> Map:
     """What the log finalizes at its end, as (feature, level, level), sorted by feature."""
-    levels = {METADATA_VERSION: UNSET_METADATA_VERSION, **image.levels}
+    levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **image.levels}
     # A feature record for kraft.version moves nothing: only the raft layer's control record does.
     levels.pop(KRAFT_VERSION, None)
     kraft_version = image.kraft_version or image.kraft_at_start
@@ -231,9 +234,9 @@ def _waiting(image: LogImage) -> list[Segment]:
 def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
     """The registrations of a piece, the last of each node."""
     return {
-        (int(Role.BROKER if event.kind == "broker" else Role.CONTROLLER), event.number): event
+        (int(_REGISTERED[event.kind]), event.number): event
         for event in segment.events
-        if event.kind in ("broker", "controller")
+        if event.kind in _REGISTERED
     }
 
 
@@ -257,14 +260,14 @@ def _credit_line(image: LogImage, segment: Segment) -> None:
             image.line, image.line_at = event.line, event.at
 
 
-def _join(image: LogImage, segment: Segment, maps: list[Map], changes: list[LogChange]) -> None:
+def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn) -> None:
     before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
     if segment.whole:
         image.nodes, image.levels, image.kraft_version = [], {}, 0
         image.migration, image.open_transaction, before = -1, None, -1
     for event in segment.events:
         if segment.whole or event.offset >= before:
-            _read_event(image, event, maps, changes)
+            _read_event(image, event, maps, learn)
     if segment.whole:
         image.line_offset = -1  # offsets inside a checkpoint are not the log's
         _credit(image, earlier)
@@ -272,7 +275,7 @@ def _join(image: LogImage, segment: Segment, maps: list[Map], changes: list[LogC
     image.at = max(image.at, segment.at)
 
 
-def _read_event(image: LogImage, event: Event, maps: list[Map], changes: list[LogChange]) -> None:
+def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:
     if event.kind == "begin":
         image.open_transaction = []
     elif event.kind == "abort":
@@ -280,55 +283,48 @@ def _read_event(image: LogImage, event: Event, maps: list[Map], changes: list[Lo
     elif event.kind == "end":
         held, image.open_transaction = image.open_transaction or [], None
         for inner in held:
-            _apply(image, inner, maps, changes)
+            _apply(image, inner, maps, learn)
     elif image.open_transaction is not None and event.kind not in ("kraft", "hidden"):
         image.open_transaction.append(event)
     else:
-        _apply(image, event, maps, changes)
+        _apply(image, event, maps, learn)
 
 
-def _apply(image: LogImage, event: Event, maps: list[Map], changes: list[LogChange]) -> None:
+def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:
+    """Apply one record, and teach what it shows of levels or of a node."""
+    kind, number = event.kind, event.number
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset
-    level: tuple[str, int] | None = None
-    node: tuple[int, int] | None = None
-    if event.kind == "level":
+    show = partial(learn, (event.at, event.line), LOG)
+    if kind == "level":
         image.levels.pop(event.name, None)
-        if event.number:
-            image.levels[event.name] = event.number
-        level = (event.name, event.number)
-    elif event.kind == "kraft":
-        if event.number == image.kraft_version:
-            return
-        image.kraft_version = event.number
-        level = (KRAFT_VERSION, event.number)
-    elif event.kind in ("broker", "controller"):
-        role = Role.BROKER if event.kind == "broker" else Role.CONTROLLER
+        if number:
+            image.levels[event.name] = number
+        show(None, event.offset, ((event.name, number, number),), True)
+    elif kind == "kraft" and number != image.kraft_version:
+        image.kraft_version = number
+        show(None, event.offset, ((KRAFT_VERSION, number, number),), True)
+    elif kind in _REGISTERED:
+        role = int(_REGISTERED[kind])
         earlier = {(node.role, node.node_id): node for node in image.nodes}
-        _remove(image, int(role), event.number)
+        _remove(image, role, number)
         image.nodes.append(
-            LoggedNode(event.number, int(role), event.profile, event.fenced, event.line, event.at)
+            LoggedNode(number, role, event.profile, event.fenced, event.line, event.at)
         )
         _credit(image, earlier)
-        image.nodes.sort(key=lambda entry: (entry.role, entry.node_id))
-        node = (int(role), event.number)
-    elif event.kind in _UNREGISTERED:
-        _remove(image, int(_UNREGISTERED[event.kind]), event.number)
-    elif event.kind == "fenced":
+        image.nodes.sort(key=attrgetter("role", "node_id"))
+        show(number, event.offset, maps[event.profile] if event.profile >= 0 else (), False)
+    elif kind in _UNREGISTERED:
+        _remove(image, int(_UNREGISTERED[kind]), number)
+    elif kind == "fenced":
         for entry in image.nodes:
-            if (entry.role, entry.node_id) == (int(Role.BROKER), event.number):
+            if (entry.role, entry.node_id) == (int(Role.BROKER), number):
                 entry.fenced = event.fenced
-    elif event.kind == "migration":
-        image.migration = event.number
-    elif event.kind == "hidden":
+    elif kind == "migration":
+        image.migration = number
+    elif kind == "hidden":
         image.kraft_version = UNSEEN
-    if level is not None or node is not None:
-        ranges = maps[event.profile] if event.profile >= 0 else ()
-        changes.append(LogChange(event.offset, event.at, event.line, level, node, ranges))
 
 
 def _remove(image: LogImage, role: int, node_id: int) -> None:
     image.nodes = [node for node in image.nodes if (node.role, node.node_id) != (role, node_id)]
-
-
-__all__ = ["DumpLine", "LogChange", "level_map", "replay"]

@@ -280,29 +280,20 @@ _Folded = tuple[str, ClusterState, bytes | None]
 
 def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded:
     """One cluster: its state, and what it newly learned, packed."""
-    catalogue, learned = load(), Learned()
+    learned = Learned()
     first = next(entries)
-    fold, is_anew = begin(first[4], catalogue), first[4] is None
+    fold, is_anew = begin(first[4], load()), first[4] is None
     for run, of_run in groupby(chain([first], entries), key=lambda entry: entry[0]):
-        is_new = max(done, since) < run < LATE
+        is_new = max(done, since) < run < LATE  # else the histories have it
+        fold.run, fold.learned = run, learned if is_new else None
+        take = fold.wait if run == LATE else fold.add
         for _, _, line_id, raw, _ in of_run:
-            if raw is None:
-                continue
-            landing = read_valid(raw)
-            if run == LATE:
-                fold.wait(landing, line_id)
-                continue
-            fold.add(landing, line_id)
-            if is_new:
-                learned.add(run, landing, line_id, catalogue)
-        if run == LATE:
-            continue
+            if raw is not None:
+                take(read_valid(raw), line_id)
         if run <= done and not is_anew:
             fold.forget_run()
-            continue
-        for change in fold.close_run():
-            if is_new:  # else the histories have it
-                learned.add_change(run, change)
+        else:
+            fold.close_run()
     return cluster, fold.finish(), pack(learned)
 
 

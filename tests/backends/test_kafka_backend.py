@@ -39,8 +39,8 @@ from featurelib.errors import (
 )
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing import read
-from featurelib.landing.describe import KEYS
 from featurelib.landing.line import Landing
+from featurelib.landing.responses import KEYS
 from featurelib.model import Move, NotPassed, Passed, Step
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster

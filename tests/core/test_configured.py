@@ -18,7 +18,7 @@ from featurelib.audit.configured import (
 )
 from featurelib.catalogue import load as load_catalogue
 from featurelib.feature import Role
-from featurelib.landing.describe import KEYS
+from featurelib.landing.responses import KEYS
 from featurelib.snapshot import fold_lines
 from featurelib.snapshot.records import Snapshots
 from featurelib.snapshot.state import freeze

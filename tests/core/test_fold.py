@@ -11,8 +11,7 @@ import pytest
 
 from featurelib.catalogue import load as load_catalogue
 from featurelib.landing import Landing
-from featurelib.landing.znode import controller
-from featurelib.snapshot import ClusterState, begin, fold_lines
+from featurelib.snapshot import ClusterState, Fold, begin, fold_lines
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
 from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
@@ -74,15 +73,6 @@ def test_a_features_node_made_anew_is_told_by_its_creation_alone() -> None:
     assert fold([unsaid]).node.data == NODE
 
 
-@pytest.mark.parametrize(
-    ("data", "node_id"),
-    [('{"version":1,"brokerid":7}', 7), (None, -1), ("", -1), ("{", -1), ("[]", -1),
-     ('{"brokerid":"7"}', -1), ("\ud800", -1), ("[" * 9999, -1)],
-)  # fmt: skip
-def test_who_is_the_controller_by_its_znode(data: str | None, node_id: int) -> None:
-    assert controller(data) == node_id
-
-
 def test_a_hole_in_the_log_is_told_with_its_offsets() -> None:
     whole, beyond = dump(2, log(0, "MV25", "B1")), dump(1, log(5, "B2"))
     [said] = met([*whole, *beyond])
@@ -98,54 +88,63 @@ def test_a_piece_that_waits_is_dated_by_its_newest_dump() -> None:
         assert waiting.at == state.observed_at
 
 
+def folding(stored: bytes | None = None) -> tuple[Fold, Learned]:
+    fold = begin(stored, load_catalogue())
+    fold.run, fold.learned = 1, Learned()
+    return fold, fold.learned
+
+
+def add(fold: Fold, lines: list[bytes]) -> None:
+    for landing, line_id in landings(lines):
+        fold.add(landing, line_id)
+
+
 def test_lines_of_a_run_that_was_folded_before_teach_nothing_but_make_their_dump_whole() -> None:
     lines = dump(1, log(0, "MV25", "B1"))
-    fold = begin(None, load_catalogue())
-    for landing, line_id in landings(lines[:3]):
-        fold.add(landing, line_id)
-    assert [change.level for change in fold.close_run()] == [("metadata.version", 25)]
-    again = begin(freeze(fold.finish()), load_catalogue())
-    for landing, line_id in landings(lines[:3]):
-        again.add(landing, line_id)
+    fold, learned = folding()
+    add(fold, lines[:3])
+    fold.close_run()
+    assert learned.maps == [(("metadata.version", 25, 25),)]
+    again, learned = folding(freeze(fold.finish()))
+    add(again, lines[:3])
     again.forget_run()
-    for landing, line_id in landings(lines[3:]):
-        again.add(landing, line_id)
-    assert [change.node for change in again.close_run()] == [(0, 1)]
+    add(again, lines[3:])
+    again.close_run()
+    assert [one.node_id for one in learned.statements] == [1]
     state = again.finish()
     assert (state.log.end, levels(state)) == (2, {"metadata.version": 25})
 
 
 def test_a_run_that_was_folded_before_is_not_replayed_again() -> None:
-    fold = begin(None, load_catalogue())
-    for landing, line_id in landings(dump(1, log(0, "MV25"))):
-        fold.add(landing, line_id)
+    fold, learned = folding()
+    add(fold, dump(1, log(0, "MV25")))
     fold.forget_run()
-    assert fold.close_run() == []
+    fold.close_run()
+    assert learned.statements == []
     assert fold.finish().log.end == 0
 
 
 def test_content_and_records_of_a_kind_nobody_knows_yet_change_nothing() -> None:
-    fold = begin(None, load_catalogue())
+    fold, learned = folding()
     unknown = Landing("weather", "c", 5, None)  # type: ignore[arg-type]  # it is wrong on purpose
     fold.add(unknown, 1)
     event = Event(0, "weather", 7, "f", line=1, at=5)
     fold.state.log.pending.append(Segment(0, 1, 5, [event], False))
-    for landing, line_id in landings(dump(1, log(1, "MV25"))):
-        fold.add(landing, line_id)
-    assert [change.level for change in fold.close_run()] == [("metadata.version", 25)]
+    add(fold, dump(1, log(1, "MV25")))
+    fold.close_run()
+    assert learned.maps == [(("metadata.version", 25, 25),)]
     state = fold.finish()
     assert (state.log.end, levels(state), state.log.nodes) == (2, {"metadata.version": 25}, [])
 
 
 def history(lines: list[bytes], table: Table, run: int = 1) -> list[dict[str, object]]:
     """The rows that a fold of one cluster's lines adds to a history."""
-    fold, learned = begin(None, load_catalogue()), Learned()
-    for landing, line_id in landings(lines):
-        fold.add(landing, line_id)
-        learned.add(run, landing, line_id, load_catalogue())
-    for change in fold.close_run():
-        learned.add_change(run, change)
-    packed = [(landing.cluster, one) for one in [pack(learned)] if one is not None]
+    fold, learned = folding()
+    fold.run = run
+    add(fold, lines)
+    fold.close_run()
+    clusters = [landing.cluster for landing, _ in landings(lines)]
+    packed = [(clusters[0], one) for one in [pack(learned)] if one is not None]
     return [row for batch in history_rows(table, 0, packed, most=5) for row in batch.to_pylist()]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from featurelib.catalogue import load as load_catalogue
 from featurelib.snapshot import ClusterState, begin, fold_lines
-from featurelib.snapshot.log import UNSEEN, LogChange, level_map
+from featurelib.snapshot.history import Learned, Statement
+from featurelib.snapshot.log import UNSEEN, level_map
 from featurelib.snapshot.state import freeze
 from tests.core.lines import control_record, landings, line_of, record
 
@@ -86,14 +87,16 @@ def fold(*dumps: list[bytes]) -> ClusterState:
     return fold_lines(landings([line for lines in dumps for line in lines]), load_catalogue())
 
 
-def fold_nights(*nights: list[bytes]) -> tuple[ClusterState, list[list[LogChange]]]:
+def fold_nights(*nights: list[bytes]) -> tuple[ClusterState, list[list[Statement]]]:
     """Night after night, each from what the last one stored."""
     stored, learned = None, []
     for night in nights:
         folding = begin(stored, load_catalogue())
+        folding.learned = Learned()
         for landing, line_id in landings(night):
             folding.add(landing, line_id)
-        learned.append(folding.close_run())
+        folding.close_run()
+        learned.append(folding.learned.statements)
         stored = freeze(folding.finish())
     return begin(stored, load_catalogue()).finish(), learned
 
@@ -231,7 +234,7 @@ def test_a_gap_is_closed_by_a_piece_that_comes_late() -> None:
     state, learned = fold_nights(first, late)
     assert levels(state) == {"metadata.version": 27}
     assert nodes(state) == [(0, 2, 1)]
-    assert [[change.offset for change in night] for night in learned] == [[0, 1], [2, 4, 5]]
+    assert [[one.epoch for one in night] for night in learned] == [[0, 1], [2, 4, 5]]
     assert fold(first).log.end == 2
 
 

@@ -107,16 +107,15 @@ def write_histories(root: Path, run: int, names: Iterable[str] = NAMES) -> None:
     packed, bronze = [], []
     for name in names:
         fold, cluster, learned = begin(None, CATALOGUE), "", Learned()
+        fold.run, fold.learned = run, learned
         for number, raw in enumerate(lines_of(name), start=1):
             landing, line_id = read(raw), read_samples_id(raw)
             assert isinstance(landing, Landing)
             cluster = landing.cluster
             fold.add(landing, line_id)
-            learned.add(run, landing, line_id, CATALOGUE)
             at = landing.observed_at
             bronze.append((line_id, f"samples/{name}/landing.jsonl", number, cluster, at, raw))
-        for change in fold.close_run():
-            learned.add_change(run, change)
+        fold.close_run()
         if (statements := pack(learned)) is not None:
             packed.append((cluster, statements))
     for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES):

@@ -32,11 +32,12 @@ from featurelib.backends.kafka.responses import (
 )
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
-from featurelib.landing.describe import BROKER_DEFAULT, KEYS
 from featurelib.landing.responses import (
     BROKER,
+    BROKER_DEFAULT,
     BROKERS,
     CONTROLLERS,
+    KEYS,
     METADATA_TOPIC,
     NOT_AUTHORIZED,
     UNSUPPORTED_VERSION,
@@ -155,7 +156,7 @@ class Talk(Connection):
         return self._ask(Api.DESCRIBE_QUORUM, topic=METADATA_TOPIC)
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
-        """DescribeConfigs of the keys that are read (landing.describe), and no other."""
+        """DescribeConfigs of the keys that are read (landing.responses), and no other."""
         asked = [
             {"resource_type": BROKER, "resource_name": name, "configuration_keys": list(KEYS)}
             for name in resources

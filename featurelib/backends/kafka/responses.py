@@ -18,12 +18,12 @@ import msgspec
 
 from featurelib.core.reply import Reply
 from featurelib.errors import ProtocolError
-from featurelib.landing.describe import KEYS
 from featurelib.landing.fields import NodeId
 from featurelib.landing.responses import (
     ALTER,
     DESCRIBE,
     DESCRIBE_CONFIGS,
+    KEYS,
     NO_ERROR,
     NOT_AUTHORIZED,
     DescribeConfigs,

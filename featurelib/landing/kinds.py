@@ -1,0 +1,549 @@
+"""The kinds of landing line: the form of each, and what a line of it observed.
+
+A kind is a `Line` whose tag is the value of `kind`. Its `content` either gives what was observed or
+raises the FaultError that quarantines the line. Somebody was asked and answered, or did not: who
+did not, or answered with an error, claims nothing, and its empty lists are never taken for
+"supports nothing". What an answer says beside the fields that are used may be anything.
+
+The text of a znode and the line of a tool are evidence as they are: damage in them is for a
+finding to tell, never a reason to quarantine. `registration`, `controller` and `tool_feature`
+read them; the module metadata_log reads a line of that log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, NamedTuple, Self, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw
+
+from featurelib.catalogue.rows import ApiKeys
+from featurelib.core.outcome import Delivery
+from featurelib.feature import Role
+from featurelib.landing.fields import (
+    INT32_MAX,
+    NAME_LENGTH,
+    ApiVersionsVersion,
+    ConfigsVersion,
+    Count,
+    DescribeVersion,
+    EndpointType,
+    Epoch,
+    FilledText,
+    Int16,
+    Level,
+    Line,
+    LineNumber,
+    Listener,
+    NodeId,
+    Text,
+    Timed,
+    Truth,
+)
+from featurelib.landing.responses import (
+    BROKER_DEFAULT,
+    CONTROLLERS,
+    KEYS,
+    METADATA_TOPIC,
+    DescribeCluster,
+    DescribeConfigs,
+    DescribeQuorum,
+    FinalizedFeature,
+    OfferedRequest,
+    Partition,
+    Replica,
+    Resource,
+    SupportedFeature,
+    UpdateFeatures,
+    given,
+)
+from featurelib.landing.strict import (
+    MAX_DEPTH,
+    FaultError,
+    misfit,
+    remembered,
+    require_strict,
+    show,
+)
+
+ROLES = {role.text: role for role in Role}
+_OBJECT = Meta(description="an object")
+_T = TypeVar("_T")
+Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by feature
+
+
+def ordered(ranges: Iterable[tuple[str, int, int]], where: str) -> Ranges:
+    """`ranges` by feature; FaultError for a name that is none or repeated, or min above max."""
+    by_name = sorted(ranges)
+    before = None
+    for name, first, last in by_name:
+        if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
+            raise FaultError(f"{where}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
+        if name == before:
+            raise FaultError(f'{where}: the feature "{show(name)}" is named more than once')
+        if first > last:
+            found = f"found {first} to {last}"
+            raise FaultError(f'{where}: expected the range of "{show(name)}" to ascend, {found}')
+        before = name
+    return tuple(by_name)
+
+
+def _reader(where: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
+    """Reads a list in the field `where`, once for each distinct text of it: the nodes of a fleet
+    that run one build repeat it byte for byte. FaultError for what is no such list."""
+    decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
+    shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
+
+    def read(raw: bytes) -> _T:
+        require_strict(raw, MAX_DEPTH - 1)  # one level is the line around it
+        try:
+            return end(map(msgspec.structs.astuple, decoder.decode(raw)), where)
+        except msgspec.ValidationError as error:
+            raise misfit(raw, shape, error, where) from None
+
+    return remembered(read)
+
+
+def _by_key(keys: Iterable[tuple[int, int, int]], where: str) -> ApiKeys:
+    return tuple(sorted(keys))
+
+
+_supported = _reader("supported_features", SupportedFeature, ordered)
+_finalized = _reader("finalized_features", FinalizedFeature, ordered)
+_api_keys = _reader("api_keys", OfferedRequest, _by_key)
+_ABSENT = Raw(b"")
+
+
+class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
+    """One ApiVersions answer; where `error` is set, only who was asked is known.
+
+    `supported` is (feature, min_version, max_version), `finalized` is (feature, min_level,
+    max_level), both by feature. `epoch` -1 = this witness does not know. `offers` is what requests
+    it answers, (api_key, min_version, max_version) by key; () = the line does not say.
+    """
+
+    node_id: int
+    role: Role
+    endpoint: str
+    asked_version: int
+    answered_version: int | None
+    error: str | None
+    epoch: int
+    supported: Ranges
+    finalized: Ranges
+    offers: ApiKeys = ()
+
+
+class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
+    """What one listener of one node says it supports, and what it thinks is finalized: the answer's
+    fields stand in the line. Lists are read apart."""
+
+    node_id: NodeId
+    role: Listener
+    endpoint: FilledText
+    asked_version: ApiVersionsVersion
+    answered_version: ApiVersionsVersion | None = None
+    error_code: Int16 | msgspec.UnsetType = UNSET  # left out in ZooKeeper mode
+    supported_features: Raw = _ABSENT
+    finalized_features_epoch: Epoch | None = None
+    finalized_features: Raw = _ABSENT
+    zk_migration_ready: Truth | None = None
+    api_keys: Raw = _ABSENT
+    error: FilledText | None = None
+
+    def content(self) -> ApiVersionsAnswer:
+        offers = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
+        epoch, answered = self.finalized_features_epoch, self.answered_version
+        who = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
+        if not self.supported_features or not self.finalized_features or epoch is None:
+            self._require_silence()
+        elif self.error is not None:
+            raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
+        else:
+            supported = _supported(bytes(self.supported_features))
+            finalized = _finalized(bytes(self.finalized_features))
+            if not self.error_code:
+                answered = self.asked_version if answered is None else answered
+                return ApiVersionsAnswer(*who, answered, None, epoch, supported, finalized, offers)
+        error = self.error or f"error code {self.error_code}"
+        return ApiVersionsAnswer(*who, None, error, -1, (), ())
+
+    def _require_silence(self) -> None:
+        """Raise FaultError for half an answer, or for neither an answer nor an error."""
+        parts = {
+            "supported_features": bool(self.supported_features),
+            "finalized_features_epoch": self.finalized_features_epoch is not None,
+            "finalized_features": bool(self.finalized_features),
+        }
+        here = [name for name, is_there in parts.items() if is_there]
+        if here and self.error is not None:
+            raise FaultError(f"error: expected none beside an answer, found both it and {here[0]}")
+        if here:
+            missing = next(name for name, is_there in parts.items() if not is_there)
+            raise FaultError(f"{missing} is missing: expected beside {here[0]}")
+        if self.error is None and not self.error_code:
+            raise FaultError("neither an answer nor an error: expected supported_features or error")
+
+
+# A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
+FOLLOWS_WITHIN_MS = 10_000
+# (key, value, source) of KEYS, by key; a key that is not set may be left out. Sources are those of
+# DescribeConfigsResponse: 2 one broker, 3 the default of brokers, 4 the node's file, 5 Kafka's own.
+Values = tuple[tuple[str, str | None, int], ...]
+
+
+class RequestLine(Line, frozen=True, gc=False, kw_only=True):
+    """A request to describe, and what came back. Nobody who did not answer claims anything: such a
+    line needs neither a time nor a version, and an answer needs both."""
+
+    asked_node: NodeId
+    listener: Listener
+    error: FilledText | None = None
+    error_code: Int16 | None = None  # beside `error`: what the answer said
+    principal: Text | None = None  # who asked, as an authorizer names it
+    why: Text | None = None
+
+    @property
+    def role(self) -> Role:
+        return ROLES[self.listener]
+
+    def require_one(self, answer: object, version: int | None) -> None:
+        """Raise FaultError if the line says both an answer and an error, or neither."""
+        if answer is None:
+            if self.error is None and self.why is None:
+                raise FaultError("neither an answer nor an error: expected answer, error or why")
+            return
+        if self.error is not None:
+            raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
+        for name, found in (("observed_at", self.observed_at), ("version", version)):
+            if found is None:
+                raise FaultError(f"{name} is missing: expected beside an answer")
+
+
+class NodeDescription(msgspec.Struct, frozen=True, gc=False):
+    """What a request to describe came to: `error_code` where it was refused; 0 where it was
+    `answered`, or got lost."""
+
+    request: RequestLine
+    answered: bool
+    error_code: int
+
+
+class ClusterDescription(NodeDescription, frozen=True, gc=False):
+    """DescribeCluster: (id, fenced) of each node by id, fenced None = not said: before version 2
+    nothing tells a fenced broker from one that does not exist."""
+
+    role: Role  # of the nodes that are listed
+    fenced_shown: bool  # and not left out
+    members: tuple[tuple[int, bool | None], ...]
+
+
+class QuorumDescription(NodeDescription, frozen=True, gc=False):
+    """DescribeQuorum: ids of nodes, ascending; of the observers those that follow. -1 as leader or
+    epoch = unknown."""
+
+    leader_id: int = -1
+    leader_epoch: int = -1
+    voters: tuple[int, ...] = ()
+    observers: tuple[int, ...] = ()
+
+
+class ConfigDescription(NodeDescription, frozen=True, gc=False):
+    """DescribeConfigs (KIP-226, KIP-919): the resources that it was given for, each the asked
+    node's id or BROKER_DEFAULT, and their values."""
+
+    resources: tuple[tuple[str, Values], ...]
+
+
+class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=False, kw_only=True):
+    version: DescribeVersion | None = None
+    endpoint_type: EndpointType | None = None  # version 0 knows brokers only
+    include_fenced_brokers: Truth | None = None
+    answer: Annotated[DescribeCluster | None, _OBJECT] = None
+
+    def content(self) -> ClusterDescription:
+        answer, version = self.answer, self.version
+        self.require_one(answer, version)
+        listed = answer.brokers if answer else ()
+        fenced = {one.broker_id: one.is_fenced for one in listed}
+        if len(fenced) < len(listed):
+            raise FaultError("answer.brokers: expected each broker once, found one more than once")
+        role = Role.CONTROLLER if self.endpoint_type == CONTROLLERS else Role.BROKER
+        return ClusterDescription(
+            self,
+            answer is not None and answer.error_code == 0,
+            (answer.error_code if answer else 0) or self.error_code or 0,
+            role,
+            role is Role.BROKER and (version or 0) >= 2 and bool(self.include_fenced_brokers),
+            tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
+        )
+
+
+class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=False, kw_only=True):
+    version: DescribeVersion | None = None
+    answer: Annotated[DescribeQuorum | None, _OBJECT] = None
+
+    def content(self) -> QuorumDescription:
+        self.require_one(self.answer, self.version)
+        if self.answer is None:
+            return QuorumDescription(self, False, self.error_code or 0)
+        quorum = None if self.answer.error_code else _quorum(self.answer)
+        if quorum is None or quorum.error_code:
+            code = self.answer.error_code or (quorum.error_code if quorum else 0)
+            return QuorumDescription(self, False, code)
+        voters, observers = _ids(quorum.current_voters), _ids(_following(quorum))
+        return QuorumDescription(
+            self, True, 0, quorum.leader_id, quorum.leader_epoch, voters, observers
+        )
+
+
+def _quorum(answer: DescribeQuorum) -> Partition:
+    """The metadata partition of an answer."""
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
+                return partition
+    raise FaultError(f"answer.topics: expected partition 0 of {METADATA_TOPIC}, found none")
+
+
+def _following(quorum: Partition) -> list[Replica]:
+    """The observers that fetched lately: Kafka lists one for five minutes after its last fetch
+    (LeaderState.OBSERVER_SESSION_TIMEOUT_MS). The leader's own entry has the time of the answer
+    (LeaderState.describeReplicaState); where no time is said, being listed is all there is."""
+    now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
+    fetched = ((one, _fetched_at(one)) for one in quorum.observers)
+    return [one for one, at in fetched if at < 0 or now - at <= FOLLOWS_WITHIN_MS]
+
+
+def _fetched_at(replica: Replica) -> int:
+    at = replica.last_fetch_timestamp
+    return -1 if at is UNSET else at
+
+
+def _ids(replicas: Iterable[Replica]) -> tuple[int, ...]:
+    """Each id once: a replica that changed its disk may be listed twice, with two directories."""
+    return tuple(sorted({replica.replica_id for replica in replicas}))
+
+
+class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=False, kw_only=True):
+    listener: Listener = msgspec.field(name="role")
+    endpoint: FilledText
+    version: ConfigsVersion | None = None
+    answer: Annotated[DescribeConfigs | None, _OBJECT] = None
+
+    def content(self) -> ConfigDescription:
+        self.require_one(self.answer, self.version)
+        results = self.answer.results if self.answer else []
+        if len({result.resource_name for result in results}) < len(results):
+            raise FaultError(
+                "answer.results: expected each resource once, found one more than once"
+            )
+        values = [self._values(one, f"answer.results[{i}]") for i, one in enumerate(results)]
+        resources = tuple(
+            (result.resource_name, of)
+            for result, of in zip(results, values, strict=True)
+            if result.error_code == 0
+        )
+        code = results[0].error_code if results else self.error_code or 0
+        return ConfigDescription(self, bool(resources), 0 if resources else code, resources)
+
+    def _values(self, result: Resource, where: str) -> Values:
+        name = result.resource_name
+        if result.error_code == 0 and name not in (BROKER_DEFAULT, str(self.asked_node)):
+            # Kafka answers for itself alone: "Unexpected broker id" (ConfigHelper).
+            raise FaultError(
+                f'{where}.resource_name: expected "{self.asked_node}", which was asked, or "", '
+                f"found {show(name)}"
+            )
+        known = {one.name: one for one in result.configs}
+        if len(known) < len(result.configs):
+            raise FaultError(f"{where}.configs: expected each key once, found one more than once")
+        return tuple(
+            (key, given(known[key].value), known[key].config_source)
+            for key in KEYS
+            if key in known and not known[key].is_sensitive
+        )
+
+
+class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
+    """One update of a request to validate only."""
+
+    feature: FilledText
+    from_level: Level
+    to_level: Level
+
+
+class ProbeAnswer(NamedTuple):
+    """About one update; `code` None = nothing was said of it."""
+
+    feature: str
+    from_level: int
+    to_level: int
+    code: int | None
+    message: str
+
+
+class ProbeReply(msgspec.Struct, frozen=True, gc=False):
+    """What the controller said; `code` of the whole request, None = it did not answer."""
+
+    answers: tuple[ProbeAnswer, ...]
+    code: int | None
+
+
+class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
+    """One UpdateFeatures request to validate only, as it was put to the active controller: nothing
+    was written by it. An error of the whole request counts for all of its updates."""
+
+    updates: Annotated[
+        list[ProbedUpdate], Meta(min_length=1, description="a list of at least one update")
+    ]
+    answer: Annotated[UpdateFeatures | None, _OBJECT] = None
+    error: FilledText | None = None
+
+    def content(self) -> ProbeReply:
+        if (self.answer is None) == (self.error is None):
+            raise FaultError("expected either an answer or an error, found both or neither")
+        if len({update.feature for update in self.updates}) < len(self.updates):
+            raise FaultError("updates: expected each feature once, found one more than once")
+        came = Delivery(reply=None if self.answer is None else self.answer.reply)
+        answers = []
+        for one in self.updates:
+            code, message = came.of(one.feature)
+            who = (one.feature, one.from_level, one.to_level)
+            answers.append(ProbeAnswer(*who, code, message or ""))
+        return ProbeReply(tuple(answers), None if self.answer is None else self.answer.error_code)
+
+
+PATHS = frozenset(
+    {"/feature", "/features", "/controller", "/controller_epoch", "/cluster/id", "/migration"}
+)
+_BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
+
+
+class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
+    """One read of one path; `version` and `data` None = there is no such node.
+
+    `version` is ZooKeeper's data version; of the features node it is the epoch.
+    """
+
+    path: Text
+    version: NodeId | None  # an int32 as well
+    data: Text | None
+    czxid: Count | None = None
+    ephemeral_owner: Text | Count | None = None
+
+    def content(self) -> Self:
+        if self.path not in PATHS and broker_id(self.path) is None:
+            known = ", ".join(sorted({*PATHS, "/brokers/ids/N"}))
+            found = show(self.path)
+            expected = f"expected one relative to the chroot ({known})"
+            raise FaultError(f"wrong path: {expected}, found {found}")
+        if self.version is None and self.data is not None:
+            raise FaultError("version: expected a whole number beside data, found null")
+        return self
+
+
+def broker_id(path: str) -> int | None:
+    """The broker a registration path is of; None for any other path."""
+    found = _BROKER.fullmatch(path)
+    node = int(found[1]) if found else INT32_MAX + 1
+    return node if node <= INT32_MAX else None
+
+
+class _Controller(msgspec.Struct, frozen=True, gc=False):
+    brokerid: NodeId
+
+
+class _Range(msgspec.Struct, frozen=True, gc=False):
+    min_version: Level
+    max_version: Level
+
+
+class _Registration(msgspec.Struct, frozen=True, gc=False):
+    version: Annotated[int, Meta(ge=1, le=INT32_MAX)]
+    features: dict[str, _Range] | None = None
+
+
+_CONTROLLER = msgspec.json.Decoder(_Controller)
+_REGISTRATION = msgspec.json.Decoder(_Registration)
+_DAMAGE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def controller(data: str | None) -> int:
+    """The broker the text of `/controller` names; -1 where it names none (ControllerZNode)."""
+    try:
+        return _CONTROLLER.decode(data or "").brokerid
+    except _DAMAGE:
+        return -1
+
+
+def registration(data: str) -> Ranges | None:
+    """The ranges that the text of a broker's registration lists; None = it has no such key (schemas
+    1 to 4), which is not an empty map. Raises FaultError for a text that cannot be read.
+
+    Source: Kafka, ZkData.scala, BrokerIdZNode: the version is no gate, `features` may be absent.
+    """
+    try:
+        features = _REGISTRATION.decode(data).features
+    except _DAMAGE as error:
+        raise FaultError(f"expected the registration of a broker, found {show(data)}") from error
+    if features is None:
+        return None
+    ranges = ((name, of.min_version, of.max_version) for name, of in features.items())
+    return ordered(ranges, "features")
+
+
+class LogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
+    """One line of kafka-dump-log, untouched; the module metadata_log reads it."""
+
+    line_number: LineNumber
+    line: Text
+
+    def content(self) -> Self:
+        return self
+
+
+_GAP = r"(?:\t| {2,})"
+_FEATURE = re.compile(
+    rf"Feature: (\S.*?){_GAP}SupportedMinVersion: \S.*?{_GAP}SupportedMaxVersion: \S.*?{_GAP}"
+    rf"(?:FinalizedMinVersionLevel: (\S.*?){_GAP}FinalizedMaxVersionLevel|FinalizedVersionLevel): "
+    rf"(\S.*?){_GAP}Epoch: (-|\d{{1,18}})\s*",
+    re.ASCII,
+)
+
+
+class ToolFeature(msgspec.Struct, frozen=True, gc=False):
+    """What a node the tool does not name said of one feature. Levels stay as it prints them: names
+    for metadata.version ("3.3-IV3"), "UNKNOWN 33" for one it does not know, "-" for none.
+
+    `min_level` is there only in the layout of 2.7 to 3.2. `epoch` None = not known.
+    """
+
+    feature: str
+    level: str
+    min_level: str | None
+    epoch: int | None
+
+
+class ToolLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=True):
+    """One line of `kafka-features.sh describe`, untouched."""
+
+    line_number: LineNumber
+    line: Text
+
+    def content(self) -> Self:
+        return self
+
+
+def tool_feature(line: str) -> ToolFeature | None:
+    """The feature a line of `kafka-features.sh describe` tells of; None for any other line.
+
+    Source: Kafka, FeatureCommand: TABs up to 4.2, padded columns from 4.3, no TAB in a name.
+    """
+    found = _FEATURE.fullmatch(line)
+    if not found:
+        return None
+    feature, min_level, level, epoch = found.groups()
+    return ToolFeature(feature, level, min_level, None if epoch == "-" else int(epoch))
