@@ -31,7 +31,7 @@ from pathlib import Path
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.backends.base import Backend, Say, is_honoured, moves_text, validate
 from featurelib.backends.opening import look
 from featurelib.catalogue import Catalogue
@@ -431,17 +431,15 @@ def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> t
     first = msgspec.json.decode(lines[0], type=_Envelope)
     named = msgspec.structs.replace(entry, id=first.cluster_id)
     fleet = Fleet(cluster=(named,))
-    seen = see(lines, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
+    terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
+    seen = terms.see_lines(lines)
     found = [row for row in seen.judged.findings.to_pylist() if row["code"] in UNPROVEN | _UNSEEN]
     draft = Draft(seen.rows, seen.newest)
     for node_id in {row["node_id"] for row in found if row["code"] in _UNSEEN}:
         draft.remove(node_id)
     draft.forget_configured()  # whom the controller asks is what it is asked
     row = draft.row() if found else seen.rows
-    sight = see_row(
-        row, catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet, controller_decides=True
-    )
-    return sight, bool(found)
+    return replace(terms, controller_decides=True).see(row), bool(found)
 
 
 class _Envelope(msgspec.Struct):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
@@ -43,7 +43,6 @@ from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
-from featurelib.questions.draft import Terms
 
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged

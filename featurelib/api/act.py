@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -204,10 +204,11 @@ def _made_from(planned: Planned, source: Source) -> str:
 
 def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
     with chosen.live() as (source, backend):
+        whole = replace(source.terms, controller_decides=True)
         probe = PlanProbe(
             backend=backend,
             sight=source.sight,
-            as_if_seen=lambda: source.terms.see(source.sight.rows, controller_decides=True),
+            as_if_seen=lambda: whole.see(source.sight.rows),
             catalogue=chosen.catalogue,
             say=chosen.say,
             guards=source.guards,

@@ -46,6 +46,59 @@ class Sight:
     address: str = ""  # of its brokers, for commands; "" = not known
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What judging depends on beside the evidence. Times in microseconds; `as_of` None = the newest
+    line of the cluster. `controller_decides`: as if everybody had been seen whom its controller
+    asks, because that is put to the controller itself before anything is sent (`ValidateOnly`)."""
+
+    catalogue: Catalogue
+    as_of: int | None
+    max_age: int
+    fleet: Fleet = NO_FLEET
+    severities: dict[str, Severity] | None = None
+    controller_decides: bool = False
+
+    def see_lines(
+        self,
+        lines: Iterable[bytes],
+        cluster_id: str | None = None,
+        choosing: str = "Choose one by its id.",
+    ) -> Sight:
+        """The cluster that `lines` speak of.
+
+        Raises NoEvidenceError where no line of it is accepted, and InputError where they are of
+        several clusters and `cluster_id` chooses none: `choosing` says what to do.
+        """
+        rejected: list[tuple[int, str]] = []
+        accepted: dict[str, list[tuple[Landing, int]]] = {}
+        for number, ended in enumerate(lines, start=1):
+            raw = ended.removesuffix(b"\n")
+            line = read(raw)
+            if isinstance(line, Quarantined):
+                rejected.append((number, line.reason))
+            else:
+                line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
+                accepted.setdefault(line.cluster, []).append((line, line_id))
+        chosen = _choose(accepted, rejected, cluster_id, choosing)
+        until = None if self.as_of is None else latest(self.as_of)
+        rows = snapshot_rows([(chosen, fold_lines(accepted[chosen], self.catalogue, until))])
+        return _judged(rows, self, tuple(rejected))
+
+    def see(self, row: pa.RecordBatch) -> Sight:
+        """The same from a stored row of silver.cluster_snapshot.
+
+        Raises InputError for any other number of rows than one, NoEvidenceError for a cluster that
+        never landed.
+        """
+        if row.num_rows != 1:
+            raise InputError(
+                f"expected one row of silver.cluster_snapshot, found {row.num_rows}; "
+                "choose one by its cluster id."
+            )
+        return _judged(row, self, ())
+
+
 def see(
     lines: Iterable[bytes],
     *,
@@ -55,79 +108,15 @@ def see(
     fleet: Fleet = NO_FLEET,
     cluster_id: str | None = None,
     severities: dict[str, Severity] | None = None,
-    choosing: str = "Choose one by its id.",
 ) -> Sight:
-    """The cluster that `lines` speak of, judged as of `as_of` (None: its newest line).
-
-    Times in microseconds. Raises NoEvidenceError where no line of it is accepted, and InputError
-    where they are of several clusters and `cluster_id` chooses none: `choosing` says what to do.
-    """
-    rejected: list[tuple[int, str]] = []
-    accepted: dict[str, list[tuple[Landing, int]]] = {}
-    for number, ended in enumerate(lines, start=1):
-        raw = ended.removesuffix(b"\n")
-        line = read(raw)
-        if isinstance(line, Quarantined):
-            rejected.append((number, line.reason))
-        else:
-            line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
-            accepted.setdefault(line.cluster, []).append((line, line_id))
-    chosen = _choose(accepted, rejected, cluster_id, choosing)
-    until = None if as_of is None else latest(as_of)
-    rows = snapshot_rows([(chosen, fold_lines(accepted[chosen], catalogue, until))])
-    terms = _Terms(
+    """Terms.see_lines by these terms."""
+    terms = Terms(
         catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities
     )
-    return _judged(rows, terms, tuple(rejected))
+    return terms.see_lines(lines, cluster_id)
 
 
-def see_row(
-    row: pa.RecordBatch,
-    *,
-    catalogue: Catalogue,
-    as_of: int | None,
-    max_age: int,
-    fleet: Fleet = NO_FLEET,
-    severities: dict[str, Severity] | None = None,
-    controller_decides: bool = False,
-) -> Sight:
-    """The same from a stored row of silver.cluster_snapshot.
-
-    `controller_decides`: as if everybody had been seen whom its controller asks, because that is
-    put to the controller itself before anything is sent (`ValidateOnly`).
-
-    Raises InputError for any other number of rows than one, NoEvidenceError for a cluster that
-    never landed.
-    """
-    if row.num_rows != 1:
-        raise InputError(
-            f"expected one row of silver.cluster_snapshot, found {row.num_rows}; "
-            "choose one by its cluster id."
-        )
-    terms = _Terms(
-        catalogue=catalogue,
-        as_of=as_of,
-        max_age=max_age,
-        fleet=fleet,
-        severities=severities,
-        controller_decides=controller_decides,
-    )
-    return _judged(row, terms, ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Terms:
-    """What judging depends on beside the row."""
-
-    catalogue: Catalogue
-    as_of: int | None
-    max_age: int
-    fleet: Fleet
-    severities: dict[str, Severity] | None
-    controller_decides: bool = False
-
-
-def _judged(row: pa.RecordBatch, terms: _Terms, rejected: tuple[tuple[int, str], ...]) -> Sight:
+def _judged(row: pa.RecordBatch, terms: Terms, rejected: tuple[tuple[int, str], ...]) -> Sight:
     cluster_id: str = row.column("cluster")[0].as_py()
     newest = row.column("observed_at").cast(pa.int64())[0].as_py()
     if newest is None and row.column("waiting")[0].as_py():

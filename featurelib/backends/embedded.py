@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from featurelib.audit.cluster_view import see
+from featurelib.audit.cluster_view import Terms
 from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Backend, Say
 from featurelib.backends.embedded_cluster import NOBODY, EmbeddedCluster, EmbeddedState
@@ -454,7 +454,7 @@ def _captured(like: Captured, catalogue: Catalogue) -> Made:
     one = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():
         one = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
-    sight = see(like.lines, catalogue=catalogue, as_of=None, max_age=ANY_AGE, choosing=one)
+    sight = Terms(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(like.lines, None, one)
     mode = sight.dialects[0].partition("-")[0] if sight.dialects else ""
     if not mode or not sight.releases:
         raise ConfigError(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.findings import wordings
 from featurelib.audit.side_effects import side_effects
 from featurelib.backends.base import Backend, Say
@@ -90,10 +90,7 @@ class Watcher:
         """Ask every node. Raises UnreachableError and NoEvidenceError, and ProtocolError where
         another cluster than `cluster` answers."""
         lines = self.backend.describe(say or self.say)
-        now = time.time_ns() // 1000
-        sight = see(
-            lines, catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet
-        )
+        sight = self._terms().see_lines(lines)
         if cluster is not None and sight.cluster_id != cluster:
             raise ProtocolError(
                 f"{self.backend.where}: expected the cluster {cluster}, found "
@@ -102,17 +99,14 @@ class Watcher:
         reports, epochs = _reports(lines)
         return Look(sight=sight, reports=reports, epochs=epochs)
 
+    def _terms(self) -> Terms:
+        now = time.time_ns() // 1000
+        return Terms(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
+
     def as_if_seen(self, look: Look) -> Look:
         """The same look, judged as if everybody had been seen whom the controller asks."""
-        sight = see_row(
-            look.sight.rows,
-            catalogue=self.catalogue,
-            as_of=time.time_ns() // 1000,
-            max_age=self.max_age,
-            fleet=self.fleet,
-            controller_decides=True,
-        )
-        return replace(look, sight=sight)
+        terms = replace(self._terms(), controller_decides=True)
+        return replace(look, sight=terms.see(look.sight.rows))
 
     def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Situation:
         """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""

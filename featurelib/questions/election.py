@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
@@ -34,7 +34,7 @@ from featurelib.core.features_znode import Generation, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
 from featurelib.planning.planner import mode_of
-from featurelib.questions.draft import Draft, Terms
+from featurelib.questions.draft import Draft
 
 OPTION = "--ibp"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Node
@@ -27,7 +27,6 @@ from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan, mode_of
-from featurelib.questions.draft import Terms
 from featurelib.questions.what_if import (
     Changes,
     Refused,

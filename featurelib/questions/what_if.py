@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from featurelib.audit.cluster_view import Sight
+from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster, Features, Node
@@ -31,7 +31,7 @@ from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, release_line
 from featurelib.planning.planner import mode_of
-from featurelib.questions.draft import Draft, Terms
+from featurelib.questions.draft import Draft
 from featurelib.questions.election import (
     Foreseen,
     expect_protocol_version,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from featurelib.audit.cluster_view import see_row
+from featurelib.audit.cluster_view import Terms
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.planning import files
@@ -189,8 +189,8 @@ def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:
 
 def test_a_plan_from_tables_is_the_nightly_s(tables: Path) -> None:
     lake = Lake(str(tables))
-    sight = see_row(
-        lake.snapshot(FORGOTTEN), catalogue=CATALOGUE, as_of=read_samples().newest, max_age=HOURS_72
+    sight = Terms(catalogue=CATALOGUE, as_of=read_samples().newest, max_age=HOURS_72).see(
+        lake.snapshot(FORGOTTEN)
     )
     planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     text = lake.rows(UPGRADE_PLANS, cluster=FORGOTTEN)["plan"][0].as_py()

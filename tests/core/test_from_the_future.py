@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.columns import SKEW
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import NoEvidenceError
@@ -110,7 +110,7 @@ def test_a_stored_row_that_holds_the_future_is_never_ready() -> None:
     accepted = list(map(read, moved(LINES, timedelta(hours=48))))
     rows: list[tuple[str, ClusterState]] = []
     rows.append((ID, fold_lines([(one, i) for i, one in enumerate(accepted, 1)], CATALOGUE)))  # type: ignore[misc]
-    seen = see_row(snapshot_rows(rows), catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY)
+    seen = Terms(catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY).see(snapshot_rows(rows))
     assert target(seen)[0] == "UNKNOWN"
     words = " ".join(row["code"] for row in seen.judged.findings.to_pylist())
     assert "evidence_too_new" in words

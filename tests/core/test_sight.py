@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -70,7 +70,7 @@ def test_every_sample_alone_is_judged_as_in_the_night(name: str) -> None:
 def test_a_stored_row_is_seen_as_its_lines_are(name: str) -> None:
     seen = look(*lines(name))
     stored = seen.rows.drop_columns(["state"])  # which Spark does not hand over
-    again = see_row(stored, catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR)
+    again = Terms(catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR).see(stored)
     for table in TABLES:
         assert getattr(again.judged, table).equals(getattr(seen.judged, table))
     assert (again.cluster, again.releases) == (seen.cluster, seen.releases)
@@ -144,11 +144,11 @@ def test_no_accepted_line_is_no_evidence_and_the_reasons_are_said() -> None:
 def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
     rows = read_samples()
     with pytest.raises(InputError, match=r"expected one row of silver\.cluster_snapshot, found 26"):
-        see_row(rows, catalogue=CATALOGUE, as_of=None, max_age=HOUR)
+        Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(rows)
     at = rows.schema.get_field_index("observed_at")
     never = rows.slice(0, 1).set_column(at, "observed_at", pa.nulls(1, SNAPSHOT.types[at]))
     with pytest.raises(NoEvidenceError, match="nothing landed from it"):
-        see_row(never, catalogue=CATALOGUE, as_of=None, max_age=HOUR)
+        Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(never)
 
 
 def test_seeing_needs_neither_spark_nor_a_terminal() -> None:

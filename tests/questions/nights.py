@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
-from featurelib.questions.draft import Terms
 from featurelib.snapshot import begin
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.tables import (

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.election import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.draft import Terms
 from featurelib.questions.election import Doubt, Foreseen
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from tests.core.lines import AS_OF, MAX_AGE, microseconds

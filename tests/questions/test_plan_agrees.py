@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import Sight, see, see_row
+from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
@@ -119,8 +119,8 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
         assume(lines_of(cluster))
         rows: list[tuple[str, ClusterState]] = []
         rows.append((cluster.name, fold_lines(landings(lines_of(cluster)), CATALOGUE)))
-        stored = see_row(
-            snapshot_rows(rows), catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE
+        stored = Terms(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE).see(
+            snapshot_rows(rows)
         )
         live = see_lines(cluster)
         for row in live.judged.readiness.to_pylist():
@@ -135,7 +135,7 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
 @pytest.mark.parametrize("row", range(read_samples().num_rows))
 def test_a_sample_s_plans_are_as_the_audit_says(row: int) -> None:
     one: pa.RecordBatch = read_samples().slice(row, 1)
-    expect_agreement(see_row(one, catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR))
+    expect_agreement(Terms(catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR).see(one))
 
 
 def led_by(voters: tuple[int, ...], *controllers: Node) -> Sight:
