@@ -11,7 +11,7 @@ from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import trimmed
 from featurelib.config.catalogue import choose_software, open_catalogue
-from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
+from featurelib.core.storage_format import FormatRequest, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
 from featurelib.view.documents import (
@@ -22,9 +22,7 @@ from featurelib.view.documents import (
     OfSoftware,
     fill,
 )
-from featurelib.view.documents import (
-    as_json as to_json,
-)
+from featurelib.view.documents import as_json as to_json
 
 LEVEL = re.compile("[0-9]{1,5}")
 LEVELS = range(2**15)  # int16 on the wire
@@ -128,18 +126,6 @@ def initial_levels_command(
             "a cluster was formatted without any. Leave --preview out for a new cluster."
         )
     initial = preview_levels(own) if preview else initial_levels(own, request)
-    _print_initial(catalogue, own, initial, as_json)
-    if initial.refusals and not preview:
-        say(
-            f"kafka-storage.sh format of {own.release} would write nothing. What it knows: "
-            f"featurelib version-mapping --software {own.release}"
-        )
-    return RefusedError.exit_code if initial.refusals else 0
-
-
-def _print_initial(
-    catalogue: Catalogue, own: ReleaseCatalogue, initial: Initial, as_json: bool
-) -> None:
     if as_json:
         refusals = [fill(FormatRefusalDocument, refusal) for refusal in initial.refusals]
         _print_json(InitialLevelsDocument, own, catalogue, levels=initial.levels, refusals=refusals)
@@ -147,6 +133,12 @@ def _print_initial(
         print(_shown(own, name, level))
     for refusal in initial.refusals:
         say(f"refused: {refusal.text}")
+    if initial.refusals and not preview:
+        say(
+            f"kafka-storage.sh format of {own.release} would write nothing. What it knows: "
+            f"featurelib version-mapping --software {own.release}"
+        )
+    return RefusedError.exit_code if initial.refusals else 0
 
 
 def _print_json(
@@ -173,15 +165,13 @@ def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
 
 
 def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
-    if name != METADATA_VERSION and name not in own.features:
-        expected = ", ".join((METADATA_VERSION, *own.features))
-        found = f"the feature {name}"
-    elif not own.knows(name, level):
+    known, found = (METADATA_VERSION, *own.features), f"the feature {name}"
+    expected = ", ".join(known)
+    if name in known:
+        if own.knows(name, level):
+            return
         levels = own.known_levels(name)
-        expected = f"a level of {name} from {levels[0]} to {levels[-1]}"
-        found = str(level)
-    else:
-        return
+        expected, found = f"a level of {name} from {levels[0]} to {levels[-1]}", str(level)
     raise ConfigError(
         f"--feature {name}={level}: Kafka {own.release} knows {expected}; found {found}. "
         "Name one of them, or newer software with --software RELEASE."

@@ -6,7 +6,8 @@ cluster alike. Nothing is judged here: what is odd about a node is what the audi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -15,7 +16,6 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Role, Severity, Witness
 from featurelib.words import level_text, metadata_first
 
@@ -124,159 +124,140 @@ _WITNESSES = {
     Witness.CONTROLLER: "controllers",
     Witness.TOOL: "kafka-features.sh",
 }
+_MODES = {  # by whether there is a quorum, and ZooKeeper
+    (True, False): "KRaft",
+    (False, True): "ZooKeeper mode",
+    (True, True): "migrating from ZooKeeper to KRaft",
+    (False, False): "mode not known",
+}
+_SEVERITIES = list(Severity)
+Row = dict[str, Any]
 
 
 def describe(sight: Sight, catalogue: Catalogue) -> Description:
     """The description of one cluster."""
-    return _Describer(sight, catalogue).describe()
+    evidence = sight.judged.evidence
+    assert evidence is not None
+    who, member, read = evidence.subjects, evidence.membership, evidence.configured.of.get(0)
+    voters = set(who.node_id[who.voter].tolist())
+    findings: list[Row] = sight.judged.findings.to_pylist()
+    # What most nodes advertise goes first.
+    used = Counter(p for p in who.profile.tolist() if p >= 0)
+    order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
+    profiles = tuple(_profile(evidence, position) for position in order)
+    return Description(
+        cluster_id=sight.cluster_id,
+        mode=_MODES[bool(member.kraft[0]), bool(member.zookeeper[0])],
+        seen_at=_time(sight.newest),
+        controller=sight.cluster.active if sight.cluster.active >= 0 else None,
+        configured_voters=tuple(sorted(read.ids)) if read and set(read.ids) != voters else None,
+        releases=sight.releases,
+        nodes=tuple(_nodes(sight, evidence, order, findings)),
+        profiles=profiles,
+        levels=tuple(_levels(sight, evidence, order, profiles, catalogue)),
+        witnesses=tuple(_witnesses(evidence)),
+        findings=tuple(_findings(findings, catalogue)),
+    )
 
 
-class _Describer:
-    def __init__(self, sight: Sight, catalogue: Catalogue) -> None:
-        assert sight.judged.evidence is not None
-        self.sight, self.evidence = sight, sight.judged.evidence
-        self.words = FindingWords(catalogue, load(STRICT))
-        self.snapshot = self.evidence.snapshots
-        self.findings: list[dict[str, Any]] = sight.judged.findings.to_pylist()
-        # Profiles as they are shown: what most nodes advertise goes first.
-        used = [p for p in self.evidence.subjects.profile.tolist() if p >= 0]
-        self.order = sorted(set(used), key=lambda p: (-used.count(p), p))
+def _profile(evidence: Evidence, position: int) -> Ranges:
+    sizes, entries = evidence.snapshots["profiles"].field("size"), evidence.snapshots["ranges"]
+    first = int(sizes[:position].sum())  # behind all of them is the empty one
+    mine = range(first, first + int(sizes[position]) if position < len(sizes) else first)
+    low, high = entries.field("min_version"), entries.field("max_version")
+    return {entries.text("feature", i) or "": Ends(int(low[i]), int(high[i])) for i in mine}
 
-    def describe(self) -> Description:
-        member, leader = self.evidence.membership, self.sight.cluster.active
-        modes = {
-            (True, False): "KRaft",
-            (False, True): "ZooKeeper mode",
-            (True, True): "migrating from ZooKeeper to KRaft",
-        }
-        return Description(
-            cluster_id=self.sight.cluster_id,
-            mode=modes.get((bool(member.kraft[0]), bool(member.zookeeper[0])), "mode not known"),
-            seen_at=_time(self.sight.newest),
-            controller=leader if leader >= 0 else None,
-            configured_voters=self.configured_voters(),
-            releases=self.sight.releases,
-            nodes=tuple(self.nodes(leader)),
-            profiles=tuple(self.profile(p) for p in self.order),
-            levels=tuple(self.levels()),
-            witnesses=tuple(self.witnesses()),
-            findings=tuple(self.said()),
+
+def _nodes(
+    sight: Sight, evidence: Evidence, order: Mapping[int, int], findings: Sequence[Row]
+) -> Iterator[NodeShown]:
+    who, member, epochs = evidence.subjects, evidence.membership, evidence.listeners.field("epoch")
+    releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
+    called = {
+        (row["role"], row["node_id"]): word
+        for code, word in reversed(_CALLED.items())  # the first that fits is put in last
+        for row in findings
+        if row["code"] == code
+    }
+    leads = Role.CONTROLLER if bool(member.kraft[0]) else Role.BROKER
+    for i, (number, node_id) in enumerate(
+        zip(who.role.tolist(), who.node_id.tolist(), strict=True)
+    ):
+        role, listener = Role(number), int(who.listener[i])
+        position, fenced = int(who.profile[i]), int(who.fenced[i])
+        epoch = int(epochs[listener]) if listener >= 0 else -1
+        answers = bool(who.answers[i])
+        state = "running" if answers else "fenced" if fenced == 1 else "registered"
+        unlisted = who.voter[i] and not who.registered[i] and member.controllers_known[0]
+        yield NodeShown(
+            role=role.text,
+            node_id=node_id,
+            state=called.get((role.text, node_id), state),
+            is_active=role is leads and node_id == sight.cluster.active,
+            is_voter=bool(who.voter[i]) if member.quorum_known[0] else None,
+            is_fenced=None if fenced < 0 else bool(fenced),
+            is_unregistered_voter=bool(unlisted),
+            release=releases.get((role, node_id), ""),
+            profile=order.get(position),
+            is_partial=bool(who.partial[i]),
+            epoch=epoch if epoch >= 0 else None,
+            error=evidence.errors(listener) if listener >= 0 and not answers else "",
+            seen_at=_time(int(who.at[i])) if position >= 0 else None,
         )
 
-    def configured_voters(self) -> tuple[int, ...] | None:
-        read, who = self.evidence.configured.of.get(0), self.evidence.subjects
-        if read is None or set(read.ids) == set(who.node_id[who.voter].tolist()):
-            return None
-        return tuple(sorted(read.ids))
 
-    def profile(self, position: int) -> Ranges:
-        sizes, entries = self.snapshot["profiles"].field("size"), self.snapshot["ranges"]
-        first = int(sizes[:position].sum())  # behind all of them is the empty one
-        mine = range(first, first + int(sizes[position]) if position < len(sizes) else first)
-        low, high = entries.field("min_version"), entries.field("max_version")
-        return {entries.text("feature", i) or "": Ends(int(low[i]), int(high[i])) for i in mine}
-
-    def nodes(self, leader: int) -> Iterator[NodeShown]:
-        who = self.evidence.subjects
-        called = self.called()
-        releases = {(n.role, n.node_id): n.release for n in self.sight.cluster.nodes}
-        epochs = self.evidence.listeners.field("epoch")
-        listed = bool(self.evidence.membership.controllers_known[0])
-        quorum = bool(self.evidence.membership.quorum_known[0])
-        leads = Role.CONTROLLER if bool(self.evidence.membership.kraft[0]) else Role.BROKER
-        for i, (number, node_id) in enumerate(
-            zip(who.role.tolist(), who.node_id.tolist(), strict=True)
-        ):
-            role, listener = Role(number), int(who.listener[i])
-            position, fenced = int(who.profile[i]), int(who.fenced[i])
-            epoch = int(epochs[listener]) if listener >= 0 else -1
-            failed = listener >= 0 and not who.answers[i]
-            yield NodeShown(
-                role=role.text,
-                node_id=node_id,
-                state=called.get((role.text, node_id), _state(self.evidence, i)),
-                is_active=role is leads and node_id == leader,
-                is_voter=bool(who.voter[i]) if quorum else None,
-                is_fenced=None if fenced < 0 else bool(fenced),
-                is_unregistered_voter=bool(who.voter[i] and not who.registered[i] and listed),
-                release=releases.get((role, node_id), ""),
-                profile=self.order.index(position) if position >= 0 else None,
-                is_partial=bool(who.partial[i]),
-                epoch=epoch if epoch >= 0 else None,
-                error=self.evidence.errors(listener) if failed else "",
-                seen_at=_time(int(who.at[i])) if position >= 0 else None,
-            )
-
-    def called(self) -> dict[tuple[str, int], str]:
-        rank = {code: place for place, code in enumerate(_CALLED)}
-        about = [row for row in self.findings if row["code"] in rank]
-        about.sort(key=lambda row: -rank[row["code"]])  # the first that fits is put in last
-        return {(row["role"], row["node_id"]): _CALLED[row["code"]] for row in about}
-
-    def levels(self) -> Iterator[LevelShown]:
-        finalized, listed = (
-            self.sight.cluster.finalized,
-            {n for p in self.order for n in self.profile(p)},
+def _levels(
+    sight: Sight,
+    evidence: Evidence,
+    order: Mapping[int, int],
+    profiles: Sequence[Ranges],
+    catalogue: Catalogue,
+) -> Iterator[LevelShown]:
+    who, finalized = evidence.subjects, sight.cluster.finalized
+    rows = zip(who.role.tolist(), who.node_id.tolist(), who.profile.tolist(), strict=True)
+    of_node = {(Role(role).text, node_id): order.get(p) for role, node_id, p in rows}
+    unfit: dict[str, set[int]] = defaultdict(set)
+    for row in sight.judged.incompatible.to_pylist():
+        if (offender := of_node.get((row["role"], row["node_id"]))) is not None:
+            unfit[row["feature"]].add(offender)
+    disputed = {name for _, name, _ in evidence.levels.disputed}
+    trusted = bool(evidence.levels.trusted[0])
+    for name in sorted({*finalized, *(n for one in profiles for n in one)}, key=metadata_first):
+        low, level = finalized.get(name, (0, 0)) if trusted else (None, None)
+        yield LevelShown(
+            feature=name,
+            level=level,
+            min_level=low,
+            text=level_text(catalogue, name, level),
+            is_disputed=name in disputed,
+            offended=tuple(sorted(unfit[name])),
         )
-        trusted = bool(self.evidence.levels.trusted[0])
-        disputed = {name for _, name, _ in self.evidence.levels.disputed}
-        unfit: dict[str, set[int]] = {}
-        profiles = self.profile_of_node()
-        for row in self.sight.judged.incompatible.to_pylist():
-            offender = profiles.get((row["role"], row["node_id"]))
-            if offender is not None:
-                unfit.setdefault(row["feature"], set()).add(offender)
-        for name in sorted(listed | set(finalized), key=metadata_first):
-            low, level = finalized.get(name, (0, 0)) if trusted else (None, None)
-            yield LevelShown(
-                feature=name,
-                level=level,
-                min_level=low,
-                text=level_text(self.words.catalogue, name, level),
-                is_disputed=name in disputed,
-                offended=tuple(sorted(unfit.get(name, ()))),
-            )
-
-    def profile_of_node(self) -> dict[tuple[str, int], int]:
-        who = self.evidence.subjects
-        rows = zip(who.role.tolist(), who.node_id.tolist(), who.profile.tolist(), strict=True)
-        return {(Role(r).text, n): self.order.index(p) for r, n, p in rows if p >= 0}
-
-    def witnesses(self) -> Iterator[WitnessShown]:
-        believed = int(self.evidence.levels.kind[0])
-        snapshot, said = self.snapshot, self.snapshot["witnesses"]
-        if snapshot.scalar("features_node_at")[0] and snapshot.features_node[0].is_valid:
-            yield WitnessShown(
-                witness=_WITNESSES[Witness.FEATURES_NODE],
-                epoch=int(snapshot.scalar("features_node_version")[0]),
-                seen_at=_time(int(snapshot.scalar("features_node_at")[0])),
-                is_believed=believed == Witness.FEATURES_NODE,
-            )
-        for kind, epoch, at in zip(
-            *(said.field(name).tolist() for name in ("kind", "epoch", "at")), strict=True
-        ):
-            yield WitnessShown(
-                witness=_WITNESSES[Witness(kind)],
-                epoch=epoch,
-                seen_at=_time(at),
-                is_believed=kind == believed,
-            )
-
-    def said(self) -> Iterator[FindingShown]:
-        """Findings, worst first, but for what only holds a level back: plans say that."""
-        order = list(Severity)
-        for row in sorted(self.findings, key=lambda row: order.index(Severity(row["severity"]))):
-            if row["severity"] != Severity.BLOCKER:
-                message = self.words.of(row).message  # type: ignore[arg-type]  # a row as columns
-                yield FindingShown(code=row["code"], severity=row["severity"], message=message)
 
 
-def _state(evidence: Evidence, subject: int) -> str:
-    """What is known of a node that the audit calls nothing."""
-    who = evidence.subjects
-    if who.answers[subject]:
-        return "running"
-    return "fenced" if who.fenced[subject] == 1 else "registered"
+def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
+    snapshot, said = evidence.snapshots, evidence.snapshots["witnesses"]
+    columns = (said.field(name).tolist() for name in ("kind", "epoch", "at"))
+    rows = list(zip(*columns, strict=True))
+    at = int(snapshot.scalar("features_node_at")[0])
+    if at and snapshot.features_node[0].is_valid:
+        version = int(snapshot.scalar("features_node_version")[0])
+        rows.insert(0, (Witness.FEATURES_NODE, version, at))
+    for kind, epoch, seen_at in rows:
+        yield WitnessShown(
+            witness=_WITNESSES[Witness(kind)],
+            epoch=epoch,
+            seen_at=_time(seen_at),
+            is_believed=kind == int(evidence.levels.kind[0]),
+        )
+
+
+def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[FindingShown]:
+    """Findings, worst first, but for what only holds a level back: plans say that."""
+    words = FindingWords(catalogue)
+    for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
+        if row["severity"] != Severity.BLOCKER:
+            message = words.of(row).message  # type: ignore[arg-type]  # a row as columns
+            yield FindingShown(code=row["code"], severity=row["severity"], message=message)
 
 
 def _time(microseconds: int) -> datetime:
