@@ -16,10 +16,10 @@ because 4.1 hands it on while it validates.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
 import re
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,6 +36,7 @@ from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.backends.base import Backend, Say, is_honoured, moves_text, validate
 from featurelib.backends.opening import look
 from featurelib.catalogue import Catalogue
+from featurelib.config.catalogue import quietly
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.reply import Reply
 from featurelib.errors import (
@@ -52,7 +54,6 @@ from featurelib.landing.fields import write_line
 from featurelib.landing.kinds import ProbedUpdate
 from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
 from featurelib.model import Move, Step
-from featurelib.planning.goal import level_of
 from featurelib.planning.reasons import UNPROVEN
 from featurelib.planning.requirements import steps_of
 from featurelib.questions.draft import Draft
@@ -87,38 +88,37 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     Raises ConfigError where the folder cannot be written; on any error nothing appears.
     """
     part = path.with_name(f".{path.name}{PART}")
-    count = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("xb") as file:
-            for line in lines:
-                file.write(line + b"\n")
-                count += 1
+            number = sum(1 for line in lines if file.write(line + b"\n"))
             file.flush()
             os.fsync(file.fileno())
         part.rename(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        _remove(part)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink()
+        if not isinstance(error, OSError):
+            raise
         raise ConfigError(
             f"{path}: expected a file that can be written, found: {error.strerror}. Nothing of it "
             "landed. Name another folder with --out, or make room."
         ) from error
-    except BaseException:
-        _remove(part)
-        raise
-    return count
+    return number
 
 
 def read_lines(name: str) -> Iterator[bytes]:
     """The lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError."""
     number = 0
     try:
-        with contextlib.ExitStack() as stack:
-            stored = 0 if name == STDIN else name
-            raw = stack.enter_context(open(stored, "rb", closefd=name != STDIN))
+        with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
             zipped = raw.peek(2)[:2] == _GZIP
-            for line in stack.enter_context(gzip.open(raw)) if zipped else raw:
+            for line in gzip.GzipFile(fileobj=raw) if zipped else raw:
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
@@ -163,32 +163,21 @@ def _slug(cluster_id: str) -> str:
     return f"{safe[:LONGEST_ID]}.{sha256(cluster_id.encode()).hexdigest()[:8]}"
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _remove(part: Path) -> None:
-    with contextlib.suppress(OSError):
-        part.unlink()
-
+# --- Live clusters --------------------------------------------------------------------------------
 
 ASKED_VERSION = 4  # of ApiVersions: lower ones leave out ranges from 0 (KIP-1022)
 UNKNOWN_ENDPOINT = "unknown"
 
+ProbeResult = tuple[bytes | None, str]  # its landing line, if anything was sent, and a sentence
 Open = Callable[[FleetEntry], Backend]
-Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], "ProbeResult"]
+Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Half:
-    """One listener of one node: a broker or a controller."""
+class NodeListener(NamedTuple):
+    """One listener of one node: a broker's or a controller's."""
 
-    node_id: int
     role: Role
+    node_id: int
 
     def __str__(self) -> str:
         return f"{self.role.text} {self.node_id}"
@@ -202,8 +191,8 @@ class Collected:
     cluster_id: str = ""
     file: Path | None = None
     lines: int = 0
-    answered: tuple[Half, ...] = ()
-    silent: dict[Half, str] = field(default_factory=dict)  # why each did not answer
+    answered: tuple[NodeListener, ...] = ()
+    silent: dict[NodeListener, str] = field(default_factory=dict)  # why each did not answer
     not_allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # words → who refused
     refused: tuple[str, ...] = ()  # reasons for which ingest would quarantine a line
     error: str = ""
@@ -232,7 +221,7 @@ def collect(
     hears of the steps where there is one cluster only. Raises ConfigError for a folder that
     cannot be written to, once every cluster had its turn.
     """
-    told = say if len(entries) == 1 else _quietly
+    told = say if len(entries) == 1 else quietly  # steps of several would be mixed up
     faults: list[BaseException] = []
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="collect")
     try:
@@ -256,28 +245,25 @@ def collect_one(
 ) -> Collected:
     """Read one cluster and write what it said, or that it said nothing. Raises ConfigError for a
     folder that cannot be written to; the cluster's own errors are in the result."""
-    probed = None
+    line, text = None, ""
     try:
         with closing(open_one(entry)) as backend:
             lines = look(backend, entry, say)
             if probing is not None:
-                probed = probing(backend, entry, lines, say)
+                line, text = probing(backend, entry, lines, say)
     except (UnreachableError, CredentialsError) as error:  # nobody could be asked
         return _unreached(entry, out, str(error))
     except FeatureLibError as error:  # it is not the nodes that are at fault
         return Collected(entry=entry, cluster_id=entry.id, error=str(error))
-    if probed is None:
-        return _written(entry, out, lines)
-    more = () if probed.line is None else (probed.line,)
-    return replace(_written(entry, out, (*lines, *more)), probe=probed.text)
+    return replace(_written(entry, out, [*lines, *([line] if line else [])]), probe=text)
 
 
 def _written(entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str = "") -> Collected:
     said = [read(line) for line in lines]
     landed = [line for line in said if isinstance(line, Landing)]
     answers = [line.content for line in landed if isinstance(line.content, ApiVersionsAnswer)]
-    silent = {_half(one): one.error for one in answers if one.error is not None}
-    answered = dict.fromkeys(_half(one) for one in answers if one.error is None)
+    silent = {_listener(one): one.error for one in answers if one.error is not None}
+    answered = {_listener(one) for one in answers if one.error is None}
     cluster_id = entry.id or next((line.cluster for line in landed), "")
     path = out / name_of(cluster_id, datetime.now(UTC))
     return Collected(
@@ -285,8 +271,8 @@ def _written(entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str = 
         cluster_id=cluster_id,
         file=path,
         lines=write_lines(path, lines),
-        answered=tuple(sorted(answered, key=_order)),
-        silent={half: silent[half] for half in sorted(silent, key=_order) if half not in answered},
+        answered=tuple(sorted(answered)),
+        silent={one: silent[one] for one in sorted(silent.keys() - answered)},
         not_allowed=_not_allowed(lines),
         refused=tuple(line.reason for line in said if isinstance(line, Quarantined)),
         error=error,
@@ -317,78 +303,44 @@ def _not_allowed(lines: Sequence[bytes]) -> dict[str, tuple[str, ...]]:
 
 def _unreached(entry: FleetEntry, out: Path, error: str) -> Collected:
     """Nothing answered: a line for each node that should have."""
-    now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    lines = [
-        write_line(
-            "api_versions",
-            entry.id,
-            now,
-            {
-                "node_id": half.node_id,
-                "role": half.role.text,
-                "endpoint": endpoint,
-                "asked_version": ASKED_VERSION,
-                "error": error,
-            },
-        )
-        for half, endpoint in known_nodes(entry, out).items()
-    ]
+    now, lines = time.time_ns() // 1000, []
+    for (role, node_id), endpoint in known_nodes(entry, out).items():
+        keys: dict[str, object] = {"node_id": node_id, "role": role.text, "endpoint": endpoint}
+        keys |= {"asked_version": ASKED_VERSION, "error": error}
+        lines.append(write_line("api_versions", entry.id, now, keys))
     if not lines:  # nobody is known who could be said not to answer
         return Collected(entry=entry, cluster_id=entry.id, error=error)
     return _written(entry, out, lines, error)
 
 
-def known_nodes(entry: FleetEntry, out: Path) -> dict[Half, str]:
+def known_nodes(entry: FleetEntry, out: Path) -> dict[NodeListener, str]:
     """The listeners a cluster is known to have, with their endpoints: those the inventory names,
     and those of its newest landing file in this folder."""
     if not entry.id:
         return {}
-    found = {Half(node_id=node, role=Role.BROKER): UNKNOWN_ENDPOINT for node in entry.brokers}
-    found |= {
-        Half(node_id=node, role=Role.CONTROLLER): UNKNOWN_ENDPOINT for node in entry.controllers
-    }
+    named = {Role.BROKER: entry.brokers, Role.CONTROLLER: entry.controllers}
+    found = {NodeListener(role, node): UNKNOWN_ENDPOINT for role in named for node in named[role]}
     with suppress(LandingError):  # an old file that cannot be read names nobody
         for path in files_of(out, entry.id)[:1]:
             for line in read_lines(str(path)):
                 said = read(line.removesuffix(b"\n"))
                 if isinstance(said, Landing) and isinstance(said.content, ApiVersionsAnswer):
-                    found[_half(said.content)] = said.content.endpoint
-    return dict(sorted(found.items(), key=lambda item: _order(item[0])))
+                    found[_listener(said.content)] = said.content.endpoint
+    return dict(sorted(found.items()))
 
 
-def _half(said: ApiVersionsAnswer) -> Half:
-    return Half(node_id=said.node_id, role=said.role)
+def _listener(said: ApiVersionsAnswer) -> NodeListener:
+    return NodeListener(said.role, said.node_id)
 
 
-def _order(half: Half) -> tuple[int, int]:
-    return half.role, half.node_id
-
-
-def _quietly(text: str) -> None:
-    """Steps of several clusters at once would be mixed up."""
-
+# --- A probe --------------------------------------------------------------------------------------
 
 _DAY = 86_400_000_000  # microseconds; the lines are of this moment
 _TIMEOUT_MS = 10_000  # a collector does not wait as long as somebody who writes
 _NOTHING = "probe: nothing was sent: "
 # Nodes whose range is not known: that they do not block is what the controller is asked.
-_UNSEEN = frozenset(
-    {
-        "node_not_answering",
-        "node_not_asked",
-        "range_unknown",
-        "evidence_too_old",
-        "evidence_too_new",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
-    """What became of a probe: the landing line, None where nothing was sent, and one sentence."""
-
-    line: bytes | None
-    text: str
+_UNSEEN = frozenset({"node_not_answering", "node_not_asked", "range_unknown"})
+_UNSEEN |= {"evidence_too_old", "evidence_too_new"}
 
 
 def probe(
@@ -402,35 +354,29 @@ def probe(
         sight, is_unsure = _sight(entry, lines, catalogue)
         step = _question(backend, sight, is_unsure)
     except FeatureLibError as error:
-        return ProbeResult(line=None, text=f"{_NOTHING}{error}")
-    keys: dict[str, object] = {
-        "updates": [
-            ProbedUpdate(feature=u.feature, from_level=u.from_level, to_level=u.to_level)
-            for u in step.updates
-        ]
-    }
+        return None, f"{_NOTHING}{error}"
+    names = ("feature", "from_level", "to_level")
+    updates = [ProbedUpdate(**{name: getattr(u, name) for name in names}) for u in step.updates]
+    keys: dict[str, object] = {"updates": updates}
     moves = moves_text(step)
     try:
         reply = validate(backend, step, lambda text: say(f"{backend.where}: {text}"))
     except RefusedError as error:
-        return ProbeResult(line=None, text=f"{_NOTHING}{error}")
+        return None, f"{_NOTHING}{error}"
     except FeatureLibError as error:  # a request to validate writes nothing
         keys["error"] = text = str(error)
         said = f"probe: no answer to {moves}: {text}"
     else:
-        assert reply is not None
         keys["answer"] = UpdateFeatures.of(reply)
         said = f"probe: the controller {_verdict(reply)}: {moves}"
-    now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    return ProbeResult(line=write_line("probe", sight.cluster_id, now, keys), text=said)
+    return write_line("probe", sight.cluster_id, time.time_ns() // 1000, keys), said
 
 
 def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
     """The cluster as if every registration had been seen, and supported everything: whether that
     is so is what is asked. And whether there is anything to ask for but a level above."""
-    first = msgspec.json.decode(lines[0], type=_Envelope)
-    named = msgspec.structs.replace(entry, id=first.cluster_id)
-    fleet = Fleet(cluster=(named,))
+    cluster_id = msgspec.json.decode(lines[0], type=_Envelope).cluster_id
+    fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
     seen = terms.see_lines(lines)
     found = [row for row in seen.judged.findings.to_pylist() if row["code"] in UNPROVEN | _UNSEEN]
@@ -454,22 +400,16 @@ def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:
     [plan] = sight.judged.plans.select(["verdict", "steps"]).to_pylist()
     first = steps_of(plan["steps"] or ())[:1]
     updates = tuple(m for step in first for m in step.updates if m.feature != KRAFT_VERSION)
-    if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE:
-        updates = tuple(_present(sight))
+    present = sight.cluster.level(METADATA_VERSION)
+    if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE and present:
+        kind = UpgradeType.UPGRADE.name
+        same = Move(
+            feature=METADATA_VERSION, from_level=present, to_level=present, upgrade_type=kind
+        )
+        updates = (same,)
     if not updates:
         raise RefusedError(f"no feature can go up by what is known ({plan['verdict']}).")
     return Step(updates=updates, timeout_ms=_TIMEOUT_MS)
-
-
-def _present(sight: Sight) -> Iterator[Move]:
-    """The update of metadata.version to where it is; none where it is not finalized."""
-    if level := level_of(sight.cluster, METADATA_VERSION):
-        yield Move(
-            feature=METADATA_VERSION,
-            from_level=level,
-            to_level=level,
-            upgrade_type=UpgradeType.UPGRADE.name,
-        )
 
 
 def _verdict(reply: Reply) -> str:

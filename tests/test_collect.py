@@ -19,7 +19,7 @@ from featurelib.backends.opening import open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
     Collected,
-    Half,
+    NodeListener,
     collect,
     collect_one,
     files_of,
@@ -156,7 +156,7 @@ def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path
 def test_a_damaged_file_of_an_earlier_round_names_nobody(tmp_path: Path) -> None:
     entry = FleetEntry(id="c", brokers=(1,))
     (tmp_path / name_of("c", NIGHT)).write_bytes(b"\x1f\x8bbroken")
-    assert list(known_nodes(entry, tmp_path)) == [Half(node_id=1, role=Role.BROKER)]
+    assert list(known_nodes(entry, tmp_path)) == [NodeListener(Role.BROKER, 1)]
 
 
 class Fake:

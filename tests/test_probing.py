@@ -184,24 +184,24 @@ def test_whom_the_controller_is_configured_to_ask_is_proven_or_found_in_the_way(
     backend = open_backend(embedded(tmp_path, "dynamic", cluster), CATALOGUE)
     lines = [x for x in backend.describe(quiet) if b'"describe_configs"' not in x]
     assert verdict(lines, "share.version") == "UNKNOWN"
-    asked = asking(backend, Entry(id="dynamic"), lines, quiet)
-    assert asked.line is not None, asked.text
-    assert verdict([*lines, asked.line], "share.version") == said, asked.text
+    line, text = asking(backend, Entry(id="dynamic"), lines, quiet)
+    assert line is not None, text
+    assert verdict([*lines, line], "share.version") == said, text
 
 
 def test_a_backend_that_cannot_validate_is_not_asked() -> None:
     backend = Scripted(OK, can=False)
-    said, _ = asked(WITH_UPGRADE, backend)
-    assert (said.line, backend.sent) == (None, [])
-    assert "would apply a request to validate" in said.text
+    (line, text), _ = asked(WITH_UPGRADE, backend)
+    assert (line, backend.sent) == (None, [])
+    assert "would apply a request to validate" in text
 
 
 @pytest.mark.parametrize("sample", KRAFT_SAMPLES)
 def test_whatever_is_sent_only_validates_upgrades_and_never_kraft_version(sample: str) -> None:
     """4.1 and later move kraft.version while they validate."""
     backend = Scripted(OK)
-    said, _ = asked(sample, backend)
-    assert (said.line is None) == (backend.sent == [])
+    (line, _text), _ = asked(sample, backend)
+    assert (line is None) == (backend.sent == [])
     for step, validate_only in backend.sent:
         assert validate_only
         assert step.timeout_ms > 0
@@ -215,33 +215,33 @@ def test_whatever_is_sent_only_validates_upgrades_and_never_kraft_version(sample
 def test_a_controller_that_does_not_answer_is_written_down_and_claims_nothing(
     error: Exception,
 ) -> None:
-    said, lines = asked(WITH_UPGRADE, Scripted(error))
-    assert said.line is not None
-    [one] = probes([said.line])
+    (line, _text), lines = asked(WITH_UPGRADE, Scripted(error))
+    assert line is not None
+    [one] = probes([line])
     assert one.code is None
-    assert str(error) in json.loads(said.line)["error"]
-    assert "probe_agreed" not in codes([*lines, said.line])
+    assert str(error) in json.loads(line)["error"]
+    assert "probe_agreed" not in codes([*lines, line])
 
 
 def test_a_missing_right_is_a_finding_and_no_failure() -> None:
     refused = Reply(code=31, message="Cluster authorization failed.", results=None)
-    said, lines = asked(WITH_UPGRADE, Scripted(refused))
-    assert said.line is not None
-    assert "the right to ALTER the cluster is missing" in said.text
-    assert "right_withheld" in codes([*lines, said.line])
-    assert verdict([*lines, said.line]) == verdict(lines) == "READY"
+    (line, text), lines = asked(WITH_UPGRADE, Scripted(refused))
+    assert line is not None
+    assert "the right to ALTER the cluster is missing" in text
+    assert "right_withheld" in codes([*lines, line])
+    assert verdict([*lines, line]) == verdict(lines) == "READY"
 
 
 def test_a_refusal_of_one_feature_is_told_in_the_controller_s_words() -> None:
     name = "metadata.version"
     refused = Reply(code=0, message=None, results=(Result(feature=name, code=95, message="no"),))
-    said, lines = asked(WITH_UPGRADE, Scripted(refused))
-    assert said.line is not None
-    assert said.text.startswith("probe: the controller refused (no), validating only: ")
-    assert verdict([*lines, said.line]) == "BLOCKED"
+    (line, text), lines = asked(WITH_UPGRADE, Scripted(refused))
+    assert line is not None
+    assert text.startswith("probe: the controller refused (no), validating only: ")
+    assert verdict([*lines, line]) == "BLOCKED"
 
 
 def test_a_look_that_cannot_be_judged_is_a_sentence(tmp_path: Path) -> None:
-    said = asking(Scripted(OK), Entry(id="c"), [b'{"kind":"x","cluster_id":"c"}'], quiet)
-    assert said.line is None
-    assert said.text.startswith("probe: nothing was sent: expected landing lines, found none")
+    line, text = asking(Scripted(OK), Entry(id="c"), [b'{"kind":"x","cluster_id":"c"}'], quiet)
+    assert line is None
+    assert text.startswith("probe: nothing was sent: expected landing lines, found none")

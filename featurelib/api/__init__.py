@@ -16,7 +16,6 @@ from featurelib.api.act import Carried as Carried
 from featurelib.api.act import PlanAnswer as PlanAnswer
 from featurelib.api.act import apply as apply
 from featurelib.api.act import approve as approve
-from featurelib.api.act import embedded as embedded
 from featurelib.api.act import plan as plan
 from featurelib.api.act import update_features as update_features
 from featurelib.api.clusters import Answer as Answer
@@ -26,6 +25,7 @@ from featurelib.api.clusters import Live as Live
 from featurelib.api.clusters import Stored as Stored
 from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
+from featurelib.api.clusters import embedded as embedded
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import roll as roll
 from featurelib.api.questions import what_if as what_if

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from featurelib.api.clusters import Answer, AnyCluster, Embedded, Live, choose, choose_live
+from featurelib.api.clusters import Answer, AnyCluster, Live, choose, choose_live
 from featurelib.api.documents import (
     ApplyDocument,
     PlanDocument,
@@ -27,10 +27,7 @@ from featurelib.api.documents import (
     ShowDocument,
     UpdateResultDocument,
 )
-from featurelib.backends.embedded import Captured, Formatted, make_embedded
-from featurelib.catalogue import NEWEST_RELEASE, Catalogue
-from featurelib.collect import landing_lines
-from featurelib.config.catalogue import choose_software, open_catalogue
+from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, journal_path
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
@@ -47,12 +44,11 @@ from featurelib.model import Guards, Reason
 from featurelib.planning import files
 from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
-from featurelib.planning.night import level_names
-from featurelib.planning.outlook import look_ahead
-from featurelib.planning.planner import Planned, PlanProbe, make_plan, plan_by_probe
+from featurelib.planning.outlook import level_names, look_ahead
+from featurelib.planning.planner import Planned, make_plan, plan_by_probe
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
-from featurelib.source import Chosen, Source, Wanted, open_fleet
+from featurelib.source import Chosen, Source, open_fleet
 from featurelib.view.documents import ERROR_WORDS, VERSION, fill
 from featurelib.view.layout import UNWRAPPED
 from featurelib.view.outcome import ending_page, named, operation, sentence
@@ -205,15 +201,16 @@ def _made_from(planned: Planned, source: Source) -> str:
 def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
     with chosen.live() as (source, backend):
         whole = replace(source.terms, controller_decides=True)
-        probe = PlanProbe(
-            backend=backend,
-            sight=source.sight,
+        planned = plan_by_probe(
+            backend,
+            source.sight,
+            intent,
+            chosen.catalogue,
             as_if_seen=lambda: whole.see(source.sight.rows),
-            catalogue=chosen.catalogue,
             say=chosen.say,
             guards=source.guards,
         )
-        return source, plan_by_probe(probe, intent)
+        return source, planned
 
 
 def _plan_document(
@@ -544,32 +541,3 @@ def result_documents(updates: Sequence[MoveOutcome]) -> list[UpdateResultDocumen
         )
         for outcome in updates
     ]
-
-
-def embedded(
-    file: str,
-    *,
-    software: str = NEWEST_RELEASE,
-    metadata: str | None = None,
-    brokers: int = 3,
-    controllers: int = 3,
-    capture: str | None = None,
-    overlay: str | None = None,
-) -> Embedded:
-    """A new cluster in a file, which answers as Kafka's controllers do: to learn, and to try plans.
-
-        cluster = embedded("cluster.db", software="4.1", metadata="3.9")
-        copy = embedded("copy.db", capture="data/samples/ghost-broker")
-
-    `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
-    there already is reached with connect(file=…). Raises ConfigError, LandingError.
-    """
-    catalogue = open_catalogue(overlay)
-    like: Formatted | Captured
-    if capture is not None:
-        like = Captured(path=capture, lines=landing_lines("--capture", capture))
-    else:
-        own = choose_software(catalogue, software)
-        like = Formatted(own=own, metadata=metadata, brokers=brokers, controllers=controllers)
-    make_embedded(file, like, catalogue)
-    return Embedded(wanted=Wanted(file=file), catalogue=catalogue)

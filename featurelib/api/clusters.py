@@ -15,9 +15,12 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from featurelib.api.documents import OfDescribed, document
+from featurelib.backends.embedded import Captured, Formatted, make_embedded
 from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
-from featurelib.config.catalogue import open_catalogue, quietly
+from featurelib.catalogue import NEWEST_RELEASE
+from featurelib.collect import landing_lines
+from featurelib.config.catalogue import choose_software, open_catalogue, quietly
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
 from featurelib.source import NEWEST, Chosen, Wanted, usual_tables
@@ -153,6 +156,35 @@ def connect(
     live = Live(wanted=wanted, catalogue=open_catalogue(overlay))
     live.reached()
     return live
+
+
+def embedded(
+    file: str,
+    *,
+    software: str = NEWEST_RELEASE,
+    metadata: str | None = None,
+    brokers: int = 3,
+    controllers: int = 3,
+    capture: str | None = None,
+    overlay: str | None = None,
+) -> Embedded:
+    """A new cluster in a file, which answers as Kafka's controllers do: to learn, and to try plans.
+
+        cluster = embedded("cluster.db", software="4.1", metadata="3.9")
+        copy = embedded("copy.db", capture="data/samples/ghost-broker")
+
+    `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
+    there already is reached with connect(file=…). Raises ConfigError, LandingError.
+    """
+    catalogue = open_catalogue(overlay)
+    like: Formatted | Captured
+    if capture is not None:
+        like = Captured(path=capture, lines=landing_lines("--capture", capture))
+    else:
+        own = choose_software(catalogue, software)
+        like = Formatted(own=own, metadata=metadata, brokers=brokers, controllers=controllers)
+    make_embedded(file, like, catalogue)
+    return Embedded(wanted=Wanted(file=file), catalogue=catalogue)
 
 
 # --- what a cluster is -------------------------------------------------------------------------

@@ -215,8 +215,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)
     source = chosen.source()
-    evidence = source.sight.judged.evidence
-    assert evidence is not None
+    evidence = source.sight.evidence
     [shown] = summarize(
         _judged(chosen, source),
         RunInfo(number=0, as_of=source.terms.as_of or source.sight.newest),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.cluster_of import PlainClusters
 from featurelib.audit.columns import latest
-from featurelib.audit.evidence import Conditions, Expected
+from featurelib.audit.evidence import Conditions, Evidence, Expected
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.core.cluster import Cluster
@@ -44,6 +44,12 @@ class Sight:
     rejected: tuple[tuple[int, str], ...]  # number and reason of each quarantined line
     newest: int
     address: str = ""  # of its brokers, for commands; "" = not known
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it was judged by, as columns."""
+        assert self.judged.evidence is not None  # only what a table holds has none
+        return self.judged.evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

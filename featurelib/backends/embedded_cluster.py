@@ -35,7 +35,6 @@ from featurelib.core.election import DISABLED, ENABLED, elect
 from featurelib.core.features_znode import DecodedNode, Generation, behaviour_row, decode
 from featurelib.errors import InputError
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.planning.goal import level_of
 
 NOBODY = -1  # leads the cluster
 
@@ -181,7 +180,7 @@ class EmbeddedCluster:
             what, able = "brokers", [n for n in cluster.nodes if n.role is role]
             if role is Role.CONTROLLER:
                 what, able = "controllers that do not vote", [n for n in able if not n.voter]
-                level = level_of(cluster, METADATA_VERSION)
+                level = cluster.level(METADATA_VERSION)
                 if level < CONTROLLERS_UNREGISTER_FROM:
                     raise InputError(
                         f"expected metadata.version {CONTROLLERS_UNREGISTER_FROM} or above, found "

@@ -19,7 +19,15 @@ from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
-from featurelib.collect import STDIN, Collected, Half, ProbeResult, name_of, read_lines, write_lines
+from featurelib.collect import (
+    STDIN,
+    Collected,
+    NodeListener,
+    ProbeResult,
+    name_of,
+    read_lines,
+    write_lines,
+)
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
 from featurelib.config.fleet import FleetEntry
@@ -268,5 +276,5 @@ def _document(result: Collected) -> CollectedDocument:
     )
 
 
-def _listener(half: Half, **error: str) -> ListenerDocument:
+def _listener(half: NodeListener, **error: str) -> ListenerDocument:
     return fill(ListenerDocument, half, **error)

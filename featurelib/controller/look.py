@@ -50,8 +50,7 @@ class Look:
     def seen(self, features: Iterable[str]) -> LevelsSeen:
         """The levels as the witness that is believed says them, of `features` and all others. What
         nobody mentions is not finalized, if there is such a witness."""
-        evidence = self.sight.judged.evidence
-        assert evidence is not None
+        evidence = self.sight.evidence
         asked = evidence.questions
         names = [asked.names[code] for code in asked.feature.tolist()]
         known = dict(zip(names, asked.known.tolist(), strict=True))
@@ -67,8 +66,7 @@ class Look:
             heard = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((said for node in heard if (said := self.reports[node])), None)
             return None if levels is None else LevelsSeen(levels=levels)
-        evidence = self.sight.judged.evidence
-        assert evidence is not None
+        evidence = self.sight.evidence
         witness = Witness(int(evidence.levels.kind[0]))
         in_zookeeper_mode = all(name.startswith("zk") for name in self.sight.dialects)
         if in_zookeeper_mode and witness is not Witness.FEATURES_NODE:
@@ -110,8 +108,7 @@ class Watcher:
 
     def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Situation:
         """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
-        evidence, sight = look.sight.judged.evidence, look.sight
-        assert evidence is not None
+        evidence, sight = look.sight.evidence, look.sight
         features = features_of(plan.steps)
         refusals = judge_again(sight.cluster, sight.releases, self._mode(), rest, self.catalogue)
         return Situation(

@@ -7,8 +7,8 @@ ask the same engine (core/judge.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from featurelib.feature import (
 )
 
 Range = tuple[int, int]
+Half = tuple[Role, int]  # a broker or a controller, and its node id
 Features = dict[str, Range]  # a profile: feature → supported range
 
 
@@ -59,6 +60,17 @@ class Node:
         silent = SILENT_METADATA_VERSION if feature == METADATA_VERSION else 0
         return self.supported.get(feature, (silent, silent))
 
+    @property
+    def half(self) -> Half:
+        """Which half of which node it is."""
+        return self.role, self.node_id
+
+    def widened(self, levels: Mapping[str, int]) -> Node:
+        """The node as if it supported `levels` besides all that it does support."""
+        ends = {name: (*self.range_of(name), level) for name, level in levels.items()}
+        more = {name: (min(values), max(values)) for name, values in ends.items()}
+        return replace(self, supported=self.supported | more)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
@@ -78,6 +90,20 @@ class Cluster:
     migrating: bool = False
     node_missing: bool = False
     blind: bool = False
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """Feature → finalized level."""
+        return {name: level for name, (_, level) in self.finalized.items()}
+
+    def level(self, feature: str) -> int:
+        """The finalized level of `feature`; 0 where none is."""
+        return self.finalized.get(feature, (0, 0))[1]
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether it has controllers: ZooKeeper mode has brokers only."""
+        return any(node.role is Role.CONTROLLER for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +247,7 @@ def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
 
 def _local(cluster: Cluster) -> tuple[Role, int]:
     """The active controller: a broker where there are no others (ZooKeeper mode)."""
-    quorum = any(node.role is Role.CONTROLLER for node in cluster.nodes)
-    return (Role.CONTROLLER if quorum else Role.BROKER), cluster.active
+    return (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:

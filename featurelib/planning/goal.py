@@ -76,8 +76,13 @@ class Intent:
         words += ["--stepwise"] if self.stepwise else []
         return " ".join(words)
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The features that are named, in the order in which they are asked for."""
+        return (*self.up, *self.down, *self.delete)
+
     def _faults(self) -> Iterator[str]:
-        named, command = [*self.up, *self.down, *self.delete], self.command
+        named, command = self.named, self.command
         if self.release_version is not None and named:
             yield "expected --release-version or features by name, found both. Leave one out."
         if command is Command.DOWNGRADE_ALL and self.release_version is None:
@@ -119,73 +124,71 @@ class Goal:
         return {move.feature: move.to_level for move in self.moves}
 
 
+Part = Move | Reason | Stay  # what is said about one feature, or about all of it
+
+
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
     """The wanted levels and every fault of what was asked, on one cluster; nothing is judged."""
-    making = _Making(cluster, catalogue, unsafe=intent.unsafe)
-    is_named = intent.up or intent.down or intent.delete
+    of = _Ground(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
+    parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
-        making.downgrade_all(intent.release_version or "")
-    elif intent.command in (Command.UPGRADE, Command.DOWNGRADE) and not is_named:
-        making.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
-    for texts, up in (
-        (intent.up, True),
-        (intent.down, False),
-        (dict.fromkeys(intent.delete, "0"), False),
-    ):
-        for name, text in texts.items():
-            making.by_name(name, text, up=up)
-    return making.goal()
+        parts += of.downgrade_all(intent.release_version or "")
+    elif intent.command in (Command.UPGRADE, Command.DOWNGRADE) and not intent.named:
+        parts += of.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
+    parts += [of.by_name(name, text, up=True) for name, text in intent.up.items()]
+    parts += [of.by_name(name, text, up=False) for name, text in intent.down.items()]
+    parts += [of.by_name(name, "0", up=False) for name in intent.delete]
+    parts.sort(key=lambda part: part.feature)
+    return Goal(
+        moves=tuple(part for part in parts if isinstance(part, Move)),
+        faults=tuple(part for part in parts if isinstance(part, Reason)),
+        stays=tuple(part for part in parts if isinstance(part, Stay)),
+    )
 
 
-class _Making:
-    """A goal under way: what is said about each feature is collected here."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """The cluster that something is asked of, and what the catalogue says of it."""
 
-    def __init__(self, cluster: Cluster, catalogue: Catalogue, *, unsafe: bool) -> None:
-        self._cluster, self._catalogue, self._unsafe = cluster, catalogue, unsafe
-        self._software = software_of(cluster, catalogue)
-        self._moves, self._faults, self._stays = list[Move](), list[Reason](), list[Stay]()
+    cluster: Cluster
+    catalogue: Catalogue
+    unsafe: bool
 
-    def goal(self) -> Goal:
-        return Goal(
-            moves=tuple(sorted(self._moves, key=lambda move: move.feature)),
-            faults=tuple(sorted(self._faults, key=lambda fault: fault.feature)),
-            stays=tuple(sorted(self._stays, key=lambda stay: stay.feature)),
-        )
+    @property
+    def software(self) -> ReleaseCatalogue | None:
+        return software_of(self.cluster, self.catalogue)
 
-    def downgrade_all(self, release: str) -> None:
+    def downgrade_all(self, release: str) -> Iterator[Part]:
         """Every finalized feature down to the highest level `release` has for production.
 
         What the release does not know is taken away; nothing is raised (KIP-584, emergency
         downgrade: the tool of the release to go back to is used). A tool of 2.7 to 3.2 knows no
         feature at all and would take everything away: that is refused, whoever wants it names them.
         """
-        named = self._catalogue.release_named(release)
-        if named is None:
-            gone = ", ".join(sorted(self._cluster.finalized)) or "nothing is finalized"
-            if release_line(release) in load(_NO_CATALOGUE).releases:
-                text = (
-                    f"Software of {release} knows no feature, so all would be deleted: {gone}. "
-                    "Name those that shall go: update --delete FEATURE."
-                )
-                self._fault("empty_catalogue", "", 0, text)
-            else:
-                self._fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
-            return
-        software = self._catalogue.of(named)
-        known = (METADATA_VERSION, *software.features)
-        for name in sorted(self._cluster.finalized):
-            levels = software.known_levels(name, unstable=False) if name in known else ()
-            level = max(levels, default=0)
-            if self._level(name) <= level:
-                there = self._name(name, level)
-                text = f"{release} knows {name} up to {there}: nothing is raised."
-                self._stay("no_higher", name, level, text)
-            elif text := self._kept(name, level):
-                self._stay("irreversible", name, level, text)
-            else:
-                self._want(name, level, up=False)
+        named = self.catalogue.release_named(release)
+        if named is None and release_line(release) in load(_NO_CATALOGUE).releases:
+            gone = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
+            text = (
+                f"Software of {release} knows no feature, so all would be deleted: {gone}. "
+                "Name those that shall go: update --delete FEATURE."
+            )
+            yield _fault("empty_catalogue", "", 0, text)
+        elif named is None:
+            yield _fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
+        else:
+            software = self.catalogue.of(named)
+            known = (METADATA_VERSION, *software.features)
+            for name in sorted(self.cluster.finalized):
+                levels = software.known_levels(name, unstable=False) if name in known else ()
+                level = max(levels, default=0)
+                if self.cluster.level(name) <= level:
+                    there = self.name(name, level)
+                    text = f"{release} knows {name} up to {there}: nothing is raised."
+                    yield self.stay("no_higher", name, level, text)
+                else:
+                    yield self.kept(name, level) or self.moved(name, level, up=False)
 
-    def release_version(self, text: str | None, *, up: bool) -> None:
+    def release_version(self, text: str | None, *, up: bool) -> Iterator[Part]:
         """Every feature to the level that the active controller's release maps a release version
         to (KIP-1022); without `text` its newest production level.
 
@@ -193,144 +196,131 @@ class _Making:
         that change more than themselves stay, although Kafka's own tool sends them (kraft.version
         1; eligible.leader.replicas.version 1).
         """
-        software = self._software
+        software, metadata = self.software, METADATA_VERSION
         if software is None:
-            release = self._cluster.release or "unknown"
-            self._fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
+            release = self.cluster.release or "unknown"
+            yield _fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
             return
         version = software.newest_stable if text is None else software.level_of(text)
         if version is None:
             known = ", ".join(software.names.values())
             why = f"{software.release} knows no release version {text}. It knows {known}."
-            self._fault("unknown_level", METADATA_VERSION, 0, why)
+            yield _fault("unknown_level", metadata, 0, why)
             return
         for name, level in software.defaults(version).items():
-            if not self._is_known(name, level):
-                continue
-            if why := self._kept(name, level):
-                self._stay("irreversible", name, level, why)
-            elif code := only_by_name(self._catalogue, name, self._level(name), level):
-                self._stay(code, name, level, self._only_by_name(code, name, level, up=up))
+            if part := self.unknown(name, level) or self.kept(name, level):
+                yield part
+            elif code := only_by_name(self.catalogue, name, self.cluster.level(name), level):
+                yield self.stay(code, name, level, self.why_by_name(code, name, level, up=up))
             else:
-                self._want(name, level, up=up)
+                yield self.moved(name, level, up=up)
 
-    def _only_by_name(self, code: str, name: str, level: int, *, up: bool) -> str:
-        there = f"{name} {self._name(name, level)}"
+    def why_by_name(self, code: str, name: str, level: int, *, up: bool) -> str:
         if not up:
-            current = self._level(name)
-            here = f"at {self._name(name, current)}" if current else "not finalized"
+            current = self.cluster.level(name)
+            here = f"at {self.name(name, current)}" if current else "not finalized"
             return f"{name} is {here}, and a downgrade raises nothing."
+        there = f"{name} {self.name(name, level)}"
         if code == "side_effect":
-            more = say_more(self._catalogue, name, level)
+            more = say_more(self.catalogue, name, level)
             return f"{there} moves only when asked for by name: {more}."
         return f"{there} is never taken back, so it moves only when asked for by name."
 
-    def by_name(self, name: str, text: str, *, up: bool) -> None:
+    def by_name(self, name: str, text: str, *, up: bool) -> Part:
         """One level by name (`--feature NAME=LEVEL`; 0 takes it away: disable, --delete)."""
-        cluster, software = self._cluster, self._software
-        level = read_level(name, text, cluster, self._catalogue)
-        listed = {feature for node in cluster.nodes for feature in node.supported}
-        known = listed | cluster.finalized.keys() | set(software.features if software else ())
+        cluster, software = self.cluster, self.software
+        level = read_level(name, text, cluster, self.catalogue)
         if level is None:
             why = f"{name} has no level {text!r}: expected a number"
             if name == METADATA_VERSION:
-                names = (software.names if software else self._catalogue.names).values()
+                names = (software.names if software else self.catalogue.names).values()
                 why += f", a release, or one of {', '.join(names)}"
-            self._fault("unknown_level", name, 0, f"{why}.")
-        elif name not in known | {METADATA_VERSION}:
+            return _fault("unknown_level", name, 0, f"{why}.")
+        listed = {feature for node in cluster.nodes for feature in node.supported}
+        listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
+        if name not in listed:
             why = f"Nobody knows a feature {name}: no node, and not the controller's release."
-            self._fault("unknown_feature", name, level, why)
-        elif self._is_known(name, level):
-            if not up and (why := self._kept(name, level)):
-                self._fault("irreversible", name, level, why)
-            else:
-                self._want(name, level, up=up)
+            return _fault("unknown_feature", name, level, why)
+        if unknown := self.unknown(name, level):
+            return unknown
+        if not up and (kept := self.kept(name, level)):
+            return _fault(kept.code, name, level, kept.text)
+        return self.moved(name, level, up=up)
 
-    def _is_known(self, name: str, level: int) -> bool:
-        """Whether the controller's release has that level for production; it is a fault if not."""
-        software = self._software
+    def unknown(self, name: str, level: int) -> Reason | None:
+        """The fault of a level that the controller's release does not have for production."""
+        software, there = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
-            return True
-        there = self._name(name, level)
+            return None
         if not software.knows(name, level):
             text = f"{software.release} knows no level {there} of {name}."
-            self._fault("unknown_level", name, level, text)
-        elif not software.knows(name, level, unstable=False):
+            return _fault("unknown_level", name, level, text)
+        if not software.knows(name, level, unstable=False):
             text = f"{name} {there} is not stable in {software.release}."
-            self._fault("unstable_level", name, level, text)
-        else:
-            return True
-        return False
+            return _fault("unstable_level", name, level, text)
+        return None
 
-    def _kept(self, name: str, level: int) -> str:
-        """Why the feature stays, where a level between cannot be taken back; "" if it can."""
-        current = self._level(name)
-        if not any(level < never <= current for never in self._catalogue.irreversible(name)):
-            return ""
-        return (
-            f"{name} never goes back from {self._name(name, current)} to {self._name(name, level)}."
+    def kept(self, name: str, level: int) -> Stay | None:
+        """That the feature stays where a level between cannot be taken back."""
+        current = self.cluster.level(name)
+        if not any(level < never <= current for never in self.catalogue.irreversible(name)):
+            return None
+        here, there = self.name(name, current), self.name(name, level)
+        return self.stay(
+            "irreversible", name, level, f"{name} never goes back from {here} to {there}."
         )
 
-    def _want(self, name: str, level: int, *, up: bool) -> None:
-        """Move the feature, or say why the command does not do that."""
-        current = self._level(name)
-        here, there = self._name(name, current), self._name(name, level)
+    def moved(self, name: str, level: int, *, up: bool) -> Part:
+        """The feature's move, or why the command does not do that."""
+        current = self.cluster.level(name)
+        here, there = self.name(name, current), self.name(name, level)
         if level == current:
-            text = f"{name} is at {here} already."
-            self._stay(
-                "at_level", name, level, text if level else f"{name} is not finalized, as asked."
+            text = (
+                f"{name} is at {here} already." if level else f"{name} is not finalized, as asked."
             )
-        elif (level > current) != up:
+            return self.stay("at_level", name, level, text)
+        if (level > current) != up:
             way, noun = ("down", "upgrade") if up else ("up", "downgrade")
             text = f"{name} is at {here} and would go {way} to {there}: that is no {noun}."
-            self._fault("wrong_direction", name, level, text)
-        else:
-            down = UpgradeType.UNSAFE_DOWNGRADE if self._unsafe else UpgradeType.SAFE_DOWNGRADE
-            kind = UpgradeType.UPGRADE if up else down
-            move = Move(feature=name, from_level=current, to_level=level, upgrade_type=kind.name)
-            self._moves.append(move)
+            return _fault("wrong_direction", name, level, text)
+        down = UpgradeType.UNSAFE_DOWNGRADE if self.unsafe else UpgradeType.SAFE_DOWNGRADE
+        kind = UpgradeType.UPGRADE if up else down
+        return Move(feature=name, from_level=current, to_level=level, upgrade_type=kind.name)
 
-    def _fault(self, code: str, feature: str, level: int, text: str) -> None:
-        reason = Reason(judge=GOAL, code=code, feature=feature, level=level, message=text)
-        self._faults.append(reason)
+    def stay(self, code: str, name: str, level: int, text: str) -> Stay:
+        current = self.cluster.level(name)
+        return Stay(code=code, feature=name, current=current, level=level, text=text)
 
-    def _stay(self, code: str, feature: str, level: int, text: str) -> None:
-        current = self._level(feature)
-        self._stays.append(
-            Stay(code=code, feature=feature, current=current, level=level, text=text)
-        )
+    def name(self, feature: str, level: int) -> str:
+        return self.catalogue.level_name(feature, level)
 
-    def _level(self, feature: str) -> int:
-        return level_of(self._cluster, feature)
 
-    def _name(self, feature: str, level: int) -> str:
-        return self._catalogue.level_name(feature, level)
+def _fault(code: str, feature: str, level: int, text: str) -> Reason:
+    return Reason(judge=GOAL, code=code, feature=feature, level=level, message=text)
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
     """Why upgrade-all leaves a feature that is at its ceiling where it is: nothing is above it, or
     what is there for production is no default, never goes back, or changes more than its level."""
-    current, available = level_of(cluster, name), ceiling
+    current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         seen = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
         texts = {cluster.release, *(node.release for node in cluster.nodes)}
         named = {release for text in texts if (release := catalogue.release_named(text))}
         own = [catalogue.of(release).known_levels(name, unstable=False) for release in named]
         known = {v.level for v in catalogue.levels if v.feature == name}
-        stable = known & {n for levels in own for n in levels} if named else known
+        stable = known.intersection(*([set().union(*own)] if named else []))
         available = max((n for n in stable if n <= seen), default=0)
     if current >= available:
+        code, level = "at_ceiling", ceiling
         text = f"{name} is at {catalogue.level_name(name, current)}; its ceiling is no higher."
-        return Stay(code="at_ceiling", feature=name, current=current, level=ceiling, text=text)
-    code = only_by_name(catalogue, name, current, available) or "beyond_default"
-    but = {
-        "irreversible": "never back",
-        "side_effect": say_more(catalogue, name, available),
-        "beyond_default": "that is no default",
-    }[code]
-    there = catalogue.level_name(name, available)
-    text = f"{name} could go up to {there}, but {but}: ask for it by name."
-    return Stay(code=code, feature=name, current=current, level=available, text=text)
+    else:
+        code, level = only_by_name(catalogue, name, current, available), available
+        but = {"irreversible": "never back", "": "that is no default"}.get(code)
+        but = but or say_more(catalogue, name, available)
+        there, code = catalogue.level_name(name, available), code or "beyond_default"
+        text = f"{name} could go up to {there}, but {but}: ask for it by name."
+    return Stay(code=code, feature=name, current=current, level=level, text=text)
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
@@ -339,11 +329,6 @@ def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> s
     if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
     return "side_effect" if on_the_way else ""
-
-
-def level_of(cluster: Cluster, feature: str) -> int:
-    """The finalized level of `feature`; 0 where none is."""
-    return cluster.finalized.get(feature, (0, 0))[1]
 
 
 def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | None:

@@ -1,7 +1,9 @@
-"""What a plan does, step by step: what each level brings, unlocks and costs, and the way back.
+"""What a plan does, step by step: what each level brings, unlocks and costs, and the way back; and
+the plans of a night, one for every cluster with something READY.
 
 All of it is worked out anew from what the digest covers. A plan names no release, so the catalogue
-of all of them answers, for every dialect of the plan; the worst is told.
+of all of them answers, for every dialect of the plan; the worst is told. A night's plan is what
+`featurelib plan CLUSTER upgrade-all` writes for the same evidence, but for the part for people.
 """
 
 from __future__ import annotations
@@ -9,13 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+
+from featurelib.audit.audit import Judged
 from featurelib.audit.side_effects import effects_of
 from featurelib.catalogue import Catalogue
+from featurelib.core.batch import NOT_HERE
 from featurelib.core.compatibility import may_join
-from featurelib.core.downgrade import levels_after, loss_of, lowest_metadata
+from featurelib.core.downgrade import levels_after, loss_of, lowest_metadata, returns_of
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Plan, SideEffect
-from featurelib.planning.goal import Note, losses
+from featurelib.planning.files import ForPeople, write_plan
+from featurelib.planning.goal import Command, Note, losses
+from featurelib.planning.requirements import Guarding, features_of, require, steps_of
 
 NONE = -1  # no such level
 Levels = Mapping[str, int]
@@ -53,21 +62,23 @@ def look_ahead(meaning: Plan, catalogue: Catalogue) -> tuple[StepOutlook, ...]:
     """Each step of a plan as it would be once those before it are applied (KIP-778)."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
-        after = levels_after(levels, [step])
-        [floor] = lowest_metadata([(meaning, after)], catalogue)
-        before_joins, joins = _joins(meaning, levels, catalogue), _joins(meaning, after, catalogue)
+        before = _joins(meaning, levels, catalogue)
+        levels = levels_after(levels, [step])
+        [floor], joins = (
+            lowest_metadata([(meaning, levels)], catalogue),
+            _joins(meaning, levels, catalogue),
+        )
         steps.append(
             StepOutlook(
                 changes=tuple(_change(update, meaning, catalogue) for update in step.updates),
                 timeout_ms=step.timeout_ms,
-                levels=after,
+                levels=levels,
                 floor=floor,
                 joins=joins,
-                joins_no_more=tuple(name for name in before_joins if name not in joins),
-                joins_newly=tuple(name for name in joins if name not in before_joins),
+                joins_no_more=tuple(name for name in before if name not in joins),
+                joins_newly=tuple(name for name in joins if name not in before),
             )
         )
-        levels = dict(after)
     return tuple(steps)
 
 
@@ -104,3 +115,58 @@ def _joins(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ..
     if meaning.requirements.features_node_version is not None or not known:
         return ()
     return may_join(known, catalogue)
+
+
+def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
+    """The names of the levels of metadata.version in a plan; other features have numbers only."""
+    moves = [move for move in plan.moves if move.feature == METADATA_VERSION]
+    levels = {level for move in moves for level in (move.from_level, move.to_level)}
+    levels |= {plan.requirements.levels.get(METADATA_VERSION, 0)}
+    names = {str(n): catalogue.names[n] for n in sorted(levels) if n in catalogue.names}
+    return {METADATA_VERSION: names} if names else {}
+
+
+def with_texts(
+    judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
+) -> pa.Table:
+    """The plans of a judged batch with `plan` and `returns_after` filled where there are steps;
+    they guard what `guarding` says."""
+    evidence, plans = judged.evidence, judged.plans
+    assert evidence is not None
+    lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(lengths).tolist()
+    made = list[Plan]()
+    shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows, pa.int64()))
+    for i, row in zip(rows, shown.to_pylist(), strict=True):
+        steps = steps_of(row["steps"])
+        made.append(
+            Plan(
+                cluster=row["cluster"],
+                intent=str(Command.UPGRADE_ALL),
+                dialect=dialect,
+                own_dialects=tuple(row["dialects"]),
+                catalogue=catalogue.label,
+                steps=steps,
+                requirements=require(evidence, i, features_of(steps), catalogue),
+                guards=None if guarding is None else guarding.of(row["cluster"]),
+            )
+        )
+    people = [ForPeople(level_names=level_names(plan, catalogue)) for plan in made]
+    texts = map(write_plan, made, people)
+    returns = (
+        [
+            {
+                "feature": one.feature,
+                "downgrade_floor": None if one.floor == NOT_HERE else one.floor,
+                "point_of_no_return": None if one.no_return == NOT_HERE else one.no_return,
+            }
+            for one in found
+        ]
+        for found in returns_of(made, catalogue)
+    )
+    for name, values in (("plan", texts), ("returns_after", returns)):
+        at, known = plans.schema.get_field_index(name), dict(zip(rows, values, strict=True))
+        field = plans.schema.field(at)
+        column = pa.array([known.get(i) for i in range(plans.num_rows)], field.type)
+        plans = plans.set_column(at, field, column)
+    return plans

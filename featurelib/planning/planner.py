@@ -16,9 +16,10 @@ sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow.compute as pc
 
 from featurelib.audit.checks import raised_by
@@ -27,7 +28,7 @@ from featurelib.audit.side_effects import side_effects
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.backends.base import Backend, Say, accepts, may_prove, moves_text, validate
 from featurelib.catalogue import Catalogue
-from featurelib.core.cluster import Cluster, Features, Node
+from featurelib.core.cluster import Cluster, Half, Node
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.core.dry_run import dialect_of, judge_again, refusals_by, request_of, who_may_lead
 from featurelib.feature import METADATA_VERSION, Role, UpgradeType, Verdict
@@ -38,7 +39,6 @@ from featurelib.planning.goal import (
     Goal,
     Intent,
     goal_of,
-    level_of,
     losses,
     stay_at_ceiling,
 )
@@ -47,7 +47,6 @@ from featurelib.planning.requirements import features_of, require
 from featurelib.planning.steps import Router
 from featurelib.planning.unlock import ladder, refusing
 
-Half = tuple[Role, int]
 Levels = Mapping[str, int]
 _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
 _RIGHT = "right_withheld"
@@ -108,11 +107,10 @@ def make_plan(
     probed = tuple(reasons.of_probe(goal.levels))
     unsure = reasons.levels_unknown()
     stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
-    if missing := tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ()):
-        known = _against(sight, goal, unsure, catalogue)
+    missing = tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ())
+    if missing or probed:
+        known = _against(sight, goal, unsure, catalogue) if missing else ()
         return replace(made, refusals=(*known, *probed, *missing))
-    if probed:
-        return replace(made, refusals=probed)
     if not goal.moves:
         return made
     steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
@@ -120,8 +118,6 @@ def make_plan(
         # Without a release no controller was asked; who refuses by the policy is told all the same.
         known = () if sight.releases else _against(sight, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
-    evidence = sight.judged.evidence
-    assert evidence is not None
     plan = Plan(
         cluster=sight.cluster_id,
         intent=intent.text,
@@ -129,55 +125,52 @@ def make_plan(
         own_dialects=sight.dialects,
         catalogue=catalogue.label,
         steps=steps,
-        requirements=require(evidence, 0, features_of(steps), catalogue),
+        requirements=require(sight.evidence, 0, features_of(steps), catalogue),
         guards=guards,
-        side_effects=side_effects(catalogue, steps, evidence),
+        side_effects=side_effects(catalogue, steps, sight.evidence),
     )
     more = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
     return replace(made, plan=plan, warnings=(*warnings, *more))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanProbe:
-    """Who is asked: the cluster that was just looked at. `as_if_seen` judges that look as if
-    everybody had been seen whom the controller asks; `say` hears what is sent, or why nothing is;
-    `guards` go into the plan."""
-
-    backend: Backend
-    sight: Sight
-    as_if_seen: Callable[[], Sight]
-    catalogue: Catalogue
-    say: Say
-    guards: Guards | None = None
-
-
-def plan_by_probe(probe: PlanProbe, intent: Intent) -> Planned:
-    """As make_plan; where only who was not seen holds it back, what the controller says decides.
+def plan_by_probe(
+    backend: Backend,
+    sight: Sight,
+    intent: Intent,
+    catalogue: Catalogue,
+    *,
+    as_if_seen: Callable[[], Sight],
+    say: Say,
+    guards: Guards | None = None,
+) -> Planned:
+    """As make_plan of a cluster that was just looked at; where only who was not seen holds it back,
+    what the controller says decides. `as_if_seen` judges the look as if everybody had been seen
+    whom it asks; `say` is given what is sent, or why nothing is.
 
     Raises UnreachableError where it says nothing; nothing is ever written.
     """
-    seen = make_plan(probe.sight, intent, probe.catalogue, guards=probe.guards)
+    seen = make_plan(sight, intent, catalogue, guards=guards)
     if not any(reason.code in UNPROVEN for reason in seen.refusals):
-        probe.say(f"{_NOT_ASKED}{_WHOLE}")
+        say(f"{_NOT_ASKED}{_WHOLE}")
         return seen
-    proven = make_plan(probe.as_if_seen(), intent, probe.catalogue, guards=probe.guards)
+    proven = make_plan(as_if_seen(), intent, catalogue, guards=guards)
     if proven.plan is None and not proven.refusals:
         return proven  # nothing is to be done, whoever is registered
     if proven.plan is None:
-        probe.say(f"{_NOT_ASKED}{_MORE}")
+        say(f"{_NOT_ASKED}{_MORE}")
         return seen
     steps = proven.plan.steps
-    if not all(may_prove(probe.backend, probe.sight.dialects, step) for step in steps):
-        probe.say(f"{_NOT_ASKED}{_WRITES}")
+    if not all(may_prove(backend, sight.dialects, step) for step in steps):
+        say(f"{_NOT_ASKED}{_WRITES}")
         return seen
     for step in steps:
-        reply = validate(probe.backend, step, probe.say)
+        reply = validate(backend, step, say)
+        if reply.code == NOT_AUTHORIZED:
+            text = f"The controller was not heard: {reply.message}"
+            lacks = Reason(judge=PROBE, code=_RIGHT, message=text)
+            return replace(proven, plan=None, refusals=(*seen.refusals, lacks))
         if not accepts(reply, step):
-            against = tuple(Reasons(probe.sight, probe.catalogue).of_reply(step, reply))
-            if reply.code == NOT_AUTHORIZED:
-                text = f"The controller was not heard: {reply.message}"
-                lacks = Reason(judge=PROBE, code=_RIGHT, message=text)
-                return replace(proven, plan=None, refusals=(*seen.refusals, lacks))
+            against = tuple(Reasons(sight, catalogue).of_reply(step, reply))
             return replace(proven, plan=None, refusals=against)
     moves = ", then ".join(map(moves_text, steps))
     return replace(proven, probed=moves, warnings=(*proven.warnings, _TOLD))
@@ -187,19 +180,13 @@ def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, 
     """What the audit calls READY as a goal, and what holds the rest."""
     moves, left_out, stays = list[Move](), list[Reason](), []
     for row in sight.judged.readiness.to_pylist():
-        name, verdict = row["feature"], row["verdict"]
+        name, verdict, target = row["feature"], row["verdict"], row["target"]
         if verdict == Verdict.READY:
-            moves.append(
-                Move(
-                    feature=name,
-                    from_level=level_of(sight.cluster, name),
-                    to_level=row["target"],
-                    upgrade_type=UpgradeType.UPGRADE.name,
-                )
-            )
+            current, kind = sight.cluster.level(name), UpgradeType.UPGRADE.name
+            moves.append(Move(feature=name, from_level=current, to_level=target, upgrade_type=kind))
         if verdict == Verdict.UP_TO_DATE:
             stays.append(stay_at_ceiling(sight.cluster, catalogue, name, row["ceiling"]))
-        elif row["target"] != row["ceiling"]:
+        elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
     if not sight.judged.readiness.num_rows:  # nobody lists or finalized anything
         left_out += reasons.of_missing_evidence([])
@@ -218,17 +205,13 @@ def _against(
         return ()
     sure = replace(sight, cluster=known_cluster(sight, goal.levels))
     if sight.releases:
-        _, said = _route(sure, goal, catalogue, stepwise=False, timeout_ms=TIMEOUT_MS)
+        refusals = _route(sure, goal, catalogue)[1]
     else:  # nobody knows what the controllers would say; the policy does not wait for them
         request = request_of(Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
-        [found] = refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)
-        said = tuple(found)
-    said = tuple(
-        refusal
-        for refusal in said
-        if refusal.feature not in unsure and not (unsure and refusal.code in _REST_ON_LEVELS)
-    )
-    return tuple(Reasons(sure, catalogue).of_refusals(said))
+        refusals = refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
+    resting = _REST_ON_LEVELS if unsure else frozenset[str]()
+    known = [one for one in refusals if one.feature not in unsure and one.code not in resting]
+    return tuple(Reasons(sure, catalogue).of_refusals(known))
 
 
 def mode_of(sight: Sight) -> str:
@@ -237,8 +220,13 @@ def mode_of(sight: Sight) -> str:
 
 
 def _route(
-    sight: Sight, goal: Goal, catalogue: Catalogue, *, stepwise: bool, timeout_ms: int
-) -> tuple[tuple[Step, ...], tuple[Reason, ...]]:
+    sight: Sight,
+    goal: Goal,
+    catalogue: Catalogue,
+    *,
+    stepwise: bool = False,
+    timeout_ms: int = TIMEOUT_MS,
+) -> tuple[tuple[Step, ...], Sequence[Reason]]:
     """Steps that all pass, or what refuses them.
 
     Where one of the controllers that may answer is not all or nothing, its way is taken: one
@@ -249,7 +237,7 @@ def _route(
             "Nothing tells which release the controllers run, so nobody knows what they would "
             "answer. Name it in conf/fleet.toml."
         )
-        return (), (Reason(judge=STRICT, code="release_unknown", level=0, message=text),)
+        return (), [Reason(judge=STRICT, code="release_unknown", level=0, message=text)]
     mode = mode_of(sight)
     cluster = who_may_lead(sight.cluster, mode)[0]
     own = [dialect_of(release, mode, catalogue) for release in sight.releases]
@@ -263,14 +251,14 @@ def _route(
     )
     found = router.route(goal.moves)
     if not found.refusals:
-        steps = found.steps
-        return steps, judge_again(sight.cluster, sight.releases, mode, steps, catalogue)
+        again = judge_again(sight.cluster, sight.releases, mode, found.steps, catalogue)
+        return found.steps, again
     refused = dict.fromkeys(found.refusals)
     for release, dialect in zip(sight.releases, own, strict=True):
         led = replace(cluster, release=release)
         other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
         refused |= dict.fromkeys(r for r in other.refusals if r.judge != STRICT)  # it has spoken
-    return (), tuple(refused)
+    return (), list(refused)
 
 
 def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
@@ -306,67 +294,41 @@ def _warnings_of_steps(
 ) -> tuple[str, ...]:
     """What a person must have checked, because a controller of 2.7 to 3.2 would store its own
     minimum with an update, and that is a higher one (KIP-584, Feature version deprecation)."""
-    said = dict[str, None]()
-    for release in sight.releases:
-        own = dialect_of(release, mode, catalogue)
-        requests = [request_of(step, own) for step in steps]
-        for led in who_may_lead(replace(sight.cluster, release=release), mode):
-            for needed in raised_by(led, requests, own, catalogue.tables):
-                there = f"{needed.feature}: its finalized minimum would become"
-                said[f"{there} {needed.last_lost + 1}. {needed.text}"] = None
-    return tuple(said)
-
-
-def widened(node: Node, levels: Levels) -> Node:
-    """The node as if it supported `levels` besides all that it does support."""
-    more: Features = {}
-    for name, level in levels.items():
-        low, high = node.range_of(name)
-        more[name] = (min(low, level), max(high, level))
-    return replace(node, supported=node.supported | more)
-
-
-def doubtful(sight: Sight) -> dict[Half, frozenset[str] | None]:
-    """The nodes nobody knows enough about: every feature of theirs (None), or only those that a
-    partial answer may have left out."""
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    who, asked = evidence.subjects, evidence.questions
-    halves = [(Role(r), n) for r, n in zip(who.role.tolist(), who.node_id.tolist(), strict=True)]
-    found: dict[Half, frozenset[str] | None] = {}
-    unclear: dict[int, set[str]] = {}
-    for question, profile, hidden in zip(
-        asked.pair_question.tolist(),
-        asked.pair_profile.tolist(),
-        asked.pair_unclear.tolist(),
-        strict=True,
-    ):
-        if hidden:
-            name = asked.names[int(asked.feature[question])]
-            unclear.setdefault(profile, set()).add(name)
-    for half, profile in zip(halves, evidence.answering.of_subject.tolist(), strict=True):
-        if profile < 0:
-            found[half] = None
-        elif profile in unclear:
-            found[half] = frozenset(unclear[profile])
-    return found
+    texts = {
+        f"{one.feature}: its finalized minimum would become {one.last_lost + 1}. {one.text}": None
+        for release in sight.releases
+        for own in [dialect_of(release, mode, catalogue)]
+        for led in who_may_lead(replace(sight.cluster, release=release), mode)
+        for one in raised_by(led, [request_of(step, own) for step in steps], own, catalogue.tables)
+    }
+    return tuple(texts)
 
 
 def known_cluster(sight: Sight, levels: Levels) -> Cluster:
-    """The cluster in which every doubtful node supports `levels`, and one whose release nobody
-    knows runs what the active controller does: a raft layer asks its voters' releases too."""
-    doubts = doubtful(sight)
-    nodes = []
-    for node in sight.cluster.nodes:
-        half = (node.role, node.node_id)
-        if half in doubts:
-            names = doubts[half]
-            levels_of = {n: v for n, v in levels.items() if names is None or n in names}
-            release = node.release or sight.cluster.release
-            nodes.append(replace(widened(node, levels_of), release=release))
-        else:
-            nodes.append(node)
-    return replace(sight.cluster, nodes=tuple(nodes))
+    """The cluster with the benefit of the doubt: every node nobody knows enough about supports
+    `levels`, or those of them that its partial answer may have left out.
+
+    One whose release nobody knows runs what the active controller does: a raft layer asks its
+    voters' releases too.
+    """
+    evidence = sight.evidence
+    who, asked = evidence.subjects, evidence.questions
+    hidden: dict[int, set[str]] = {}  # profile → what it may have left out
+    for pair in np.flatnonzero(asked.pair_unclear).tolist():
+        name = asked.names[int(asked.feature[asked.pair_question[pair]])]
+        hidden.setdefault(int(asked.pair_profile[pair]), set()).add(name)
+    columns = (who.role, who.node_id, evidence.answering.of_subject)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    profiles = {(Role(role), node): profile for role, node, profile in rows}  # < 0: none is known
+
+    def known(node: Node) -> Node:
+        profile = profiles.get(node.half)
+        if profile is None or (profile >= 0 and profile not in hidden):
+            return node
+        more = {n: level for n, level in levels.items() if profile < 0 or n in hidden[profile]}
+        return replace(node.widened(more), release=node.release or sight.cluster.release)
+
+    return replace(sight.cluster, nodes=tuple(map(known, sight.cluster.nodes)))
 
 
 def lowest_supported(sight: Sight, least: int, catalogue: Catalogue) -> int:
@@ -385,18 +347,15 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
 
     Controllers of ZooKeeper mode before 3.3 ask for a range from their own minimum on.
     """
-    own: dict[str, list[int]] = {name: [level] for name, level in levels.items()}
-    for node in cluster.nodes:
-        if node.node_id == cluster.active:
-            for name in levels.keys() & node.supported.keys():
-                own[name] += node.supported[name]
-    nodes: Iterable[Node] = (
-        node
-        if (node.role, node.node_id) in narrow
-        else widened(
-            widened(node, {name: min(ends) for name, ends in own.items()}),
-            {name: max(ends) for name, ends in own.items()},
-        )
+    active = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
+    own = {
+        name: (level, *(end for ranges in active for end in ranges.get(name, ())))
+        for name, level in levels.items()
+    }
+    lowest = {name: min(ends) for name, ends in own.items()}
+    highest = {name: max(ends) for name, ends in own.items()}
+    nodes = (
+        node if node.half in narrow else node.widened(lowest).widened(highest)
         for node in cluster.nodes
     )
     return replace(cluster, nodes=tuple(nodes))

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from featurelib.audit.evidence import Evidence
@@ -95,21 +96,13 @@ def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(sorted({move.feature for step in steps for move in step.updates}))
 
 
-def steps_of(rows: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
+def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     """Steps from rows of featurelib.schema.STEP: updates of one request are one step."""
-    together = (list(some) for _, some in groupby(rows, key=lambda row: row["request"]))
+    together = [list(some) for _, some in groupby(rows, key=lambda row: row["request"])]
     return tuple(
         Step(
-            updates=tuple(
-                Move(
-                    feature=str(row["feature"]),
-                    from_level=int(str(row["from_level"])),
-                    to_level=int(str(row["to_level"])),
-                    upgrade_type=str(row["upgrade_type"]),
-                )
-                for row in some
-            ),
-            timeout_ms=int(str(some[0]["timeout_ms"])),
+            updates=tuple(msgspec.convert(row, Move) for row in some),
+            timeout_ms=some[0]["timeout_ms"],
         )
         for some in together
     )

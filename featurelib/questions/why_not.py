@@ -49,7 +49,6 @@ from featurelib.planning.goal import (
     Command,
     Intent,
     goal_of,
-    level_of,
     read_level,
     software_of,
 )
@@ -167,7 +166,7 @@ def why_not(sight: Sight, feature: str, level: int, catalogue: Catalogue) -> Why
     )
     if level == found.current:
         return found
-    up = level > level_of(sight.cluster, feature)
+    up = level > sight.cluster.level(feature)
     moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
     sure = replace(sight, cluster=known_cluster(sight, moves))
     unsure = {code for code, w in wordings(load(STRICT)).items() if w.severity is Severity.UNKNOWN}
@@ -250,7 +249,7 @@ def _against(sight: Sight, moves: Moves, up: bool, catalogue: Catalogue) -> Iter
     updates = tuple(
         Move(
             feature=name,
-            from_level=level_of(cluster, name),
+            from_level=cluster.level(name),
             to_level=level,
             upgrade_type=kind.name,
         )

@@ -31,7 +31,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
-from featurelib.planning import night
+from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.spark.store import Store
@@ -243,7 +243,7 @@ def judge_snapshots(
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
                 said = judge(rows, conditions, known, dialect, severities)
-                plans = night.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
+                plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
                 cells.add(replace(said, plans=plans), rows["observed_at"])
                 if cells.size > MOST_BYTES:
                     yield cells.end()

@@ -17,8 +17,7 @@ from featurelib.core.downgrade import loss_of
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
-from featurelib.planning.night import level_names
-from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, look_ahead
+from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE
 from featurelib.view.layout import Page

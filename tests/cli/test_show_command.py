@@ -18,8 +18,7 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Intent
-from featurelib.planning.night import level_names
-from featurelib.planning.outlook import NONE, look_ahead
+from featurelib.planning.outlook import NONE, level_names, look_ahead
 from featurelib.planning.planner import make_plan
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES

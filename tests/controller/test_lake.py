@@ -20,7 +20,7 @@ from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
-from featurelib.planning.night import with_texts
+from featurelib.planning.outlook import with_texts
 from featurelib.planning.planner import make_plan
 from featurelib.schema import SNAPSHOT
 from featurelib.tables import (

@@ -20,7 +20,7 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
-from featurelib.planning.night import with_texts
+from featurelib.planning.outlook import with_texts
 from featurelib.planning.planner import Planned, make_plan, mode_of
 from featurelib.planning.requirements import features_of, require
 from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds

@@ -21,7 +21,6 @@ from featurelib.core.dialect import STRICT, generation_of, load
 from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.model import Move
-from featurelib.planning.goal import level_of
 from featurelib.planning.steps import Router
 from tests.core import lines as landing
 from tests.core import oracle, scale
@@ -281,7 +280,7 @@ def test_routes_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
         moves = [
             Move(
                 feature=row["feature"],
-                from_level=level_of(cluster, row["feature"]),
+                from_level=cluster.level(row["feature"]),
                 to_level=row["target"],
                 upgrade_type="UPGRADE",
             )
@@ -291,7 +290,7 @@ def test_routes_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
         for own in plain.dialects(position):
             router = Router(cluster=cluster, dialect=load(own), catalogue=CATALOGUE)
             after = router.route(moves).after
-            assert {m.feature: level_of(after, m.feature) for m in moves} == {
+            assert {m.feature: after.level(m.feature) for m in moves} == {
                 move.feature: move.to_level for move in moves
             }, (name, own)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from featurelib.catalogue import load
 from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 from featurelib.planning.files import digest, file_name, file_names, write_plan
-from featurelib.planning.night import with_texts
+from featurelib.planning.outlook import with_texts
 from tests.core.lines import judge_clusters
 from tests.core.oracle import METADATA, Cluster, Node
 from tests.core.random_clusters import RELEASES

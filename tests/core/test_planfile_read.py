@@ -28,7 +28,7 @@ from featurelib.model import (
     ValueChange,
 )
 from featurelib.planning.files import ForPeople, PlanFile, digest, read_plan, write_plan
-from featurelib.planning.night import with_texts
+from featurelib.planning.outlook import with_texts
 from tests.core import scale
 from tests.core.tampering import WAYS
 from tests.core.test_planfile import MEANING

@@ -14,7 +14,7 @@ from featurelib.audit.audit import judge
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
-from featurelib.planning import night
+from featurelib.planning import outlook
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.records import MALFORMED, Snapshots, open_row, write_rows
 from tests.core.test_samples import HOUR, read_samples
@@ -37,7 +37,7 @@ def judged(batch: pa.RecordBatch) -> dict[str, dict[str, list[Row]]]:
     conditions = Conditions(as_of=newest, max_age=72 * HOUR, inventory=inventory)
     catalogue = load_catalogue()
     found = judge(batch, conditions, catalogue, load_dialect("strict"))
-    night.with_texts(found, dialect="strict", catalogue=catalogue)
+    outlook.with_texts(found, dialect="strict", catalogue=catalogue)
     by_cluster: dict[str, dict[str, list[Row]]] = {}
     for part in PARTS:
         for row in getattr(found, part).to_pylist():

@@ -16,7 +16,6 @@ from featurelib.core.dialect import Dialect, load
 from featurelib.core.dry_run import request_of
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
 from featurelib.model import Move
-from featurelib.planning.goal import level_of
 from featurelib.planning.steps import Route, Router
 from tests.core import scale
 from tests.core.controllers import model, words
@@ -44,12 +43,12 @@ def moves_to(cluster: Cluster, wanted: State, down: str = "SAFE_DOWNGRADE") -> t
     return tuple(
         Move(
             feature=name,
-            from_level=level_of(cluster, name),
+            from_level=cluster.level(name),
             to_level=level,
-            upgrade_type="UPGRADE" if level > level_of(cluster, name) else down,
+            upgrade_type="UPGRADE" if level > cluster.level(name) else down,
         )
         for name, level in sorted(wanted.items())
-        if level != level_of(cluster, name)
+        if level != cluster.level(name)
     )
 
 
@@ -347,9 +346,7 @@ def test_the_oracle_takes_every_step_and_afterwards_nothing_is_left(name: str) -
         cluster = cluster_of(case.cluster)
         names = {n for some in cluster.nodes for n in some.supported} | cluster.finalized.keys()
         high = {n: max(some.range_of(n)[1] for some in cluster.nodes) for n in names}
-        wanted = {
-            n: random.choice([high[n], max(0, level_of(cluster, n) - 1)]) for n in sorted(names)
-        }
+        wanted = {n: random.choice([high[n], max(0, cluster.level(n) - 1)]) for n in sorted(names)}
         router = Router(cluster=cluster, dialect=dialect, catalogue=CATALOGUE)
         found = passing(router, moves_to(cluster, wanted))
         expect_oracle_accepts(case, found, dialect)

@@ -20,13 +20,13 @@ REFUSED = Reply(
 
 def probed(reply: Reply) -> tuple[Sight, int, int]:
     """The sample with a probe: as it is judged, the level that was asked about, its line's time."""
-    said, lines = asked(WITH_UPGRADE, Scripted(reply))
-    assert said.line is not None
-    line = read(said.line)
+    (sent, _), lines = asked(WITH_UPGRADE, Scripted(reply))
+    assert sent is not None
+    line = read(sent)
     assert isinstance(line, Landing)
     assert line.observed_at is not None
-    levels = {one.feature: one.to_level for one in probes([said.line])[0].answers}
-    return judged([*lines, said.line]), levels[METADATA_VERSION], line.observed_at
+    levels = {one.feature: one.to_level for one in probes([sent])[0].answers}
+    return judged([*lines, sent]), levels[METADATA_VERSION], line.observed_at
 
 
 def upgrade(level: int) -> Intent:

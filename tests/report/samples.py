@@ -16,7 +16,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
-from featurelib.planning.night import with_texts
+from featurelib.planning.outlook import with_texts
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import RunInfo, summarize

@@ -24,7 +24,7 @@ from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
-from featurelib.planning.night import with_texts
+from featurelib.planning.outlook import with_texts
 from featurelib.spark.audit import (
     CORE_COLUMNS,
     PARTS,
