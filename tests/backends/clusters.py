@@ -7,14 +7,13 @@ from typing import Any
 
 from featurelib.catalogue import load
 from featurelib.core.cluster import Cluster, Node, Range, Request, Update
-from featurelib.core.election import ZnodeContent
 from featurelib.feature import Role, UpgradeType
 from tests.backends.simulator import Simulated
 
 TABLES = load().tables
 IN_MEMORY = ":memory:"
 NEW = {"metadata.version": (7, 29), "kraft.version": (0, 1), "group.version": (0, 1)}
-UP, DOWN = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
+UP = UpgradeType.UPGRADE
 
 
 def controller(node_id: int, **change: Any) -> Node:
@@ -62,8 +61,3 @@ def finalized(cluster: Simulated, node_id: int = 3, **how: Any) -> tuple[dict[st
 def node_of(cluster: Simulated, node_id: int, role: Role = Role.BROKER) -> Node | None:
     found = (n for n in cluster.cluster.nodes if (n.node_id, n.role) == (node_id, role))
     return next(found, None)
-
-
-def content(*levels: tuple[str, int, int], schema: int = 2, status: int = 1) -> str:
-    """The text of a features node."""
-    return ZnodeContent(schema_version=schema, status=status, levels=levels).text

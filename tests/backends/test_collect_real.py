@@ -55,21 +55,6 @@ def test_a_mixed_cluster_with_a_ghost_lands_whole(
     assert levels["metadata.version"] == 21
 
 
-def test_controllers_that_are_down_are_written_down(
-    cluster_without_a_controller: RunningCluster, tmp_path: Path
-) -> None:
-    out = tmp_path / "landing"
-    ways = ["--bootstrap", cluster_without_a_controller.bootstrap, "--timeout", "3"]
-    code, _, said = run("collect", *ways, "--out", str(out))
-    assert code == 0
-    lines = collected(out)
-    assert ("controller", 3) in listeners(lines, silent=True)
-    assert ("controller", 1) in listeners(lines, silent=False)
-    assert "did not (controller 3: " in said
-    _, text, _ = run("describe", *ways)
-    assert "no answer from controller 3: " in text
-
-
 def test_the_real_tools_outputs_become_landing_lines(
     kraft_node: RunningCluster, tmp_path: Path
 ) -> None:
@@ -81,19 +66,3 @@ def test_the_real_tools_outputs_become_landing_lines(
     assert code == 0
     lines = collected(tmp_path / "out")
     assert any("metadata.version" in str(line["line"]) for line in lines)
-
-
-def test_a_cluster_in_zookeeper_mode_lands_with_its_znodes(
-    zookeeper_cluster: RunningCluster, tmp_path: Path
-) -> None:
-    ways = ["--zookeeper", zookeeper_cluster.zookeeper, "--timeout", "5"]
-    ways += ["--bootstrap", zookeeper_cluster.bootstrap]
-    code, _, said = run("collect", *ways, "--out", str(tmp_path / "out"))
-    assert (code, said.splitlines()[-1].endswith(": 2 listeners answered")) == (0, True)
-    lines = collected(tmp_path / "out")
-    paths = {line["path"] for line in lines if line["kind"] == "znode"}
-    assert paths >= {"/feature", "/controller", "/brokers/ids/1", "/brokers/ids/2", "/cluster/id"}
-    code, text, _ = run("describe", *ways)
-    assert code == 0
-    assert "ZooKeeper mode" in text
-    assert "features node" in text

@@ -7,20 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.backends.kafka.backend import open_kafka
-from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.reply import Reply
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Step
+from tests.backends.judged import CATALOGUE, judged, verdict
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.walk.wire import Line
 
-CATALOGUE, SHARE = load(), "share.version"
+SHARE = "share.version"
 PATIENCE_SECONDS = 90
-OLD = 10**15
 
 
 def asked(cluster: RunningCluster) -> Any:
@@ -46,12 +45,7 @@ def validate(
 def look(cluster: RunningCluster, *, read: bool = True) -> Sight:
     lines = asked(cluster).describe(lambda text: None)
     kept = [line for line in lines if read or b'"describe_configs"' not in line]
-    return see(kept, catalogue=CATALOGUE, as_of=None, max_age=OLD)
-
-
-def verdict(sight: Sight, feature: str) -> str:
-    rows = sight.judged.readiness.to_pylist()
-    return str(next(row["verdict"] for row in rows if row["feature"] == feature))
+    return judged(kept)
 
 
 def patiently(done: Callable[[], bool]) -> None:
@@ -115,40 +109,6 @@ def test_a_controller_left_in_the_configuration_and_unregistered_blocks_until_a_
     restart(cluster, 1, controller_quorum_voters=None, controller_quorum_bootstrap_servers=servers)
     patiently(lambda: validate(cluster, SHARE, 1, 2).code == 0)
     assert verdict(look(cluster), SHARE) == "READY"
-
-
-def test_an_empty_configuration_makes_the_check_of_voters_a_no_op(
-    kraft_cluster: Callable[..., RunningCluster],
-) -> None:
-    cluster = kraft_cluster(
-        Node(id=1, release="4.4.0"),
-        Node(id=2, release="4.4.0", roles="controller"),
-        Node(id=3, release="4.4.0", roles="controller"),
-        release_version="4.4",
-        features={SHARE: 1},
-        dynamic=True,
-    )
-    for node_id in (2, 3):
-
-        def added(node_id: int = node_id) -> bool:
-            address = cluster.nodes[node_id].controller
-            with Line(cluster.nodes[1].controller) as line:
-                said = line.add_voter(
-                    cluster.cluster_id, node_id, directory(cluster, node_id), address
-                )
-                return said == "done" or node_id in line.quorum().voters
-
-        patiently(added)
-    with Line(cluster.nodes[1].controller) as line:
-        leader = line.quorum().leader
-    gone = 3 if leader != 3 else 2
-    cluster.stop_node(gone)
-    with Line(cluster.nodes[leader].controller) as line:
-        assert line.unregister_controller(gone) == "done"
-    assert validate(cluster, SHARE, 1, 2).code == 0
-    sight = look(cluster)
-    assert verdict(sight, SHARE) == "BLOCKED"  # by the policy, and by nobody else
-    assert "refused_by_own_controller" not in sight.judged.findings["code"].to_pylist()
 
 
 def test_a_dynamic_quorum_of_3_9_asks_its_configuration_too(

@@ -1,56 +1,32 @@
-"""How an embedded cluster behaves, in KRaft mode and in both: as a real cluster does."""
+"""How an embedded cluster behaves beyond its laws, and what its nodes answer: lines that land, in
+the shape of recorded ones."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.compatibility import Admission, Effect
 from featurelib.feature import Role
-from tests.backends.clusters import (
-    KRAFT,
-    ZK,
-    broker,
-    controller,
-    finalized,
-    node_of,
-    opened,
-    to,
-)
+from featurelib.landing import Landing, read
+from tests.backends.clusters import KRAFT, broker, controller, finalized, node_of, opened, to
 from tests.backends.simulator import Simulated
 
 OLD: dict[str, Range] = {"metadata.version": (7, 25), "group.version": (0, 1)}
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 
 
 @pytest.fixture
 def kraft() -> Iterator[Simulated]:
     with opened(KRAFT, 100) as cluster:
         yield cluster
-
-
-def test_an_update_moves_level_and_epoch(kraft: Simulated) -> None:
-    outcome = kraft.update_features(to(26))
-    assert (outcome.answered.reply.code, outcome.stopped) == (0, ())
-    assert finalized(kraft) == ({"metadata.version": 26}, 101)
-
-
-def test_a_refused_update_and_a_dry_run_move_nothing(kraft: Simulated) -> None:
-    assert kraft.update_features(to(24)).answered.reply.code == 95
-    assert kraft.update_features(replace(to(26), validate_only=True)).answered.reply.code == 0
-    assert finalized(kraft) == ({"metadata.version": 25}, 100)
-
-
-def test_a_dry_run_is_applied_in_zookeeper_mode() -> None:
-    with opened(ZK, 7, "zk") as cluster:
-        cluster.update_features(replace(to(2, feature="f"), validate_only=True))
-        assert finalized(cluster, 1) == ({"f": 2, "g": 1}, 8)
-
-
-# --- Who joins ------------------------------------------------------------------------------------
 
 
 def test_who_is_registered_is_asked_fenced_or_not(kraft: Simulated) -> None:
@@ -79,17 +55,6 @@ def test_a_controller_that_comes_too_early_registers_once_the_level_allows() -> 
         assert [n.running for n in cluster.cluster.nodes] == [True, True]
         assert cluster.update_features(to(16)).answered.reply.code == 0
         assert [n.registered for n in cluster.cluster.nodes] == [True, True]
-
-
-# --- Who stops, and starts ------------------------------------------------------------------------
-
-
-def test_without_a_leader_nothing_is_updated_until_one_is_elected(kraft: Simulated) -> None:
-    kraft.stop(1)
-    assert kraft.cluster.active == -1
-    assert kraft.update_features(to(26)).answered.reply.code == 41
-    kraft.elect(2)
-    assert kraft.update_features(to(26)).answered.reply.code == 0
 
 
 def below_15(**change: Any) -> Cluster:
@@ -130,4 +95,144 @@ def test_a_broker_that_cannot_read_a_record_goes_on_blind() -> None:
         assert finalized(cluster, 3) == ({"metadata.version": 18}, cluster.epoch)
 
 
-# --- Who leads, and what is not there -------------------------------------------------------------
+def lines(cluster: Simulated, kind: str, role: Role) -> list[dict[str, Any]]:
+    """The lines of one look, of that kind and of listeners of that role."""
+    every = map(json.loads, EmbeddedBackend(cluster).describe(lambda text: None))
+    mine = [line for line in every if line["kind"] == kind]
+    return [line for line in mine if line.get("listener", line.get("role")) == role.text]
+
+
+def landed(kind: str, cluster: Simulated, role: Role) -> Any:
+    """What landing makes of the first of them."""
+    found = read(json.dumps(lines(cluster, kind, role)[0]).encode())
+    assert isinstance(found, Landing), found
+    return found.content
+
+
+def test_a_controller_has_an_epoch_of_its_own(kraft: Simulated) -> None:
+    """The offset of its last feature record; a broker's is the last offset it applied."""
+    kraft.update_features(to(26))
+    kraft.fence(3)
+    epochs = [kraft.describe(i)["finalized_features_epoch"] for i in (1, 4)]
+    assert epochs == [101, 102]
+
+
+def test_the_halves_of_a_process_answer_each_for_itself(kraft: Simulated) -> None:
+    kraft.register(broker(1, supported={"metadata.version": (7, 25)}))
+    halves = [landed("api_versions", kraft, role) for role in Role]
+    assert [(half.node_id, len(half.supported)) for half in halves] == [(1, 1), (1, 3)]
+
+
+def test_fenced_brokers_are_listed_where_a_node_knows_them(kraft: Simulated) -> None:
+    kraft.fence(4)
+    whole = landed("describe_cluster", kraft, Role.BROKER)
+    assert whole.brokers == ((3, False), (4, True))
+    assert (whole.version, whole.endpoint_type, whole.include_fenced) == (2, 1, True)
+    old = broker(3, release="3.9.2", supported={"metadata.version": (1, 21)})
+    with opened(replace(KRAFT, nodes=(*KRAFT.nodes[:2], old, broker(4, fenced=True)))) as cluster:
+        answered = landed("describe_cluster", cluster, Role.BROKER)
+    assert (answered.version, answered.brokers) == (1, ((3, None),))
+
+
+@pytest.mark.parametrize(
+    ("release", "level", "code"), [("3.5.2", 11, None), ("3.7.2", 11, 35), ("3.7.2", 15, 0)]
+)
+def test_an_older_controller_describes_no_cluster(
+    release: str, level: int, code: int | None
+) -> None:
+    one = controller(1, release=release, supported={"metadata.version": (1, 19)})
+    levels = {"metadata.version": (level, level)}
+    with opened(Cluster(release=release, nodes=(one,), active=1, finalized=levels)) as cluster:
+        found = landed("describe_cluster", cluster, Role.CONTROLLER)
+        configured = landed("describe_configs", cluster, Role.CONTROLLER)
+    assert (found.answered, found.error_code) == (code == 0, code or 0)
+    assert configured.answered == (code is not None)
+
+
+def test_the_quorum_is_its_voters_and_who_follows(kraft: Simulated) -> None:
+    kraft.register(controller(5, voter=False))
+    kraft.elect(2)
+    found = landed("describe_quorum", kraft, Role.BROKER)
+    assert (found.voters, found.observers) == ((1, 2), (3, 4, 5))
+    assert (found.leader_id, found.leader_epoch, found.high_watermark) == (2, 1, 103)
+    kraft.stop(2)
+    assert not landed("describe_quorum", kraft, Role.BROKER).answered
+
+
+def test_a_controller_of_a_dynamic_quorum_names_no_voters() -> None:
+    with opened(replace(KRAFT, raft_level=1)) as cluster:
+        [(_, values)] = landed("describe_configs", cluster, Role.CONTROLLER).resources
+    configured = {key: value for key, value, _ in values}
+    assert configured["controller.quorum.voters"] == ""
+    assert configured["controller.quorum.bootstrap.servers"].count(",") == 1
+
+
+# --- The shape of recorded answers ----------------------------------------------------------------
+
+
+def shape(value: object) -> object:
+    """The keys of an answer, at every depth; lists by what they hold."""
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(inner) for inner in value[:1]]
+    return None
+
+
+@pytest.mark.parametrize("folder", ["k35-fresh", "k37-forgotten", "k39-static", "k42-dynamic"])
+def test_answers_have_the_keys_of_recorded_ones(folder: str) -> None:
+    """One process, broker and controller, as it was recorded: asked again, the same keys."""
+    text = (SAMPLES / folder / "landing.jsonl").read_text("utf-8").splitlines()
+    recorded = [json.loads(line) for line in text]
+    release = {"k35": "3.5.2", "k37": "3.7.2", "k39": "3.9.2", "k42": "4.2.1"}[folder[:3]]
+    seen = set()
+    with opened(recorded_cluster(recorded, release), 9) as cluster:
+        for theirs in recorded:
+            kind = theirs["kind"]
+            if kind not in ("api_versions", "describe_cluster", "describe_quorum"):
+                continue
+            role = Role[theirs.get("listener", theirs.get("role")).upper()]
+            ours = lines(cluster, kind, role)[0]
+            fenced = [line.get("include_fenced_brokers", True) for line in (ours, theirs)]
+            if theirs.get("asked_version", 4) != 4 or fenced[0] != fenced[1]:
+                continue
+            bare = {"observed_at", "observers", "supported_features", "finalized_features"}
+            absent = {key for key, value in theirs.items() if value is None}
+            assert without(shape(theirs), bare | absent) == without(shape(ours), bare), kind
+            for key in ("version", "answered_version", "endpoint_type", "why"):
+                assert theirs.get(key) == ours.get(key)
+            if "supported_features" in ours:
+                assert by_name(ours["supported_features"]) == by_name(theirs["supported_features"])
+                assert by_name(ours["finalized_features"]) == by_name(theirs["finalized_features"])
+            seen.add((kind, role))
+    assert len(seen) == 6
+
+
+def recorded_cluster(lines: list[Any], release: str) -> Cluster:
+    """The process as its newest answers show it."""
+    told = [line for line in lines if line["kind"] == "api_versions" and line["asked_version"] > 3]
+    ranges = {
+        e["name"]: (e["min_version"], e["max_version"]) for e in told[0]["supported_features"]
+    }
+    levels = {
+        e["name"]: (e["min_version_level"], e["max_version_level"])
+        for line in told
+        for e in line["finalized_features"]
+    }
+    nodes = (
+        controller(1, supported=ranges, release=release),
+        broker(1, supported=ranges, release=release),
+    )
+    return Cluster(release=release, nodes=nodes, active=1, finalized=levels)
+
+
+def without(value: Any, keys: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: without(inner, keys) for key, inner in value.items() if key not in keys}
+    if isinstance(value, list):
+        return [without(inner, keys) for inner in value]
+    return value
+
+
+def by_name(entries: Any) -> list[Any]:
+    return sorted(entries, key=lambda entry: entry["name"])

@@ -25,7 +25,6 @@ from featurelib.backends.kafka.responses import (
     Api,
     ListedMembers,
     ListenerAnswer,
-    address,
     configurations,
     quorum,
 )
@@ -109,11 +108,6 @@ def test_an_error_code_is_no_answer_and_a_missing_right_is_named() -> None:
 def test_an_answer_of_another_shape_is_a_protocol_error() -> None:
     with pytest.raises(ProtocolError, match="DescribeCluster version 1: expected the fields"):
         answer(Api.DESCRIBE_CLUSTER, 1, error_code=0).read(ListedMembers)
-
-
-def test_an_address_of_version_6_stands_in_brackets() -> None:
-    assert address("::1", 9092) == "[::1]:9092"
-    assert address("kafka-1", 9092) == "kafka-1:9092"
 
 
 def target(role: Role = Role.BROKER, node_id: int = 7) -> Target:
@@ -200,24 +194,6 @@ def test_voters_without_an_address_are_named_with_what_to_do() -> None:
     assert second.startswith("tunnel:9093: ")
     known.controllers |= {2: ("c2:9093",), 3: ("c3:9093",)}
     assert list(voters_not_asked(known)) == []
-
-
-def imported(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names.add(node.module.split(".")[0])
-    return names
-
-
-def test_only_one_module_knows_each_client() -> None:
-    users = {path.name: imported(path) & {"kafka", "kazoo"} for path in BACKENDS.rglob("*.py")}
-    assert {name: used for name, used in users.items() if used} == {
-        "internals.py": {"kafka"},
-        "zookeeper.py": {"kazoo"},
-    }
 
 
 def test_nothing_of_ours_can_write_a_znode() -> None:

@@ -180,14 +180,6 @@ def test_a_controller_named_as_broker_is_told_apart(kraft_node: RunningCluster) 
         backend.describe(lambda text: None)
 
 
-def test_where_nobody_answers_every_address_is_named_with_its_reason() -> None:
-    entry = FleetEntry(id="x", bootstrap=("127.0.0.1:1", "nowhere.invalid:9092"))
-    with pytest.raises(UnreachableError) as caught:
-        open_kafka(entry, CATALOGUE, timeout=1.0).describe(lambda text: None)
-    assert "127.0.0.1:1: connection refused" in str(caught.value)
-    assert "nowhere.invalid:9092: the host name is not known" in str(caught.value)
-
-
 def test_a_listener_that_stays_silent_ends_by_the_time_limit(kraft_node: RunningCluster) -> None:
     wire = Wire(Credentials(Security(protocol="SSL")), 0.5)
     with (
@@ -496,19 +488,6 @@ def test_wrong_settings_are_told_with_where_to_look_and_without_secrets(
         backend.describe(told.append)
     shown = f"{caught.value!r} {told} {caplog.text} {backend!r} {backend.where}"
     assert [secret for secret in secrets if secret in shown] == []
-
-
-def test_no_line_and_no_log_holds_a_secret(
-    secured_node: RunningCluster, secrets: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    backend = opened(secured_node, **secured(secured_node, "viewer"))
-    told: list[str] = []
-    with caplog.at_level(logging.DEBUG):
-        lines = backend.describe(told.append)
-        backend.update(UP, validate_only=True)
-    shown = f"{lines!r} {told} {caplog.text}"
-    assert [secret for secret in secrets if secret in shown] == []
-    assert password("viewer") not in repr(vars(backend))
 
 
 # ZooKeeper mode

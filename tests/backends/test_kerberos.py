@@ -62,11 +62,6 @@ def test_a_keytab_is_enough_to_look_plan_and_apply(node: Kerberized, tmp_path: P
     assert "Result: OK" in done
 
 
-def test_the_node_knows_the_user_by_the_ticket(node: Kerberized, tmp_path: Path) -> None:
-    text = desk(tmp_path, node, "stranger").run("collect", "payments", "--out", "landing")
-    assert "DescribeQuorum is not authorized" in text
-
-
 def test_without_a_ticket_the_nodes_are_recorded_as_not_answering(
     node: Kerberized, tmp_path: Path
 ) -> None:

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
-from featurelib.catalogue import load
 from featurelib.landing import Landing, ProbeReply, read
+from tests.backends.judged import METADATA, judged, verdict
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import password
 from tests.cli.commands import run
-
-METADATA = "metadata.version"
 
 
 def collected(out: Path, *ways: str) -> tuple[list[bytes], str]:
@@ -26,15 +23,6 @@ def collected(out: Path, *ways: str) -> tuple[list[bytes], str]:
     assert code == 0, said
     (path,) = out.iterdir()
     return path.read_bytes().splitlines(), said
-
-
-def judged(lines: list[bytes]) -> Sight:
-    return see(lines, catalogue=load(), as_of=None, max_age=10**12)
-
-
-def verdict(lines: list[bytes]) -> str:
-    rows = judged(lines).judged.readiness.to_pylist()
-    return str(next(row["verdict"] for row in rows if row["feature"] == METADATA))
 
 
 def findings(lines: list[bytes]) -> dict[str, dict[str, Any]]:
@@ -64,7 +52,7 @@ def test_a_real_controller_agrees_and_every_level_stays(
     assert "kraft.version" not in {one.feature for one in probe.answers}
     assert {one.code for one in probe.answers} == {0}
     assert "probe_agreed" in findings(lines)
-    assert verdict(lines) == "READY"
+    assert verdict(judged(lines)) == "READY"
     assert levels(kraft_node) == before
 
 
@@ -77,9 +65,9 @@ def test_what_3_9_lists_to_nobody_is_proven_by_its_controller(
     lines, said = collected(tmp_path / "out", "--bootstrap", cluster.bootstrap)
     assert "probe: the controller agreed, validating only: metadata.version 20 to 21" in said
     without = [line for line in lines if b'"kind":"probe"' not in line]
-    assert verdict(without) == "UNKNOWN"
+    assert verdict(judged(without)) == "UNKNOWN"
     assert "registrations_unproven" in findings(without)
-    assert verdict(lines) == "READY"
+    assert verdict(judged(lines)) == "READY"
     assert "registrations_unproven" not in findings(lines)
     assert levels(cluster) == before
 
@@ -96,7 +84,7 @@ def test_a_cluster_at_its_ceiling_is_up_to_date_once_its_controller_agreed_to_st
     lines, said = collected(tmp_path / "out", *ways)
     without = [line for line in lines if b'"kind":"probe"' not in line]
     assert f"the controller agreed, validating only: {METADATA} {level} to {level}" in said
-    assert (verdict(without), verdict(lines)) == ("UNKNOWN", "UP_TO_DATE")
+    assert (verdict(judged(without)), verdict(judged(lines))) == ("UNKNOWN", "UP_TO_DATE")
     assert levels(cluster) == before
 
 
@@ -110,7 +98,7 @@ def test_a_controller_that_is_down_is_answered_for_by_the_active_one(
     lines, said = collected(tmp_path / "out", *ways)
     assert f"agreed, validating only: {METADATA} 27 to 29" in said.replace("\n", " ")
     without = [line for line in lines if b'"kind":"probe"' not in line]
-    assert (verdict(without), verdict(lines)) == ("UNKNOWN", "READY")
+    assert (verdict(judged(without)), verdict(judged(lines))) == ("UNKNOWN", "READY")
     assert findings(without)["node_not_answering"]["node_id"] == 3
     assert findings(lines)["node_probed"]["node_id"] == 3
     assert levels(cluster) == before
@@ -167,4 +155,4 @@ def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(
     assert len(withheld) == 3
     assert any("DESCRIBE_CONFIGS on CLUSTER; DescribeConfigs was refused" in d for d in withheld)
     assert any("ALTER on CLUSTER; UpdateFeatures was refused" in detail for detail in withheld)
-    assert verdict(lines) == "READY"
+    assert verdict(judged(lines)) == "READY"

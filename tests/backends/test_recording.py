@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,11 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load
+from featurelib.catalogue.rows import releases_offering
 from featurelib.conformance.exchanges import Exchange, read
 from featurelib.conformance.replay import replay
-from scripts.record_exchanges import Recorder, every_request
+from featurelib.feature import Role
+from scripts.record_exchanges import Recorder, look
 from scripts.record_offenders import record
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
@@ -77,34 +77,6 @@ def test_a_recorded_controller_is_answered_for(
     assert [found.kind for found in replay(exchanges(lines[1:2]), TABLES).differences] == ["levels"]
 
 
-def test_the_command_validates_every_level_and_writes_nothing(
-    kraft_node: RunningCluster, tmp_path: Path
-) -> None:
-    node = kraft_node.nodes[1]
-    recorder = recorder_of(kraft_node)
-    few = [
-        request
-        for request in every_request(recorder.ranges(), recorder.versions())
-        if request["version"] == 2 and request["updates"][0]["feature"] == "kraft.version"
-    ]
-    assert len(few) == 22
-    wanted = tmp_path / "requests.jsonl"
-    wanted.write_text("".join(json.dumps({**each, "validate_only": False}) + "\n" for each in few))
-    words = ["--release", "4.2.1", "--broker", f"1={node.broker}", "--requests", str(wanted)]
-    words += ["--controller", f"1={node.controller}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.record_exchanges", *words],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(lines) == len(few)
-    assert {str(line["after"]["finalized"]) for line in lines} == {
-        str(lines[0]["cluster"]["finalized"])
-    }
-    report = replay(exchanges(lines), TABLES)
-    assert [found for found in report.differences if found.kind != "epoch"] == []
-
-
 @pytest.mark.parametrize("release", ["3.9.2", "4.2.1"])
 def test_the_first_of_several_offenders_is_the_one_a_real_controller_names(
     release: str, tmp_path: Path
@@ -116,3 +88,15 @@ def test_the_first_of_several_offenders_is_the_one_a_real_controller_names(
     assert len(named) > 2
     report = replay(exchanges(lines), TABLES)
     assert (report.exchanges, report.differences, report.excused) == (len(lines), [], {})
+
+
+def test_both_listeners_of_a_real_node_offer_what_the_catalogue_says(
+    kraft_node: RunningCluster,
+) -> None:
+    node = kraft_node.nodes[1]
+    for role, address in ((Role.BROKER, node.broker), (Role.CONTROLLER, node.controller)):
+        keys = look(address)["api_keys"]
+        offers = tuple(
+            sorted((one["api_key"], one["min_version"], one["max_version"]) for one in keys)
+        )
+        assert releases_offering(role, offers) == (".".join(node.release.split(".")[:2]),)

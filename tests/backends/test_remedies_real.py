@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
 from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import load
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
+from tests.backends.judged import METADATA, judged, verdict
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import class_path
 from tests.backends.rig.kraft import Node
 from tests.cli.commands import run
 
-METADATA = "metadata.version"
 TOOLS = {
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
     "kafka-metadata-quorum.sh": "org.apache.kafka.tools.MetadataQuorumCommand",
@@ -89,18 +89,9 @@ def collected(cluster: RunningCluster, out: Path, *words: str) -> list[bytes]:
     return path.read_bytes().splitlines()
 
 
-def look(lines: list[bytes]) -> Sight:
-    return see(lines, catalogue=load(), as_of=None, max_age=3_600_000_000)
-
-
 def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
     rows = sight.judged.findings.to_pylist()
     return {(row["code"], row["role"], row["node_id"]): row for row in rows}
-
-
-def verdict(sight: Sight, feature: str = METADATA) -> str:
-    rows = sight.judged.readiness.to_pylist()
-    return str(next(row["verdict"] for row in rows if row["feature"] == feature))
 
 
 def remedy(row: Row) -> tuple[str, str]:
@@ -132,13 +123,13 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     ghost = Node(id=2, roles="broker", release=older)
     cluster = kraft_cluster(Node(id=1, release=newer), ghost, release_version=formatted)
     assert (
-        findings(look(collected(cluster, tmp_path / "before")))
+        findings(judged(collected(cluster, tmp_path / "before")))
         .keys()
         .isdisjoint({("ghost_broker", "broker", 2)})
     )
     cluster.stop_node(2)
     log = log_lines(cluster)
-    sight = look([*collected(cluster, tmp_path / "ghost"), *log])
+    sight = judged([*collected(cluster, tmp_path / "ghost"), *log])
     row = findings(sight)["ghost_broker", "broker", 2]
     assert verdict(sight) == "BLOCKED"
     assert "Broker 2" in validated(cluster, target)
@@ -146,7 +137,7 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     done = carry_out(cluster, command)
     assert (done.returncode, "no longer registered" in done.stdout) == (0, True), done
     until(lambda: validated(cluster, target) == "")
-    sight = look([*collected(cluster, tmp_path / "after"), *log_lines(cluster)])
+    sight = judged([*collected(cluster, tmp_path / "after"), *log_lines(cluster)])
     assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
     assert verdict(sight) == "READY"
 
@@ -158,10 +149,10 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     old = Node(id=101, roles="controller", release="4.1.2")
     cluster = kraft_cluster(Node(id=1), old, release_version="4.1", dynamic=True)
     before = collected(cluster, tmp_path / "before")
-    assert "unsupported_by_node" in {code for code, _, _ in findings(look(before))}
+    assert "unsupported_by_node" in {code for code, _, _ in findings(judged(before))}
     cluster.stop_node(101)
     time.sleep(11)
-    sight = look([*before, *collected(cluster, tmp_path / "gone")])
+    sight = judged([*before, *collected(cluster, tmp_path / "gone")])
     row = findings(sight)["ghost_controller", "controller", 101]
     assert (row["finalized_level"], row["detail"], verdict(sight)) == (27, "4.2", "BLOCKED")
     text, command = remedy(row)
@@ -178,13 +169,13 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     cluster.stop_node(101)
     assert validated(cluster, 29) == ""
     time.sleep(11)
-    assert verdict(look([*anew, *collected(cluster, tmp_path / "stopped")])) == "READY"
-    alone = look(collected(cluster, tmp_path / "alone"))
+    assert verdict(judged([*anew, *collected(cluster, tmp_path / "stopped")])) == "READY"
+    alone = judged(collected(cluster, tmp_path / "alone"))
     assert (verdict(alone), "range_unknown" in {code for code, _, _ in findings(alone)}) == (
         "UNKNOWN",
         True,
     )
-    probed = look(collected(cluster, tmp_path / "probed", "--probe"))
+    probed = judged(collected(cluster, tmp_path / "probed", "--probe"))
     assert (verdict(probed), ("node_probed", "controller", 101) in findings(probed)) == (
         "READY",
         True,
@@ -199,7 +190,7 @@ def test_a_ghost_controller_is_unregistered_from_33_on(
     cluster = kraft_cluster(*nodes, release_version="4.4", dynamic=True)
     cluster.stop_node(102)
     time.sleep(11)
-    sight = look([*collected(cluster, tmp_path / "gone"), *log_lines(cluster)])
+    sight = judged([*collected(cluster, tmp_path / "gone"), *log_lines(cluster)])
     _, command = remedy(findings(sight)["ghost_controller", "controller", 102])
     assert command == "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 102"
     source = Path(__file__).parent / "rig" / "UnregisterController.java"
@@ -209,7 +200,7 @@ def test_a_ghost_controller_is_unregistered_from_33_on(
     assert done.returncode == 0, done.stderr
     log = log_lines(cluster)
     assert any(b"UNREGISTER_CONTROLLER_RECORD" in line for line in log)
-    sight = look([*collected(cluster, tmp_path / "after"), *log])
+    sight = judged([*collected(cluster, tmp_path / "after"), *log])
     assert not [key for key in findings(sight) if key[2] == 102]
 
 
@@ -218,7 +209,7 @@ def test_a_voter_that_never_registered_is_started_with_the_software_named(
 ) -> None:
     voters = (Node(id=2, roles="controller"), Node(id=3, roles="controller", started=False))
     cluster = kraft_cluster(Node(id=1), *voters, release_version="4.1")
-    row = findings(look(collected(cluster, tmp_path / "before")))[
+    row = findings(judged(collected(cluster, tmp_path / "before")))[
         "voter_not_registered", "controller", 3
     ]
     assert remedy(row) == (
@@ -228,7 +219,7 @@ def test_a_voter_that_never_registered_is_started_with_the_software_named(
     assert "controller 3 has not registered" in validated(cluster, 29)
     cluster.start_node(3)
     until(lambda: validated(cluster, 29) == "")
-    assert verdict(look(collected(cluster, tmp_path / "after"))) == "READY"
+    assert verdict(judged(collected(cluster, tmp_path / "after"))) == "READY"
 
 
 def test_every_other_printed_command_is_taken_by_the_real_tools(

@@ -101,14 +101,6 @@ def test_a_secret_that_is_not_there_is_an_error_that_says_where(
     assert SECRET not in str(caught.value)
 
 
-def test_nothing_that_can_be_shown_holds_a_secret() -> None:
-    known = Credentials(PLAIN, environment=ENVIRONMENT)
-    known.settings()
-    shown = f"{known!r} {known} {known.summary} {known.advice} {PLAIN!r}"
-    assert SECRET not in shown
-    assert "alice" in known.summary
-
-
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     kerberos = {"mechanism": "GSSAPI", "kerberos_service_name": "kafka"}

@@ -55,7 +55,9 @@ def test_a_cluster_in_zookeeper_mode_is_collected_planned_and_updated(
     assert version(zookeeper_cluster) == 1
 
 
-def version(cluster: RunningCluster) -> int | None:
+def version(cluster: RunningCluster) -> int:
     """The features node's own version, read past everything above."""
     reads = read_znodes(cluster.zookeeper, 5.0).reads
-    return next(found.version for found in reads if found.path == "/feature")
+    found = next(read.content["version"] for read in reads if read.path == "/feature")
+    assert isinstance(found, int)
+    return found
