@@ -168,7 +168,7 @@ def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller()
 
 
 def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> None:
-    known = Map(kraft={Role.BROKER}, leader=(3, 101), fenced={1})
+    known = Map(modes={"kraft"}, leader=(3, 101), fenced={1})
     known.controllers = {100: ("c0:9093",), 101: ("c1:9093", "c1:9094")}
     known.brokers = {1: ("b1:9092",), 2: ("b2:9092",), 3: ("b3:9092",)}
     assert list(candidates(known)) == [
@@ -180,7 +180,7 @@ def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> N
 
 
 def test_in_zookeeper_mode_an_update_goes_to_the_controller_broker_and_to_nobody_else() -> None:
-    known = Map(zookeeper=True, active=2, brokers={1: ("b1:9092",), 2: ("b2:9092",)})
+    known = Map(modes={"zk"}, active=2, brokers={1: ("b1:9092",), 2: ("b2:9092",)})
     assert list(candidates(known)) == [(Role.BROKER, 2, "b2:9092")]
     known.active = -1
     assert list(candidates(known)) == []

@@ -215,7 +215,7 @@ def test_where_the_controller_has_moved_it_is_found_again(
     standby = next(node for node in (1, 2) if node != leader)
     known.leader = (known.leader[0], standby)
     known.brokers.clear()  # nobody forwards
-    with backend._reach.controllers_wire.connect(known.controllers[standby][0]) as talk:
+    with backend._reach.wires[Role.CONTROLLER].connect(known.controllers[standby][0]) as talk:
         assert talk.update_features(UP, validate_only=True).code == 41
     assert backend.update(UP, validate_only=True).code == 0
     assert backend._map is not known
@@ -262,7 +262,7 @@ def test_a_lost_answer_is_unknown_and_nothing_is_sent_twice(
     with proxy(changing.controller_bootstrap, cut) as between:
         # An address that is given for a node is tried before the one it advertises.
         backend = opened(changing, controller_bootstrap=(f"1@{between.address}",))
-        backend._reach.controllers_wire._timeout_ms = 300
+        backend._reach.wires[Role.CONTROLLER]._timeout_ms = 300
         asking = Step(updates=step("group.version", before, 1 - before, kind).updates, timeout_ms=1)
         with pytest.raises(OutcomeUnknownError, match="UpdateFeatures was sent to "):
             backend.update(asking)
@@ -536,7 +536,7 @@ def _validation_is_refused(backend: KafkaBackend, cluster: RunningCluster) -> No
     for node in cluster.nodes.values():
         with proxy(node.broker, Cut.NOWHERE) as between:
             talk: Talk
-            with backend._reach.brokers_wire.connect(between.address) as talk:
+            with backend._reach.wires[Role.BROKER].connect(between.address) as talk:
                 assert not talk.is_kraft
                 with pytest.raises(RefusedError, match="Nothing was sent"):
                     talk.update_features(step("g", 0, 1), validate_only=True)

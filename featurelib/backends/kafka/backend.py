@@ -94,8 +94,7 @@ def open_kafka(entry: Entry, catalogue: Catalogue, *, timeout: float) -> Backend
         where=",".join(given),
         bootstrap=entry.bootstrap,
         controllers=entry.controller_bootstrap,
-        brokers_wire=Wire(brokers, timeout),
-        controllers_wire=Wire(controllers, timeout),
+        wires={Role.BROKER: Wire(brokers, timeout), Role.CONTROLLER: Wire(controllers, timeout)},
         znodes=znodes,
     )
     return KafkaBackend(reach, entry.id)
@@ -206,7 +205,7 @@ class KafkaBackend:
         failures = []
         for role, node, address in candidates(known):
             try:
-                return self._reach.wire(role).connect(address), role, node
+                return self._reach.wires[role].connect(address), role, node
             except UnreachableError as error:
                 failures.append(str(error))
         found = " · ".join(failures) or "none is known"

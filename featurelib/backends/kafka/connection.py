@@ -162,7 +162,7 @@ class Connection:
         connect_ms: int | None = None,
         allowance: Allowance | None = None,
     ) -> None:
-        self.address, self._credentials, self._timeout_ms = address, credentials, timeout_ms
+        self.address, self.credentials, self._timeout_ms = address, credentials, timeout_ms
         self._allowance = allowance
         connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
@@ -222,7 +222,7 @@ class Connection:
         try:
             return self._net.run(answered)
         except Exception as error:
-            why = self._socket.fault or words(error, self._credentials, wait_ms)
+            why = self._socket.fault or words(error, self.credentials, wait_ms)
             raise LostError(why) from None
 
     def _open(self, limit: float) -> None:
@@ -233,7 +233,7 @@ class Connection:
         opened = socket.create_connection((host, int(port)), limit)
         self._socket.opened, transport = opened, PlainTransport
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if (context := self._credentials.tls()) is not None:
+        if (context := self.credentials.tls()) is not None:
             opened.settimeout(max(over_at - time.monotonic(), _LEAST_SECONDS))
             self._socket.opened = context.wrap_socket(opened, server_hostname=host.rstrip("."))
             transport = SecuredTransport

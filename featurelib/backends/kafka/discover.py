@@ -57,17 +57,16 @@ class Map:
     active: int = NOBODY
     voters: set[int] = field(default_factory=set)
     nameless: list[str] = field(default_factory=list)
-    kraft: set[Role] = field(default_factory=set)
-    zookeeper: bool = False
+    modes: set[str] = field(default_factory=set)  # of the nodes that answered
 
     @property
     def mode(self) -> str:
-        return "kraft" if self.kraft else "zk"
+        return "kraft" if "kraft" in self.modes else "zk"
 
     @property
     def is_migrating(self) -> bool:
         """Whether nodes of both modes answered."""
-        return bool(self.kraft) and self.zookeeper
+        return len(self.modes) > 1
 
     @property
     def size(self) -> int:
@@ -87,13 +86,6 @@ class Map:
             for role, nodes in parts
             for node in sorted(nodes)
         ]
-
-    def learn_mode(self, role: Role, *, is_kraft: bool) -> None:
-        """Of which mode a listener is that answered."""
-        if is_kraft:
-            self.kraft.add(role)
-        else:
-            self.zookeeper = True
 
     def learn_id(self, cluster_id: str) -> None:
         """The cluster's id, "" = not said. Raises ConfigError for the id of another cluster."""
@@ -126,7 +118,7 @@ class Map:
         """What one half of one node said. Raises ConfigError, ProtocolError."""
         role, members, state = asked.target.role, asked.members, asked.quorum
         if asked.error is None:
-            self.learn_mode(role, is_kraft=asked.is_kraft)
+            self.modes.add("kraft" if asked.is_kraft else "zk")
         if members is not None:
             self.learn_members(members, role)
         if state is not None:
@@ -231,13 +223,8 @@ class Reach:
     where: str
     bootstrap: tuple[str, ...]
     controllers: tuple[str, ...]
-    brokers_wire: Wire
-    controllers_wire: Wire
+    wires: dict[Role, Wire]
     znodes: Callable[[], Znodes] | None
-
-    def wire(self, role: Role) -> Wire:
-        """How listeners of that half are spoken to."""
-        return self.brokers_wire if role is Role.BROKER else self.controllers_wire
 
 
 class Search:
@@ -258,8 +245,8 @@ class Search:
         self._given: set[str] = set()  # brokers that were or are asked who there is
         self._introducing, self._has_list = 0, False
         self._began = self._next_broker_at = time.monotonic()
-        allowance = Allowance(max(reach.wire(role).timeout for role in Role))
-        self._wires = {role: reach.wire(role).in_one_look(allowance) for role in Role}
+        allowance = Allowance(max(wire.timeout for wire in reach.wires.values()))
+        self._wires = {role: wire.in_one_look(allowance) for role, wire in reach.wires.items()}
 
     @property
     def answers(self) -> list[NodeAnswers]:

@@ -55,23 +55,25 @@ _REQUESTS = {
 }
 
 
+_PARTS = {  # fields that are lists → the class of what is in them
+    "feature_updates": UpdateFeaturesRequest.FeatureUpdateKey,
+    "partitions": DescribeQuorumRequest.TopicData.PartitionData,
+    "resources": DescribeConfigsRequest.DescribeConfigsResource,
+    "topics": DescribeQuorumRequest.TopicData,
+}
+
+
 def make_request(api: Api, version: int, fields: dict[str, object]) -> Any:
     """A request of exactly this version; lists of plain values become the client's classes."""
-    if api is Api.API_VERSIONS:
-        fields = {**SOFTWARE}
-    elif api is Api.DESCRIBE_QUORUM:
-        topic = DescribeQuorumRequest.TopicData
-        partition = topic.PartitionData(partition_index=0)
-        fields = {"topics": [topic(topic_name=fields["topic"], partitions=[partition])]}
-    elif api is Api.DESCRIBE_CONFIGS:
-        asked: Any = fields["resources"]
-        resource = DescribeConfigsRequest.DescribeConfigsResource
-        fields = {**fields, "resources": [resource(**one) for one in asked]}
-    elif api is Api.UPDATE_FEATURES:
-        updates: Any = fields["feature_updates"]
-        update = UpdateFeaturesRequest.FeatureUpdateKey
-        fields = {**fields, "feature_updates": [update(**one) for one in updates]}
-    return _REQUESTS[api](version=version, **fields)
+    given = SOFTWARE if api is Api.API_VERSIONS else _made(fields)
+    return _REQUESTS[api](version=version, **given)
+
+
+def _made(fields: Any) -> dict[str, Any]:
+    return {
+        name: [_PARTS[name](**_made(one)) for one in value] if name in _PARTS and value else value
+        for name, value in fields.items()
+    }
 
 
 class _LastWords:

@@ -137,7 +137,7 @@ def _leading(reach: Reach, known: Map) -> QuorumState | None:
     failed: UnreachableError | None = None
     for role, address in ways:
         try:
-            with reach.wire(role).connect(address) as talk:
+            with reach.wires[role].connect(address) as talk:
                 said = quorum(talk.describe_quorum())
         except UnreachableError as error:
             failed = error if failed is None else failed
@@ -175,7 +175,7 @@ def _pass(
     """Ask one node over so many connections, each `TIMES` times; at the listener that the request
     was sent to, since each has network threads of its own. Raises UnreachableError where one
     question was not answered as it should be."""
-    title, wire = f"{role.text} {node}", reach.wire(role)
+    title, wire = f"{role.text} {node}", reach.wires[role]
     addresses = (known.controllers if role is Role.CONTROLLER else known.brokers).get(node, ())
     if sent is not None and (sent.role, sent.node) == (role.text, node):
         addresses = (sent.address,)

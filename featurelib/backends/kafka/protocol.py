@@ -114,11 +114,6 @@ class Talk(Connection):
         self.close()
 
     @property
-    def principal(self) -> str:
-        """Who asks, as an authorizer names it; "" = only the listener knows."""
-        return self._credentials.principal
-
-    @property
     def is_kraft(self) -> bool:
         """Whether the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
         return Api.DESCRIBE_QUORUM in self.offered
@@ -153,7 +148,8 @@ class Talk(Connection):
 
     def describe_quorum(self) -> ListenerAnswer:
         """DescribeQuorum of the metadata quorum."""
-        return self._ask(Api.DESCRIBE_QUORUM, topic=METADATA_TOPIC)
+        topic = {"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
+        return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
         """DescribeConfigs of the keys that are read (landing.responses), and no other."""
@@ -351,10 +347,9 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
             resources.append(BROKER_DEFAULT)
         wanted.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
     for api, question in wanted:
-        if talk.version_of(api) is None:
-            silent.append(Silence(api, _now(), NOT_OFFERED.format(api.title)))
-            continue
         try:
+            if talk.version_of(api) is None:
+                raise UnreachableError(NOT_OFFERED.format(api.title))
             answer = question()
         except (UnreachableError, ProtocolError) as error:
             silent.append(Silence(api, _now(), str(error)))
@@ -364,7 +359,7 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
             answers.append(answer)
             continue
         is_refused = answer.code == NOT_AUTHORIZED
-        fault = missing_right(api, talk.principal) if is_refused else fault
+        fault = missing_right(api, talk.credentials.principal) if is_refused else fault
         silent.append(Silence(api, answer.at, fault, answer.code))
     return NodeAnswers(
         target=target,
@@ -373,5 +368,5 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
         is_kraft=talk.is_kraft,
         answers=tuple(answers),
         silent=tuple(silent),
-        principal=talk.principal,
+        principal=talk.credentials.principal,
     )
