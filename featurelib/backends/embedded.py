@@ -73,7 +73,6 @@ class EmbeddedBackend:
 
     @property
     def where(self) -> str:
-        """The file."""
         return self._cluster.path
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
@@ -125,7 +124,6 @@ class EmbeddedBackend:
         return self._cluster.update_features(asked).answered.reply
 
     def close(self) -> None:
-        """Close the file."""
         self._cluster.close()
 
     def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:

@@ -32,7 +32,7 @@ def open_backend(
     if entry.is_reachable:
         from featurelib.backends.kafka.backend import open_kafka
 
-        return open_kafka(entry, catalogue, timeout=timeout)
+        return open_kafka(entry, timeout=timeout)
     raise ConfigError(
         f"cluster {entry.title!r}: expected a way to reach it, found none. Add bootstrap, "
         "controller_bootstrap, zookeeper or file to its entry in the inventory, or give "

@@ -146,7 +146,7 @@ def fresh(cluster: RunningCluster) -> Subject:
         return 2
 
     made = Subject(
-        backend=open_kafka(entry, CATALOGUE, timeout=5.0),
+        backend=open_kafka(entry, timeout=5.0),
         fleet=Fleet(cluster=(entry,)),
         feature="metadata.version",
         up=_update("metadata.version", 27, 28),

@@ -13,7 +13,7 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.reply import Reply
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Step
-from tests.backends.judged import CATALOGUE, judged, verdict
+from tests.backends.judged import judged, verdict
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.walk.wire import Line
@@ -30,7 +30,7 @@ def asked(cluster: RunningCluster) -> Any:
         bootstrap=tuple(node.broker for node in nodes if node.broker),
         controller_bootstrap=tuple(f"{n.id}@{n.controller}" for n in nodes if n.controller),
     )
-    return open_kafka(entry, CATALOGUE, timeout=20)
+    return open_kafka(entry, timeout=20)
 
 
 def validate(

@@ -22,14 +22,12 @@ from featurelib.backends.kafka import connection as kafka_limits
 from featurelib.backends.kafka import discover as kafka_map
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.responses import Api
-from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role
 from tests.backends.speaking import Answering, Listener, speaking
 from tests.backends.test_kafka_old_and_odd import api_versions
 
-CATALOGUE = load()
 OFFERED = {
     Api.API_VERSIONS: (0, 4),
     Api.DESCRIBE_CLUSTER: (0, 2),
@@ -92,7 +90,7 @@ def looked(listener: Listener, role: Role = Role.BROKER) -> tuple[Lines, list[st
     given = {("bootstrap" if role is Role.BROKER else "controller_bootstrap"): (listener.address,)}
     said: list[str] = []
     began = time.monotonic()
-    backend = open_kafka(FleetEntry(id="c", **given), CATALOGUE, timeout=1.0)
+    backend = open_kafka(FleetEntry(id="c", **given), timeout=1.0)
     lines = [json.loads(line) for line in backend.describe(said.append)]
     return lines, said, time.monotonic() - began
 

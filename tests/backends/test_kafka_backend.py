@@ -55,7 +55,7 @@ NOT_AUTHORIZED, INVALID_UPDATE_VERSION = 31, 95
 def opened(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
     """The backend of a running cluster, known by its brokers alone unless said otherwise."""
     given: dict[str, Any] = {"bootstrap": tuple(cluster.bootstrap.split(","))} | changes
-    backend = open_kafka(FleetEntry(id="", **given), CATALOGUE, timeout=TIMEOUT)
+    backend = open_kafka(FleetEntry(id="", **given), timeout=TIMEOUT)
     assert isinstance(backend, KafkaBackend)
     return backend
 
@@ -500,7 +500,7 @@ def with_znodes(cluster: RunningCluster, **changes: Any) -> KafkaBackend:
 def opened_at_its_brokers(backend: KafkaBackend) -> KafkaBackend:
     """The same cluster, whose ZooKeeper nobody named."""
     entry = FleetEntry(id="", bootstrap=backend._reach.bootstrap)
-    made = open_kafka(entry, CATALOGUE, timeout=TIMEOUT)
+    made = open_kafka(entry, timeout=TIMEOUT)
     assert isinstance(made, KafkaBackend)
     return made
 

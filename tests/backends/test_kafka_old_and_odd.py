@@ -15,7 +15,6 @@ from featurelib.backends.credentials import HIDDEN, Credentials
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.protocol import Wire
 from featurelib.backends.kafka.responses import Api
-from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
 from featurelib.core.reply import Reply
@@ -28,7 +27,6 @@ from tests.backends.speaking import Answering, Listener, speaking
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SECRET = "s3cret-of-alice"
 UNSUPPORTED_VERSION, NOT_CONTROLLER = 35, 41
-CATALOGUE = load()
 
 OLD = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3), Api.UPDATE_FEATURES: (0, 0)}  # 2.7, 2.8
 
@@ -82,7 +80,7 @@ def step(upgrade_type: str = "UPGRADE") -> Step:
 
 def opened(listener: Listener, **settings: Any) -> Any:
     entry = FleetEntry(id="", bootstrap=(listener.address,), **settings)
-    return open_kafka(entry, CATALOGUE, timeout=2.0)
+    return open_kafka(entry, timeout=2.0)
 
 
 def test_a_broker_of_2_7_is_asked_in_version_3_and_listed_by_metadata() -> None:
@@ -218,8 +216,6 @@ def test_a_cluster_that_never_says_its_id_is_asked_for_it() -> None:
         )
         with pytest.raises(Exception, match="expected a node that says the cluster id"):
             opened(listener).describe(lambda text: None)
-        named = open_kafka(
-            FleetEntry(id="payments", bootstrap=(listener.address,)), CATALOGUE, timeout=2.0
-        )
+        named = open_kafka(FleetEntry(id="payments", bootstrap=(listener.address,)), timeout=2.0)
         (line,) = named.describe(lambda text: None)
     assert msgspec.json.decode(line)["cluster_id"] == "payments"

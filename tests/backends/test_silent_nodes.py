@@ -17,7 +17,6 @@ from featurelib.backends.base import Backend, Say
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.discover import PAUSE_SECONDS
 from featurelib.backends.kafka.responses import Api
-from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.speaking import Answering, Listener, speaking
@@ -26,7 +25,6 @@ from tests.backends.test_kafka_old_and_odd import api_versions
 LIMIT = 2.0  # seconds
 OVERHEAD = 0.9  # of a busy machine; far below a second limit
 AGAIN = 1.0
-CATALOGUE = load()
 OFFERED = {Api.API_VERSIONS: (0, 4), Api.DESCRIBE_CLUSTER: (0, 1), Api.UPDATE_FEATURES: (0, 1)}
 Lines = dict[tuple[str, int], dict[str, Any]]
 
@@ -73,7 +71,7 @@ def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
             bootstrap=(first, second, live.address),
             controller_bootstrap=(one, two, f"9@{two}"),
         )
-        backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
+        backend = open_kafka(entry, timeout=LIMIT)
         told: list[str] = []
         took, lines = looked(backend, told.append)
         again, lines_again = looked(backend)
@@ -94,7 +92,7 @@ def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back
     with speaking(answers) as live, silent() as server:
         answers[Api.DESCRIBE_CLUSTER] = listing(live.address, at(server))
         entry = FleetEntry(id="c", bootstrap=(live.address,))
-        backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
+        backend = open_kafka(entry, timeout=LIMIT)
         assert "error" in looked(backend)[1]["broker", 2]
         took, lines = looked(backend)
         assert took >= AGAIN  # it was asked, not skipped
@@ -119,7 +117,7 @@ def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> No
     with speaking(answers) as live:
         answers[Api.DESCRIBE_CLUSTER] = listing(live.address)
         entry = FleetEntry(id="c", bootstrap=(live.address,), controller_bootstrap=("7@[::1]:1",))
-        _, lines = looked(open_kafka(entry, CATALOGUE, timeout=LIMIT))
+        _, lines = looked(open_kafka(entry, timeout=LIMIT))
     assert lines["controller", 7]["endpoint"] == "[::1]:1"
     assert lines["controller", 7]["error"].startswith("[::1]:1: ")
 
@@ -132,7 +130,7 @@ def test_brokers_of_two_clusters_are_refused_whoever_is_faster() -> None:
         other[Api.DESCRIBE_CLUSTER] = lambda version: DescribeClusterResponse(
             error_code=0, error_message=None, cluster_id="d", controller_id=1, brokers=[]
         )
-        backend = open_kafka(FleetEntry(id="", bootstrap=(live.address,)), CATALOGUE, timeout=LIMIT)
+        backend = open_kafka(FleetEntry(id="", bootstrap=(live.address,)), timeout=LIMIT)
         with pytest.raises(Exception, match="nodes of one cluster, found some of c and some of d"):
             looked(backend)
 
@@ -147,7 +145,7 @@ def test_silent_controllers_of_a_real_quorum_cost_one_limit_together(
             bootstrap=(at(first), *cluster.bootstrap.split(",")),
             controller_bootstrap=(at(second), at(third), *cluster.controller_bootstrap.split(",")),
         )
-        backend = open_kafka(entry, CATALOGUE, timeout=LIMIT)
+        backend = open_kafka(entry, timeout=LIMIT)
         took, lines = looked(backend)
         again, _ = looked(backend)
     assert LIMIT <= took < LIMIT + PAUSE_SECONDS + OVERHEAD

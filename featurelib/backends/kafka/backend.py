@@ -37,7 +37,6 @@ from featurelib.backends.kafka.responses import (
     missing_right,
     reply,
 )
-from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.config.fleet import split_id
 from featurelib.config.security import ZOOKEEPER
@@ -71,7 +70,7 @@ _MIGRATING = (
 )
 
 
-def open_kafka(entry: Entry, catalogue: Catalogue, *, timeout: float) -> Backend:
+def open_kafka(entry: Entry, *, timeout: float) -> Backend:
     """The backend of a real cluster; nothing is connected yet. `timeout` in seconds, a node.
 
     Raises CredentialsError for secrets and files that are not there, ConfigError where ZooKeeper is
@@ -110,7 +109,6 @@ class KafkaBackend:
 
     @property
     def where(self) -> str:
-        """The addresses that were given."""
         return self._reach.where
 
     def describe(self, say: Say) -> tuple[bytes, ...]:

@@ -81,11 +81,6 @@ class Allowance:
         return ""
 
 
-def longest(api: Api) -> int:
-    """How many bytes an answer may have."""
-    return LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
-
-
 def too_long(most: int) -> str:
     """What is said of an answer that is longer."""
     return f"its answer is longer than {_megabytes(most)}, and was not read"
@@ -208,7 +203,7 @@ class Connection:
         Raises UnreachableError if nothing was sent, LostError if no answer came.
         """
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
-        self._socket.expect(longest(api))
+        self._socket.expect(api)
         self._net.run(self._unthrottled)
         if not self._connection.connected or self._connection.paused:
             raise UnreachableError(
@@ -261,11 +256,11 @@ class _Metered:
     def __init__(self, allowance: Allowance | None) -> None:
         self._allowance, self.fault = allowance, ""
         self.opened: socket.socket | None = None
-        self.expect(longest(Api.API_VERSIONS))
+        self.expect(Api.API_VERSIONS)
 
-    def expect(self, most: int) -> None:
-        """An answer of at most so many bytes comes next."""
-        self._most = self._left = most
+    def expect(self, api: Api) -> None:
+        """An answer to this request comes next."""
+        self._most = self._left = LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
 
     def recv(self, most: int) -> bytes:
         """What came, at most so many bytes. Raises OSError where that is too much."""
