@@ -9,39 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from tests.backends.rig.asking import ask
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.cli.commands import run
 
 ELR, KEY, BROKER = "eligible.leader.replicas.version", "min.insync.replicas", 4
-TIMEOUT_MS = 10_000
 FILE, CLUSTER_DEFAULT = 4, 3  # sources of DescribeConfigs
-
-
-def ask(address: str, request: Any) -> Any:
-    """Sends a request to "host:port"; gives kafka-python's answer, whatever its error code."""
-    loop = NetworkSelector()
-    manager = KafkaConnectionManager(loop, bootstrap_servers=address)
-
-    async def exchange() -> Any:
-        connection = manager.get_connection(
-            "bootstrap-0",
-            timeout_ms=TIMEOUT_MS,
-            pop_on_close=False,
-            refresh_metadata_on_err=False,
-        )
-        await manager.wait_for(connection.init_future, TIMEOUT_MS)
-        return await connection.send_request(request, request_timeout_ms=TIMEOUT_MS)
-
-    try:
-        return loop.run(exchange)
-    finally:
-        manager.close()
-        loop.close()
 
 
 def effective(cluster: RunningCluster, node: int) -> tuple[str, int]:
