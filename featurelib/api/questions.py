@@ -215,7 +215,6 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)
     source = chosen.source()
-    evidence = source.sight.evidence
     [shown] = summarize(
         _judged(chosen, source),
         RunInfo(number=0, as_of=source.terms.as_of or source.sight.newest),
@@ -223,7 +222,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         load(STRICT),
         inventory=source.terms.fleet,
     ).clusters
-    plots = draw(shown, portraits(evidence)[source.sight.cluster_id])
+    plots = draw(shown, portraits(source.sight.evidence)[source.sight.cluster_id])
     known = [plot.feature for plot in plots]
     if strange := sorted(set(features) - set(known)):
         raise ConfigError(

@@ -51,6 +51,12 @@ class Sight:
         assert self.judged.evidence is not None  # only what a table holds has none
         return self.judged.evidence
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether somebody who can be trusted says what is finalized, and not too long ago."""
+        levels = self.evidence.levels
+        return bool(levels.trusted[0] and not levels.too_old[0])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:

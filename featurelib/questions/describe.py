@@ -136,8 +136,7 @@ Row = dict[str, Any]
 
 def describe(sight: Sight, catalogue: Catalogue) -> Description:
     """The description of one cluster."""
-    evidence = sight.judged.evidence
-    assert evidence is not None
+    evidence = sight.evidence
     who, member, read = evidence.subjects, evidence.membership, evidence.configured.of.get(0)
     voters = set(who.node_id[who.voter].tolist())
     findings: list[Row] = sight.judged.findings.to_pylist()

@@ -139,18 +139,21 @@ def _keep_dialect(sight: Sight, terms: Terms) -> Terms:
     """The terms with what the node shows of the software now, and may not show afterwards."""
     if told_release(sight, terms) or len(sight.dialects) != 1:
         return terms
-    release = load(sight.dialects[0]).releases[-1]  # stands for its generation
     known = [entry for entry in terms.fleet.cluster if entry.id == sight.cluster_id]
-    entry = known[0] if known else Entry(id=sight.cluster_id)
+    release = load(sight.dialects[0]).releases[-1]  # stands for its generation
+    return with_entry(terms, known[0] if known else Entry(id=sight.cluster_id), release=release)
+
+
+def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
+    """The terms with other words in a cluster's entry of the inventory."""
     others = tuple(one for one in terms.fleet.cluster if one is not entry)
-    told = msgspec.structs.replace(entry, release=release)
+    told = msgspec.structs.replace(entry, **changes)
     return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*others, told)))
 
 
 def foresee_election(sight: Sight, version: str) -> Foreseen:
     """The next election of the cluster, in every dialect that its brokers may speak."""
-    evidence = sight.judged.evidence
-    assert evidence is not None
+    evidence = sight.evidence
     text: str | None = sight.rows.column("features_node")[0].as_py()
     before = None if text is None else int(evidence.levels.epoch[0])
     brokers, silent = _brokers(sight, evidence)

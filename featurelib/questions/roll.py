@@ -15,7 +15,6 @@ import numpy as np
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
-from featurelib.core.cluster import Node
 from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import (
     fitting_after_lowering,
@@ -35,6 +34,7 @@ from featurelib.questions.what_if import (
     release_of,
     software_of_release,
     what_if,
+    with_release,
 )
 
 Levels = Mapping[str, int]
@@ -125,8 +125,7 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
     levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
     if mode != "zk":
         levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
-    software = software_of_release(release, mode, catalogue)
-    nodes = [_as(node, release, software) for node in sight.cluster.nodes]
+    nodes = [with_release(node, release, mode, catalogue) for node in sight.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
     refused = tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue))
     found = Roll(
@@ -134,7 +133,7 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         release=release,
         mode=mode,
         levels=levels,
-        levels_known=_are_known(sight),
+        levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()),
         misfits=misfits,
         only_unstable=unstable,
         refused=refused,
@@ -159,52 +158,32 @@ def _then(found: Roll) -> dict[str, int]:
     return {name: level for name, level in levels.items() if level}
 
 
-def _are_known(sight: Sight) -> bool:
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    levels = evidence.levels
-    trusted = bool(levels.trusted[0] and not levels.too_old[0])
-    return trusted and bool(evidence.questions.known.all())
-
-
-def _as(node: Node, release: str, software: dict[str, tuple[int, int]]) -> Node:
-    return replace(node, release=release, supported=software, running=True, fenced=False)
-
-
 def _misfits(
     levels: Levels, release: str, mode: str, catalogue: Catalogue
 ) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
     """What the software does not support, and what of it does with unstable features enabled."""
     software = software_of_release(release, mode, catalogue)
-    if mode == "zk":  # production software there lists no feature at all
-        names, unstable = sorted(levels), set[str]()
-    else:
+    names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
+    if mode != "zk":
         fit = next(one for one in fits(levels, catalogue) if one.release == release)
-        names, unstable = list(fit.misfits), set(fit.misfits) - set(fit.misfits_unstable)
-    return (
-        tuple(
-            Misfit(feature=name, level=levels[name], supported=software.get(name)) for name in names
-        ),
-        tuple(sorted(unstable)),
-    )
+        names, unstable = list(fit.misfits), sorted({*fit.misfits} - {*fit.misfits_unstable})
+    found = (Misfit(feature=n, level=levels[n], supported=software.get(n)) for n in names)
+    return tuple(found), tuple(unstable)
 
 
 def _first(
     sight: Sight, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
 ) -> Iterator[First]:
     """The levels that have to go down, and those that have to go up, before the software comes."""
-    low: dict[str, str] = {}
-    down = False
-    for misfit in misfits:
-        ends = misfit.supported
-        if ends is not None and misfit.level == min((misfit.level, *ends)):
-            low[misfit.feature] = str(ends[0])
-        else:
-            down = True
+    low = {
+        misfit.feature: str(misfit.supported[0])
+        for misfit in misfits
+        if misfit.supported is not None and misfit.level <= min(misfit.supported)
+    }
     intents = []
-    if down and catalogue.release_named(release) is not None:
+    if len(low) < len(misfits) and catalogue.release_named(release) is not None:
         intents.append(Intent(command=Command.DOWNGRADE_ALL, release_version=release))
-    elif down:
+    elif len(low) < len(misfits):
         gone = tuple(misfit.feature for misfit in misfits)
         intents.append(Intent(command=Command.DISABLE, delete=gone))
     if low:

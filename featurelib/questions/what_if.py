@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
 from featurelib.audit.cluster_view import Sight, Terms
-from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Fleet
+from featurelib.catalogue import Catalogue, Tables
 from featurelib.core.cluster import Cluster, Features, Node
 from featurelib.core.compatibility import (
     Admission,
     Effect,
     Newcomer,
+    Unfit,
     advertised,
     join,
     stopped,
@@ -37,10 +35,11 @@ from featurelib.questions.election import (
     expect_protocol_version,
     hold_election,
     told_release,
+    with_entry,
 )
 
 Row = dict[str, Any]
-KEY = ("code", "role", "node_id", "feature")  # of a finding, within a cluster
+KEY = ("code", "role", "node_id", "feature", "level")  # of a finding, within a cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,32 +143,49 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     knows, and for a protocol version that does not exist there.
     """
     _expect_nodes(sight, changes)
-    version = changes.protocol_version
+    version, election = changes.protocol_version, None
     if version is not None:
         expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
-    after, then, refused, joined, idle = _look_again(sight, changes, terms)
-    election = None
+    draft, there = _drafted(sight, changes, terms)
+    wanted, idle = _wanted(sight, changes, terms)
+    refused = tuple(refusals_of(there, wanted, sight.releases, mode_of(sight), terms.catalogue))
+    out = {(one.role, one.node_id) for one in refused}
+    for node in wanted:
+        if (node.role, node.node_id) not in out:
+            if node.node_id in changes.added:
+                draft.add(node.node_id, node.supported)
+            else:
+                draft.run(node.node_id, node.role, node.supported)
+        elif node.node_id not in changes.added:
+            draft.stop(node.node_id, node.role)
+    then = _then(sight, changes, wanted, terms)
+    after = then.see(draft.row())
     if version is not None:
         election, after = hold_election(after, version, then)
-    was, now = _readiness(sight), _readiness(after)
-    turns = [
-        Turn(feature=name, before=was.get(name), after=now.get(name))
-        for name in sorted(was.keys() | now.keys())
-    ]
-    told = [turn for turn in turns if turn.before != turn.after]
-    before_rows, after_rows = _findings(sight), _findings(after)
+    was, now = ({row["feature"]: row for row in one.judged.readiness.to_pylist()}
+                for one in (sight, after))  # fmt: skip
+    every = sorted(was.keys() | now.keys())
+    turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in every]
+    differ = tuple(turn for turn in turns if turn.before != turn.after)
+    found, found_then = _findings(sight), _findings(after)
     return WhatIf(
         before=sight,
         after=after,
-        turns=tuple(told),
-        unchanged=len(turns) - len(told),
-        new=tuple(row for key, row in after_rows.items() if key not in before_rows),
-        gone=tuple(row for key, row in before_rows.items() if key not in after_rows),
+        turns=differ,
+        unchanged=len(turns) - len(differ),
+        new=tuple(row for key, row in found_then.items() if key not in found),
+        gone=tuple(row for key, row in found.items() if key not in found_then),
         refused=refused,
-        joined=joined,
+        joined=tuple(sorted({node.node_id for node in wanted} - {node_id for _, node_id in out})),
         idle=idle,
         election=election,
     )
+
+
+def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
+    """Findings by what tells them apart; a level they are about does, too."""
+    rows: Sequence[Row] = sight.judged.findings.to_pylist()
+    return {tuple(row[name] for name in KEY): row for row in rows}
 
 
 def _releases(changes: Changes, terms: Terms, sight: Sight) -> dict[str, str]:
@@ -181,97 +197,58 @@ def _releases(changes: Changes, terms: Terms, sight: Sight) -> dict[str, str]:
     return named | {"the inventory": told_release(sight, terms)}
 
 
-def _look_again(
-    sight: Sight, changes: Changes, terms: Terms
-) -> tuple[Sight, Terms, tuple[Refused, ...], tuple[int, ...], tuple[int, ...]]:
-    mode, cluster = mode_of(sight), sight.cluster
-    draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)  # after all that is known
+def _drafted(sight: Sight, changes: Changes, terms: Terms) -> tuple[Draft, Cluster]:
+    """The evidence, later than all that is known, without the nodes that are gone and with other
+    levels; and the cluster with those levels, for who asks to join."""
+    draft = Draft(sight.rows, max(sight.newest, terms.as_of or 0) + 1)
     for node_id in changes.removed:
         draft.remove(node_id)
     if changes.finalized:
         draft.finalize(changes.finalized)
-    finalized = {n: e for n, e in cluster.finalized.items() if n not in changes.finalized}
+    finalized = {n: e for n, e in sight.cluster.finalized.items() if n not in changes.finalized}
     finalized |= {name: (level, level) for name, level in changes.finalized.items() if level}
-    there = replace(cluster, finalized=finalized)
-    wanted, idle = _wanted(sight, changes, mode, terms)
-    refused = tuple(
-        refusals_of(there, wanted, sight.releases, mode, terms.catalogue) if wanted else ()
-    )
-    out = {(one.role, one.node_id) for one in refused}
-    for node in wanted:
-        if (node.role, node.node_id) in out:
-            if node.node_id not in changes.added:
-                draft.stop(node.node_id, node.role)
-        elif node.node_id in changes.added:
-            draft.add(node.node_id, node.supported)
-        else:
-            draft.run(node.node_id, node.role, node.supported)
-    led = {n.node_id for n in wanted if n.role is Role.CONTROLLER or mode == "zk"}
-    told = _told(terms.fleet, sight.cluster_id, changes, bool(led))
-    then = replace(terms, fleet=told)
-    stays = {node_id for _, node_id in out}
-    joined = tuple(sorted({node.node_id for node in wanted} - stays))
-    return then.see(draft.row()), then, refused, joined, idle
+    return draft, replace(sight.cluster, finalized=finalized)
 
 
-def _wanted(
-    sight: Sight, changes: Changes, mode: str, terms: Terms
-) -> tuple[list[Node], tuple[int, ...]]:
+def _wanted(sight: Sight, changes: Changes, terms: Terms) -> tuple[list[Node], tuple[int, ...]]:
     """The halves of nodes that would start with other software, and nodes that do not run."""
-    named = dict(changes.nodes)
-    idle = set[int]()
-    if changes.release is not None:
-        for node in sight.cluster.nodes:
-            if node.node_id in named or node.node_id in changes.removed:
-                continue
+    named, idle = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}, set[int]()
+    there = [node for node in sight.cluster.nodes if node.node_id not in changes.removed]
+    for node in there:
+        if changes.release is not None and node.node_id not in changes.nodes:
             if node.running:
-                named.setdefault(node.node_id, changes.release)
+                named[node.node_id] = ("--release", changes.release)
             else:
                 idle.add(node.node_id)
-    found = []
-    for node in sight.cluster.nodes:
-        if node.node_id in named and node.node_id not in changes.removed:
-            option = "--node" if node.node_id in changes.nodes else "--release"
-            found.append(_with(node, named[node.node_id], mode, terms, option))
-    for node_id, release in changes.added.items():
-        node = Node(node_id=node_id, role=Role.BROKER)
-        found.append(_with(node, release, mode, terms, "--add"))
+    starting = [(node, *named[node.node_id]) for node in there if node.node_id in named]
+    for node_id, text in changes.added.items():
+        starting.append((Node(node_id=node_id, role=Role.BROKER), "--add", text))
+    mode, catalogue = mode_of(sight), terms.catalogue
+    found = [
+        with_release(node, release_of(text, mode, catalogue, option), mode, catalogue)
+        for node, option, text in starting
+    ]
     return found, tuple(sorted(idle - named.keys()))
 
 
-def _with(node: Node, text: str, mode: str, terms: Terms, option: str) -> Node:
-    release = release_of(text, mode, terms.catalogue, option)
-    supported = software_of_release(release, mode, terms.catalogue)
-    return replace(node, release=release, supported=supported, running=True, fenced=False)
-
-
-def _told(fleet: Fleet, cluster_id: str, changes: Changes, led_by_others: bool) -> Fleet:
-    """The inventory as its owner would write it then."""
-    entries = []
-    for entry in fleet.cluster:
-        if entry.id == cluster_id:
-            gone, release = set(changes.removed), entry.release
-            if changes.release is not None:
-                release = changes.release
-            elif led_by_others:
-                release = ""
-            entries.append(
-                msgspec.structs.replace(
-                    entry,
-                    release=release,
-                    brokers=tuple(n for n in entry.brokers if n not in gone),
-                    controllers=tuple(n for n in entry.controllers if n not in gone),
-                )
-            )
-        else:
-            entries.append(entry)
-    return msgspec.structs.replace(fleet, cluster=tuple(entries))
+def _then(sight: Sight, changes: Changes, wanted: Sequence[Node], terms: Terms) -> Terms:
+    """The terms with the inventory as its owner would write it then."""
+    entry = next((one for one in terms.fleet.cluster if one.id == sight.cluster_id), None)
+    if entry is None:
+        return terms
+    leads = Role.BROKER if mode_of(sight) == "zk" else Role.CONTROLLER
+    release = "" if any(node.role is leads for node in wanted) else entry.release
+    return with_entry(
+        terms,
+        entry,
+        release=release if changes.release is None else changes.release,
+        brokers=tuple(n for n in entry.brokers if n not in changes.removed),
+        controllers=tuple(n for n in entry.controllers if n not in changes.removed),
+    )
 
 
 def _expect_nodes(sight: Sight, changes: Changes) -> None:
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    known = sorted(set(evidence.subjects.node_id.tolist()))
+    known = sorted(set(sight.evidence.subjects.node_id.tolist()))
     shown = ", ".join(map(str, known)) or "none"
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
@@ -292,24 +269,6 @@ def _expect_nodes(sight: Sight, changes: Changes) -> None:
         raise ConfigError(f"--node and --remove both name {both[0]}. Keep one of them.")
 
 
-def _readiness(sight: Sight) -> dict[str, Row]:
-    return {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
-
-
-def _findings(sight: Sight) -> dict[tuple[object, ...], Row]:
-    """Findings by what tells them apart; a level they are about does, too."""
-    rows: Sequence[Row] = sight.judged.findings.to_pylist()
-    return dict(_keyed(rows))
-
-
-def _keyed(rows: Sequence[Row]) -> Iterator[tuple[tuple[object, ...], Row]]:
-    for row in rows:
-        yield tuple(row[name] for name in (*KEY, "level")), row
-
-
-# --- Who may join ---------------------------------------------------------------------------------
-
-
 def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
     """The release a version means, one with the mode of the cluster. Raises ConfigError."""
     short = release_line(text)
@@ -317,19 +276,19 @@ def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
         known = [name for d in GENERATIONS for name in load(d).releases if load(d).mode == mode]
         if short in known:
             return short
-        raise ConfigError(
-            f"{option} {text}: expected a release with ZooKeeper mode ({', '.join(known)}), found "
-            "none such. From 4.0 on there is none: migrate the cluster to KRaft first."
+        kind, way = (
+            "with ZooKeeper mode",
+            "From 4.0 on there is none: migrate the cluster to KRaft first.",
         )
-    named = catalogue.release_named(text)
-    if named is None:
-        known = [own.release for own in catalogue.releases]
-        raise ConfigError(
-            f"{option} {text}: expected a release of the catalogue of {catalogue.label} "
-            f"({', '.join(known)}), found none such. Name one of them, or add it with --overlay "
-            "FILE."
-        )
-    return named
+    else:
+        if (named := catalogue.release_named(text)) is not None:
+            return named
+        known = [one.release for one in catalogue.releases]
+        kind = f"of the catalogue of {catalogue.label}"
+        way = "Name one of them, or add it with --overlay FILE."
+    raise ConfigError(
+        f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {way}"
+    )
 
 
 def software_of_release(
@@ -345,6 +304,12 @@ def software_of_release(
     return {name: (low, high) for name, low, high in rows if high > 0}
 
 
+def with_release(node: Node, release: str, mode: str, catalogue: Catalogue) -> Node:
+    """The node as it starts with production software of a release."""
+    supported = software_of_release(release, mode, catalogue)
+    return replace(node, release=release, supported=supported, running=True, fenced=False)
+
+
 def refusals_of(
     cluster: Cluster,
     nodes: Sequence[Node],
@@ -357,38 +322,29 @@ def refusals_of(
     Source: ClusterControlManager.registerBroker, FeatureControlManager.replay; KIP-584, Broker
     protections.
     """
-    told: set[tuple[Role, int, str]] = set()
-    for release in releases:
-        own = dialect_of(release, mode, catalogue)
+    for own in {(own := dialect_of(name, mode, catalogue)).name: own for name in releases}.values():
         for node in nodes:
-            key = (node.role, node.node_id, own.name)
-            if key in told:
-                continue
-            told.add(key)
-            yield from _refused(cluster, node, own, catalogue)
-
-
-def _refused(cluster: Cluster, node: Node, own: Dialect, catalogue: Catalogue) -> Iterator[Refused]:
-    if node.role is Role.CONTROLLER:
-        alone = replace(cluster, nodes=(replace(node, running=True),))
-        for stop in stopped(alone, own, catalogue.tables):
-            if stop.effect is not Effect.GOES_ON:
+            for entry, unfit, message in _entries(cluster, node, own, catalogue.tables):
                 yield Refused(
                     role=node.role,
                     node_id=node.node_id,
                     dialect=own.name,
-                    entry=Admission.STOPS.name.lower(),
-                    features=tuple(one.feature for one in stop.unfit),
-                    message="; ".join(one.text for one in stop.unfit),
+                    entry=entry.name.lower(),
+                    features=tuple(one.feature for one in unfit),
+                    message=message,
                 )
+
+
+def _entries(
+    cluster: Cluster, node: Node, own: Dialect, tables: Tables
+) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
+    """What becomes of a node that starts, where it may not come."""
+    if node.role is Role.CONTROLLER:
+        alone = replace(cluster, nodes=(replace(node, running=True),))
+        for stop in stopped(alone, own, tables):
+            if stop.effect is not Effect.GOES_ON:
+                yield Admission.STOPS, stop.unfit, "; ".join(one.text for one in stop.unfit)
         return
-    joined = join(cluster, Newcomer(node=node), own, catalogue.tables)
+    joined = join(cluster, Newcomer(node=node), own, tables)
     if joined.entry in (Admission.REFUSED, Admission.STOPS, Admission.IGNORED):
-        yield Refused(
-            role=node.role,
-            node_id=node.node_id,
-            dialect=own.name,
-            entry=joined.entry.name.lower(),
-            features=tuple(one.feature for one in joined.unfit),
-            message=joined.message or "",
-        )
+        yield joined.entry, joined.unfit, joined.message or ""

@@ -306,9 +306,7 @@ def _current(sight: Sight, feature: str) -> int | None:
         if row["feature"] == feature:
             level: int | None = row["finalized_level"]
             return level
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    return 0 if evidence.levels.trusted[0] and not evidence.levels.too_old[0] else None
+    return 0 if sight.is_trusted else None
 
 
 _Seen = dict[tuple[str | None, int | None], tuple[int, int]]
@@ -316,9 +314,7 @@ _Seen = dict[tuple[str | None, int | None], tuple[int, int]]
 
 def _seen(sight: Sight) -> _Seen:
     """When and in which line each node's range was seen, and what is finalized (None, None)."""
-    evidence = sight.judged.evidence
-    assert evidence is not None
-    who, levels = evidence.subjects, evidence.levels
+    who, levels = sight.evidence.subjects, sight.evidence.levels
     at = np.where(who.at == 0, who.failed_at, who.at)
     line = np.where(who.at == 0, who.failed_line, who.line)
     halves = [
