@@ -37,7 +37,7 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet
 from featurelib.config.settings import Settings, mutes_of
-from featurelib.controller.journal import Way, way_of
+from featurelib.controller.journal import Way
 from featurelib.controller.look import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
@@ -218,6 +218,10 @@ def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, 
     return tables, fleet
 
 
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
+
+
 def _relative(path: Path) -> Path:
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
@@ -289,9 +293,11 @@ class Chosen:
     def way(self, journal: str | None = None, *, cluster: str = "") -> Way:
         """How a command reaches it, from any folder, and a journal that was named."""
         wanted = self.wanted
-        addresses = {name: way for name, way in wanted.addresses.items() if name != "file"}
-        name = wanted.cluster or cluster
-        return way_of(name, addresses, file=wanted.file, fleet=wanted.fleet, journal=journal)
+        given = wanted.addresses | ({"file": _absolute(wanted.file)} if wanted.file else {})
+        words = [f"--{option} {shlex.quote(value)}" for option, value in given.items() if value]
+        reach = " ".join(words) or shlex.quote(wanted.cluster or cluster)
+        journal = journal and _absolute(journal)
+        return Way(reach=reach, fleet=wanted.fleet and _absolute(wanted.fleet), journal=journal)
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:

@@ -275,7 +275,7 @@ def test_a_lost_reply_is_looked_into_before_anything_is_said(
 
     cluster = live(tmp_path)
     monkeypatch.setattr(EmbeddedBackend, "update", lost)
-    monkeypatch.setattr("featurelib.controller.update.Waits", quick_waits)
+    monkeypatch.setattr("featurelib.controller.apply.Waits", quick_waits)
     result = update_features(
         cluster, {GROUP: FeatureUpdate(level=1)}, timeout_ms=50, journal=journal(tmp_path)
     )

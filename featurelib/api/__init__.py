@@ -34,9 +34,9 @@ from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import diff as diff
 from featurelib.api.tables import open_tables as open_tables
 from featurelib.api.tables import timeline as timeline
-from featurelib.controller.update import FeatureResult as FeatureResult
-from featurelib.controller.update import FeatureUpdate as FeatureUpdate
-from featurelib.controller.update import UpdateResult as UpdateResult
+from featurelib.controller.apply import FeatureResult as FeatureResult
+from featurelib.controller.apply import FeatureUpdate as FeatureUpdate
+from featurelib.controller.apply import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType
 
 Tables = NightTables  # as it is called by whoever uses it

@@ -31,13 +31,11 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.files import find_settings, journal_path
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
-from featurelib.controller import update as updating
-from featurelib.controller.apply import ApplyOrder, Mode
+from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.owners import expect_plan_ours
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval
-from featurelib.controller.update import FeatureUpdate, UpdateResult
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
 from featurelib.model import Guards, Reason
@@ -362,7 +360,7 @@ def update_features(
     updates: Mapping[str, FeatureUpdate],
     *,
     validate_only: bool = False,
-    timeout_ms: int = updating.TIMEOUT_MS,
+    timeout_ms: int = controller.TIMEOUT_MS,
     journal: str | None = None,
 ) -> UpdateResult:
     """Send one UpdateFeatures request, and say of each feature what became of it (KIP-584).
@@ -379,7 +377,7 @@ def update_features(
     """
     live = choose_live(cluster)
     with closing(Journal(journal_path(journal))) as opened, live.watcher() as watcher:
-        return updating.update_features(
+        return controller.update_features(
             watcher,
             opened,
             updates,

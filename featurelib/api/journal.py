@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 
@@ -24,9 +23,9 @@ from featurelib.api.documents import (
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
-from featurelib.controller.journal import Journal, JournalEntry
-from featurelib.controller.resume import Resumed, asked_in_vain, find_unexplained
-from featurelib.controller.resume import resume as settle_open
+from featurelib.controller.journal import Journal, JournalEntry, say_seconds
+from featurelib.controller.send import Resumed, asked_in_vain, find_unexplained
+from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, RefusedError
 from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
 from featurelib.view.documents import fill
@@ -106,7 +105,7 @@ def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
         settings=intent.settings or None,
         step=intent.position + 1,
         steps=intent.total,
-        sent_at=_time(intent.at),
+        sent_at=say_seconds(intent.at),
         user=intent.who.user,
         host=intent.who.host,
         process=intent.who.pid,
@@ -115,7 +114,7 @@ def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
             fill(
                 OutcomeDocument,
                 outcome.result,
-                at=_time(outcome.at),
+                at=say_seconds(outcome.at),
                 by=outcome.by,
                 outcome=outcome.result.fate.value,
                 updates=result_documents(outcome.result.updates),
@@ -123,10 +122,6 @@ def _entry_document(entry: JournalEntry, name: str) -> EntryDocument:
             for outcome in entry.outcomes
         ],
     )
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resumed]:
@@ -192,7 +187,7 @@ def _settle(
     that is empty."""
     with reached.watcher(chosen.settings.max_age, chosen.say) as watcher:
         cluster = reached.entry.id or watcher.look().sight.cluster_id
-        settled = settle_open(watcher, journal, cluster=cluster, command=command)
+        settled = settle_open(watcher, journal, cluster, command=command)
         found = replace(found, cluster=cluster, settled=(*found.settled, *settled))
         try:
             levels = find_unexplained(journal, watcher, cluster)

@@ -1,38 +1,50 @@
-"""Carries out one approved plan on one cluster: looks, decides, validates, sends, looks again.
+"""Carries out one approved plan on one cluster: looks, decides, validates, sends, looks again; or
+one request of a program without a plan, which is KIP-584's Admin call.
 
 What was approved is exactly what is sent, only while the world is as the plan saw it. A run ends at
 the first step that is not applied, or that some node does not report; every way it can end is an
-EndingKind, or an error if nothing was sent. The cluster is locked all the while.
+EndingKind, or an error if nothing was sent. The cluster is locked all the while. What can never be
+right of a program's request is refused before anything is sent; else it is written down first and
+looked after like a plan's step, so a result says what is true, not only what was answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
+from featurelib.config.fleet import FleetEntry
 from featurelib.controller.decide import AlreadyThere, Decision, Refuse, Send, decide
-from featurelib.controller.journal import Clearance, Journal, JournalEntry, Way
+from featurelib.controller.journal import Clearance, Journal, Way, say_seconds
 from featurelib.controller.look import Look, Watcher
-from featurelib.controller.owners import expect_plan_ours
-from featurelib.controller.send import LOCK_SECONDS, Sender, Waits, expect_settled
+from featurelib.controller.owners import expect_ours, expect_plan_ours
+from featurelib.controller.send import Sender, Waits
 from featurelib.core.outcome import Ending, EndingKind, Fate, StepOutcome, kind_of, refused
+from featurelib.core.reply import NO_ERROR
 from featurelib.errors import (
     ApprovalError,
     BackendError,
     BusyError,
+    ConfigError,
     FeatureLibError,
+    NoEvidenceError,
     OutcomeUnknownError,
     PlanError,
     RefusedError,
+    RejectedError,
     StalePlanError,
 )
-from featurelib.model import Plan, Step
+from featurelib.feature import UpgradeType
+from featurelib.model import Move, Plan, Step
 from featurelib.planning.files import SKEW, digest, say_time
-from featurelib.planning.requirements import plan_faults
+from featurelib.planning.requirements import HIGHEST_INT32, HIGHEST_LEVEL, plan_faults
+
+NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval
+TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 _DECIDES = (
     "nobody shows everybody whom the controller asks, and nothing else is missing: the controller "
@@ -75,58 +87,52 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
     and OutcomeUnknownError where an earlier request is not settled, or this one was interrupted.
     """
     plan = order.plan
-    fault = next(plan_faults(plan), None)
-    if fault is not None:
+    if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
     expect_plan_ours(plan, watcher.fleet, watcher.catalogue)
     clearance = order.check_approval(datetime.now(UTC))
     with ExitStack() as held:
         try:
-            lock = held.enter_context(
-                journal.lock(plan.cluster, order.command, seconds=LOCK_SECONDS)
+            sender = held.enter_context(
+                Sender.holding(
+                    journal,
+                    plan.cluster,
+                    order.command,
+                    way=order.way,
+                    watcher=watcher,
+                    waits=order.waits,
+                    plan=digest(plan),
+                    total=len(plan.steps),
+                    name=order.name,
+                    settings=order.settings,
+                )
             )
-            expect_settled(journal, plan.cluster, order.way)
         except (BusyError, OutcomeUnknownError):  # not the point if another cluster is at hand
             with suppress(BackendError):
                 _expect_cluster(watcher.look(), order, watcher, journal)
             raise
-        mine = journal.entries(cluster=plan.cluster, plan=digest(plan))
         if order.mode is Mode.SEND:
             _expect_clock(journal)
-        look = watcher.look()
-        _expect_cluster(look, order, watcher, journal)
-        sender = Sender(
-            watcher=watcher,
-            journal=journal,
-            lock=lock,
-            waits=order.waits,
-            way=order.way,
-            cluster=plan.cluster,
-            plan=digest(plan),
-            total=len(plan.steps),
-            name=order.name,
-            settings=order.settings,
-        )
-        return _Run(order, sender, mine, clearance.approval).carry_out(look)
+        sender.look = watcher.look()
+        _expect_cluster(sender.look, order, watcher, journal)
+        return _Run(order, sender, clearance.approval).carry_out()
 
 
 class _Run:
-    """One go at a plan, under the cluster's lock. `mine` are the journal's entries of this plan."""
+    """One go at a plan, under the cluster's lock, from a look on that is of the plan's cluster."""
 
-    def __init__(
-        self, order: ApplyOrder, sender: Sender, mine: Sequence[JournalEntry], approval: str
-    ) -> None:
+    def __init__(self, order: ApplyOrder, sender: Sender, approval: str) -> None:
         self._order, self._plan, self._sender = order, order.plan, sender
-        self._watcher, self._mine, self._steps = sender.watcher, mine, sender.steps
-        self._used = [entry for entry in mine if entry.intent.approval == approval]
+        self._watcher, self._steps = sender.watcher, sender.steps
+        self._mine = sender.journal.entries(cluster=sender.cluster, plan=sender.plan)
+        self._used = [entry for entry in self._mine if entry.intent.approval == approval]
         fates = {entry.intent.position: entry.fate for entry in self._used}
         self._before = 0  # steps that are known to be applied, from the first on without a gap
         while fates.get(self._before) is Fate.APPLIED:
             self._before += 1
 
-    def carry_out(self, first: Look) -> Ending:
-        """Go on from the first look, which is of the plan's cluster."""
-        self._sender.look = first
+    def carry_out(self) -> Ending:
+        """Go on from the first step that is not known to be applied."""
         position = self._before
         while True:
             try:
@@ -137,14 +143,11 @@ class _Run:
                 result = self._sender.send(step, position, look, self._clearance)
             except OutcomeUnknownError:
                 raise
-            except KeyboardInterrupt:  # between two requests
+            except (KeyboardInterrupt, FeatureLibError) as error:  # nothing of this step was sent
                 if not self._steps:
                     raise
-                return self._end("interrupted")
-            except FeatureLibError as error:  # nothing of this step was sent
-                if not self._steps:
-                    raise
-                return self._end(str(error))
+                is_told = isinstance(error, FeatureLibError)
+                return self._end(str(error) if is_told else "interrupted")
             if why := self._sender.unwritten:  # what became of it is known here, and nowhere else
                 text = f"what became of the last request could not be written down: {why}"
                 return self._end(text, kind=EndingKind.UNKNOWN)
@@ -166,7 +169,7 @@ class _Run:
         if isinstance(decision, AlreadyThere):
             if self._steps:
                 return self._end("the other levels are there already: somebody else wrote them")
-            return self._end(*_writers(self._mine), kind=EndingKind.NOTHING_TO_DO)
+            return self._end(*self._writers(), kind=EndingKind.NOTHING_TO_DO)
         if mode is Mode.REHEARSE:
             return self._end(kind=EndingKind.REHEARSED)
         against = self._validate(look, decision.step, position)
@@ -198,20 +201,19 @@ class _Run:
     def _refusal(self, decision: Refuse, instead: str) -> RefusedError:
         """Every reason not to send, and the next command."""
         reasons = "".join(f"\n  {reason.text}" for reason in decision.reasons)
-        evidence = [reason for reason in decision.reasons if reason.what != "judged again"]
+        evidence = {reason.what for reason in decision.reasons} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
-        told = ""
+        what = "is not as the plan expects it" if evidence else "would refuse the plan now"
         if self._before:
             numbers = ", ".join(str(entry.number) for entry in self._used)
-            told = (
+            reasons += (
                 f"\n  With this approval {self._before} of {len(self._plan.steps)} steps were "
                 f"applied before (journal entry {numbers}); what they wrote is expected."
             )
-        overlay = any(reason.what == "catalogue" for reason in evidence)
-        hint = " Or judge by the same catalogue, with --overlay FILE." if overlay else ""
-        what = "is not as the plan expects it" if evidence else "would refuse the plan now"
+        overlay = " Or judge by the same catalogue, with --overlay FILE."
+        hint = overlay if "catalogue" in evidence else ""
         return kind(
-            f"cluster {self._plan.cluster} {what}. Nothing was sent.{reasons}{told}\n"
+            f"cluster {self._plan.cluster} {what}. Nothing was sent.{reasons}\n"
             + (instead or f"Make a new plan: {self._order.way.plan}{hint}")
         )
 
@@ -227,14 +229,13 @@ class _Run:
             reasons=reasons,
         )
 
-
-def _writers(entries: Sequence[JournalEntry]) -> Iterator[str]:
-    """Who wrote what a plan wants, where the journal knows that it was this plan."""
-    for entry in entries:
-        if entry.fate is Fate.APPLIED:
-            who, when = entry.intent.who, datetime.fromtimestamp(entry.intent.at, UTC)
-            by = f"{who.user} on {who.host}"
-            yield f"journal entry {entry.number}, sent by {by} at {say_time(when)}"
+    def _writers(self) -> Iterator[str]:
+        """Who wrote what the plan wants, where the journal knows that it was this plan."""
+        for entry in self._mine:
+            if entry.fate is Fate.APPLIED:
+                by = f"{entry.intent.who.user} on {entry.intent.who.host}"
+                at = say_seconds(entry.intent.at)
+                yield f"journal entry {entry.number}, sent by {by} at {at}"
 
 
 def decide_next(
@@ -251,9 +252,8 @@ def decide_next(
     if not isinstance(seen, Refuse) or not look.is_unproven:
         return seen, ""
     proven = decide(plan, position, watcher.found(watcher.as_if_seen(look), plan, rest))
-    if not isinstance(proven, Send):
-        return seen, ""
-    if not may_prove(watcher.backend, look.sight.dialects, proven.step):
+    dialects = look.sight.dialects
+    if not isinstance(proven, Send) or not may_prove(watcher.backend, dialects, proven.step):
         return seen, ""
     if not asks:
         return seen, _ASK
@@ -296,11 +296,194 @@ def _expect_clock(journal: Journal) -> None:
         for moment in (entry.intent.at, *(outcome.at for outcome in entry.outcomes))
     ]
     newest, number = max(times, default=(0.0, 0))
-    written = datetime.fromtimestamp(newest, UTC)
-    if written > now + SKEW:
+    if newest > (now + SKEW).timestamp():
         raise ApprovalError(
             f"{journal.path}: expected entries of before now, {say_time(now)}, found that entry "
-            f"{number} was written at {say_time(written)}: this clock is behind, or it was ahead "
+            f"{number} was written at {say_seconds(newest)}: this clock is behind, or it was ahead "
             "then, and whether the approval has expired cannot be told. Nothing was sent. Set the "
             "clock right; if it is, go on in another journal: --journal FILE"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureUpdate:
+    """Where one feature is to go: FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
+
+    `level` 0 takes the feature away, and needs an upgrade type that says so. Raises ConfigError
+    for what no controller takes.
+    """
+
+    level: int
+    upgrade_type: UpgradeType = UpgradeType.UPGRADE
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.level <= HIGHEST_LEVEL:
+            raise ConfigError(
+                f"FeatureUpdate: expected a level of 0 to {HIGHEST_LEVEL}, found {self.level}."
+            )
+        if not isinstance(self.upgrade_type, UpgradeType):
+            names = ", ".join(kind.name for kind in UpgradeType)
+            raise ConfigError(
+                f"FeatureUpdate: expected one of the upgrade types {names}, found "
+                f"{self.upgrade_type!r}."
+            )
+        if self.level < 1 and self.upgrade_type is UpgradeType.UPGRADE:
+            raise ConfigError(
+                f"FeatureUpdate: expected SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level "
+                f"{self.level}, which takes the feature away, found UPGRADE."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureResult:
+    """What became of one update. `code` and `message` are the controller's, None = it said nothing;
+    `level` is the feature's now, None = not known; `fate` None = nothing was to be written."""
+
+    feature: str
+    fate: Fate | None
+    code: int | None
+    message: str | None
+    level: int | None
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the level is there or, where it was only validated, would be accepted."""
+        return self.code == NO_ERROR if self.fate is None else self.fate is Fate.APPLIED
+
+    @property
+    def text(self) -> str:
+        """`rejected (error 95): …; it is at 25`."""
+        validated = "would be accepted" if self.is_ok else "would be refused"
+        what = validated if self.fate is None else self.fate.value
+        code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
+        words = f": {self.message}" if self.message and not self.is_ok else ""
+        level = "nobody says its level" if self.level is None else f"it is at {self.level}"
+        return f"{what}{code}{words}; {level}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateResult:
+    """What became of a request: of each feature, and of all. `late` are nodes that do not report
+    the levels yet. `resume` is the command that settles what is not known."""
+
+    cluster_id: str
+    validate_only: bool
+    features: Mapping[str, FeatureResult]
+    late: tuple[str, ...] = ()
+    resume: str = field(default="featurelib resume", repr=False)
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether every update is there or, where it was only validated, would be accepted."""
+        return all(result.is_ok for result in self.features.values())
+
+    def __str__(self) -> str:
+        lines = [f"{result.feature}: {result.text}" for result in self.features.values()]
+        return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
+
+    def expect_ok(self) -> None:
+        """Raises OutcomeUnknownError where something may have been written that nobody saw, else
+        RejectedError where an update is not there; both name every feature that is not."""
+        odd = [result for result in self.features.values() if not result.is_ok]
+        if not odd:
+            return
+        said = "; ".join(f"{one.feature}: {one.text}" for one in odd)
+        if any(one.fate is Fate.UNKNOWN for one in odd):
+            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {said}. Look: {self.resume}")
+        raise RejectedError(f"cluster {self.cluster_id}: {said}.")
+
+
+def update_features(
+    watcher: Watcher,
+    journal: Journal,
+    updates: Mapping[str, FeatureUpdate],
+    *,
+    validate_only: bool,
+    timeout_ms: int,
+    way: Way,
+) -> UpdateResult:
+    """Send one request with these updates, once, and find out what became of it.
+
+    Raises before anything is sent: ConfigError (no updates, a blank name), RefusedError (another
+    owner, another run, ZooKeeper mode with `validate_only`, which it would apply), BackendError
+    (nothing answers, nobody says what is finalized), OutcomeUnknownError (an earlier request is
+    not settled).
+    """
+    _expect_updates(updates, timeout_ms)
+    look = watcher.look()
+    cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
+    moved = {move.feature: move for move in step.updates}
+    expect_ours(cluster, moved, watcher.fleet, watcher.catalogue)
+    if validate_only:
+        outcome = refused(step, 0, validate(watcher.backend, step))
+        return _result(cluster, outcome, way, validate_only=True)
+    entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
+    about = {"plan": NO_PLAN, "total": 1, "name": entry.name, "waits": Waits(), "watcher": watcher}
+    command = "featurelib.update_features"
+    with Sender.holding(journal, cluster, command, way=way, **about) as sender:
+        outcome = sender.send(step, 0, look, lambda: Clearance(approval=NO_PLAN, signed=None))
+    if sender.unwritten:
+        raise OutcomeUnknownError(
+            f"cluster {cluster}: {outcome.fate.value}, which could not be written down: "
+            f"{sender.unwritten}. Look: {way.resume}"
+        )
+    return _result(cluster, outcome, way, validate_only=False)
+
+
+def _result(cluster: str, outcome: StepOutcome, way: Way, *, validate_only: bool) -> UpdateResult:
+    features = {
+        one.update.feature: FeatureResult(
+            feature=one.update.feature,
+            fate=None if validate_only else one.fate,
+            code=one.code,
+            message=one.message,
+            level=one.level,
+        )
+        for one in outcome.updates
+    }
+    return UpdateResult(
+        cluster_id=cluster,
+        validate_only=validate_only,
+        features=features,
+        late=outcome.late,
+        resume=way.resume,
+    )
+
+
+def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
+    """Raises ConfigError for what Admin.updateFeatures refuses itself, and for a time limit of 0,
+    with which a controller of ZooKeeper mode writes and then answers that it failed."""
+    if not updates:
+        raise ConfigError("update_features: expected an update, found none. Nothing was sent.")
+    if blank := [name for name in updates if not name.strip()]:
+        raise ConfigError(
+            f"update_features: expected a feature's name, found {blank[0]!r}. Nothing was sent."
+        )
+    if not 0 < timeout_ms <= HIGHEST_INT32:
+        raise ConfigError(
+            f"update_features: expected a timeout_ms of 1 to {HIGHEST_INT32}, found {timeout_ms}. "
+            "Nothing was sent."
+        )
+
+
+def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
+    """The request, its levels before as they were seen. Raises NoEvidenceError."""
+    seen = look.seen(updates)
+    if unknown := sorted(seen.unknown & updates.keys()):
+        raise NoEvidenceError(
+            f"cluster {look.sight.cluster_id}: expected a node that says at which level "
+            f"{', '.join(unknown)} is finalized, found none. Nothing was sent. See who answers: "
+            "describe_features."
+        )
+    return Step(
+        updates=tuple(
+            Move(
+                feature=name,
+                from_level=seen.level(name) or 0,
+                to_level=update.level,
+                upgrade_type=update.upgrade_type.name,
+            )
+            for name, update in updates.items()
+        ),
+        timeout_ms=timeout_ms,
+    )

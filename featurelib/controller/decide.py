@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from featurelib.audit.side_effects import differences
 from featurelib.core.dialect import STRICT
 from featurelib.model import Plan, RangeGroup, Requirements, SideEffect, Step
+from featurelib.words import nodes
 
 _NOT_LISTED = 0, 0
 _NO_NODE = "no such node"
 
 Ranges = dict[str, tuple[int, int]]
+Odd = tuple[str, str, str]  # what, expected, found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,23 +85,15 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return AlreadyThere()
-    expected = after(plan, done)
-    reasons = [
-        *_other_judges(plan, done, now),
-        *_levels(expected, now),
-        *_version(expected, now.requirements),
-        *_nodes(expected.nodes, now.requirements.nodes),
-        *_side_effects(plan, done, now),
-        *(Mismatch(what="evidence", expected="complete", found=text) for text in now.missing),
-    ]
-    if not reasons:  # else they would only say again what the differences are
-        reasons = [
-            Mismatch(what="judged again", expected="nothing against the plan", found=text)
-            for text in now.against
-        ]
-    if done == len(plan.steps) and not reasons:  # a plan without a step
+    odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
+    if not odd:  # else they would only say again what the differences are
+        odd = [("judged again", "nothing against the plan", text) for text in now.against]
+    if odd:
+        reasons = (Mismatch(what=what, expected=then, found=here) for what, then, here in odd)
+        return Refuse(reasons=tuple(reasons))
+    if done == len(plan.steps):  # a plan without a step
         return AlreadyThere()
-    return Refuse(reasons=tuple(reasons)) if reasons else Send(step=plan.steps[done], position=done)
+    return Send(step=plan.steps[done], position=done)
 
 
 def after(plan: Plan, done: int) -> Requirements:
@@ -115,48 +109,49 @@ def after(plan: Plan, done: int) -> Requirements:
     )
 
 
-def _other_judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
+def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Odd]:
     """What a plan is judged by has to be what it was judged by; a controller that wrote may since
     be told apart from its look-alikes."""
     if plan.dialect != STRICT:
-        yield Mismatch(what="policy", expected=STRICT, found=plan.dialect)
+        yield "policy", STRICT, plan.dialect
     if plan.catalogue != now.catalogue:
-        yield Mismatch(what="catalogue", expected=plan.catalogue, found=now.catalogue)
+        yield "catalogue", plan.catalogue, now.catalogue
     here, then = set(now.dialects), set(plan.own_dialects)
     if not here or not here <= then or (here != then and done == 0):
-        names = [", ".join(sorted(some)) or "none known" for some in (then, here)]
-        yield Mismatch(what="controllers' dialects", expected=names[0], found=names[1])
+        expected, found = (", ".join(sorted(some)) or "none known" for some in (then, here))
+        yield "controllers' dialects", expected, found
 
 
-def _side_effects(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
-    """Who approved the plan has seen what it changes besides; applied steps had theirs."""
-    moved = {move.feature for step in plan.steps[done:] for move in step.updates}
-    rest = [effect for effect in plan.side_effects if effect.feature in moved]
-    for what, (then, here) in differences(rest, now.side_effects).items():
-        yield Mismatch(what=what, expected=then, found=here)
-
-
-def _levels(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
+def _world(expected: Requirements, now: Situation) -> Iterator[Odd]:
+    """Levels, the features node's version, and who is there with which ranges."""
     there = now.requirements.levels
     for name in sorted(expected.levels.keys() | there.keys()):
-        wanted, here = expected.levels.get(name, 0), there.get(name, 0)
+        wanted, here = (_level(levels.get(name, 0)) for levels in (expected.levels, there))
         if name in now.unknown or wanted != here:
-            found = "not known" if name in now.unknown else _level(here)
-            yield Mismatch(what=f"level of {name}", expected=_level(wanted), found=found)
+            yield f"level of {name}", wanted, "not known" if name in now.unknown else here
+    versions = [one.features_node_version for one in (expected, now.requirements)]
+    if versions[0] != versions[1]:
+        then, found = ("none (KRaft)" if one is None else str(one) for one in versions)
+        yield "version of the features node", then, found
+    yield from _nodes(expected.nodes, now.requirements.nodes)
 
 
 def _level(level: int) -> str:
     return str(level) if level else "not finalized"
 
 
-def _version(expected: Requirements, found: Requirements) -> Iterator[Mismatch]:
-    versions = [one.features_node_version for one in (expected, found)]
-    if versions[0] != versions[1]:
-        then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
-        yield Mismatch(what="version of the features node", expected=then, found=here)
+def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Odd]:
+    """Who approved the plan has seen what it changes besides; applied steps had theirs. And
+    evidence has to be complete."""
+    moved = {move.feature for step in plan.steps[done:] for move in step.updates}
+    rest = [effect for effect in plan.side_effects if effect.feature in moved]
+    for what, (then, here) in differences(rest, now.side_effects).items():
+        yield what, then, here
+    for text in now.missing:
+        yield "evidence", "complete", text
 
 
-def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Mismatch]:
+def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Odd]:
     """What differs, once for all nodes of a role of which the same differs."""
     wanted, there = _by_node(expected), _by_node(found)
     alike: dict[tuple[str, str, str], list[int]] = {}
@@ -171,25 +166,16 @@ def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Itera
         if any(texts):
             alike.setdefault((role, *texts), []).append(node_id)
     for (role, before, here), ids in alike.items():
-        what = f"{role} {ids[0]}" if len(ids) == 1 else f"{role}s {runs(ids)}"
-        yield Mismatch(what=what, expected=before, found=here)
-
-
-def runs(ids: Sequence[int]) -> str:
-    """Ascending numbers as people write them: `1-3, 7`."""
-    parts: list[list[int]] = []
-    for number in ids:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
+        yield nodes(role, ids, most=None), before, here
 
 
 def _by_node(groups: Sequence[RangeGroup]) -> dict[tuple[str, int], Ranges]:
-    by_role = [("broker", group.brokers, group.ranges) for group in groups]
-    by_role += [("controller", group.controllers, group.ranges) for group in groups]
-    return {(role, node): ranges for role, nodes, ranges in by_role for node in nodes}
+    return {
+        (role, node): group.ranges
+        for group in groups
+        for role, ids in (("broker", group.brokers), ("controller", group.controllers))
+        for node in ids
+    }
 
 
 def _ranges(ranges: Ranges | None, names: Sequence[str] | None = None) -> str:

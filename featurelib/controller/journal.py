@@ -12,13 +12,13 @@ import getpass
 import os
 import socket
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,9 +38,9 @@ _SCHEMA = (
     "CREATE TABLE outcome (number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL,"
     " settled INTEGER NOT NULL, content BLOB NOT NULL)",
     "CREATE INDEX outcome_intent ON outcome (intent)",
+    f"INSERT INTO about VALUES ('form', '{FORM}')",
 )
 _LATEST = 253_402_300_800.0  # the year 10000: no later time can be shown
-_ENDED = "ended"  # of a process whose parent did not look yet
 Row = TypeVar("Row")
 
 
@@ -58,7 +58,7 @@ class Holder:
     @property
     def text(self) -> str:
         """`ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: featurelib apply …)`."""
-        since = f"process {self.pid}, since {_say(self.since)}: {self.command}"
+        since = f"process {self.pid}, since {say_seconds(self.since)}: {self.command}"
         return f"{self.user} on {self.host} ({since})"
 
     def is_gone(self) -> bool:
@@ -77,19 +77,13 @@ class Holder:
 
 def myself(command: str) -> Holder:
     """This process, doing `command`."""
-    pid = os.getpid()
+    pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user number without a name, as in containers
         user = f"user {os.getuid()}"
-    return Holder(
-        user=user,
-        host=socket.gethostname(),
-        pid=pid,
-        started=_started(pid),
-        since=_now(),
-        command=command,
-    )
+    started, since = _started(pid), _now()
+    return Holder(user=user, host=host, pid=pid, started=started, since=since, command=command)
 
 
 def _started(pid: int) -> str:
@@ -101,15 +95,14 @@ def _started(pid: int) -> str:
         return ""
     # The name of the program stands in brackets and may hold anything; start time is field 22.
     state, *fields = stat.rpartition(")")[2].split()
-    return _ENDED if state in "ZX" else f"{boot.strip()} {fields[18]}"
+    return "ended" if state in "ZX" else f"{boot.strip()} {fields[18]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """How a cluster was chosen on a command line, so that the commands in a message reach it and
     its journal again from any folder. `reach`: its addresses or file as options, or its name;
-    `fleet` and `journal`: the inventory and the journal, where others than the usual ones were
-    named."""
+    `fleet` and `journal`: where others than the usual ones were named."""
 
     reach: str = ""
     fleet: str | None = None
@@ -131,24 +124,6 @@ class Way:
         if self.reach.startswith("--"):  # `plan` takes options after what is asked for
             return f"featurelib plan … {self.text}"
         return f"featurelib plan {self.reach or 'CLUSTER'} …{_option('fleet', self.fleet)}"
-
-
-def way_of(
-    name: str,
-    addresses: Mapping[str, str | None],
-    *,
-    file: str | None = None,
-    fleet: str | None = None,
-    journal: str | None = None,
-) -> Way:
-    """The way by `addresses` (option → value) and `file`, or else by `name`."""
-    given = {**addresses, "file": _whole(file)}
-    words = [f"--{option} {quote(value)}" for option, value in given.items() if value]
-    return Way(reach=" ".join(words) or quote(name), fleet=_whole(fleet), journal=_whole(journal))
-
-
-def _whole(path: str | None) -> str | None:
-    return str(Path(path).absolute()) if path else None
 
 
 def _option(name: str, value: str | None) -> str:
@@ -236,10 +211,6 @@ class JournalEntry:
         return self.fate is Fate.UNKNOWN
 
 
-_DISPATCH, _SETTLEMENT = msgspec.json.Decoder(Dispatch), msgspec.json.Decoder(Settlement)
-_HOLDER = msgspec.json.Decoder(Holder)
-
-
 class Journal:
     """One journal file. Where there is none it is made. Close it when done."""
 
@@ -260,6 +231,20 @@ class Journal:
             self._db.close()
             raise
 
+    def _open(self) -> None:
+        there = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
+        for statement in () if there else _SCHEMA:
+            self._db.execute(statement)
+        form = (FORM,) if not there else None
+        if {"about", "intent"} <= there:
+            form = self._row("SELECT value FROM about WHERE name = 'form'")
+        if form != (FORM,):
+            raise InputError(
+                f"{self.path}: expected a journal of form {FORM}, found "
+                f"{'another file' if form is None else f'form {form[0]}'}. Nothing was sent. "
+                "Name another with --journal FILE."
+            )
+
     def close(self) -> None:
         """Close the file; what was written is on the disk already."""
         self._db.close()
@@ -272,16 +257,24 @@ class Journal:
         """
         lock = Lock(journal=self, cluster=cluster, who=myself(command), seconds=seconds)
         with self._transaction():
-            row = self._db.execute(
-                "SELECT holder, expires FROM lock WHERE cluster = ?", (cluster,)
-            ).fetchone()
-            if row is not None:
-                self._expect_free(cluster, *self._holder(cluster, *row))
+            if row := self._row("SELECT holder, expires FROM lock WHERE cluster = ?", cluster):
+                holder, expires = self._holder(cluster, row[0]), row[1]
+                if not isinstance(expires, int | float) or not _are_times(expires, holder.since):
+                    raise self._damaged(f"the lock of cluster {cluster}", "a time when it ends")
+                if not holder.is_gone() and expires > _now():
+                    raise BusyError(
+                        f"cluster {cluster}: expected nobody else at work, found {holder.text}; "
+                        f"the lock ends with that process, or at {say_seconds(expires)}. Nothing "
+                        "was sent. Wait for it, then run this again."
+                    )
             self._put(lock, seconds)
         try:
             yield lock
-        finally:
-            self._release(lock)
+        finally:  # where the journal cannot be written the lock ends with us
+            with suppress(JournalError, BusyError), self._transaction():
+                self._db.execute(
+                    "DELETE FROM lock WHERE cluster = ? AND holder = ?", (cluster, lock.holder)
+                )
 
     def intend(self, lock: Lock, intent: Dispatch) -> int:
         """Write down that a request is about to be sent; the number of its entry.
@@ -289,13 +282,12 @@ class Journal:
         When this returns it is on the disk. Raises JournalError if it is not, and BusyError if the
         lock is no longer ours: either way nothing is to be sent.
         """
-        content = msgspec.json.encode(intent)
         with self._transaction():
             self._expect_mine(lock)
             self._put(lock, lock.seconds + max(0.0, intent.over_at - intent.at))
             number = self._db.execute(
                 "INSERT INTO intent (cluster, plan, content) VALUES (?, ?, ?)",
-                (intent.cluster, intent.plan, content),
+                (intent.cluster, intent.plan, msgspec.json.encode(intent)),
             ).lastrowid
         assert number is not None
         return number
@@ -321,42 +313,56 @@ class Journal:
             intents = self._db.execute(
                 "SELECT number, cluster, plan, content FROM intent ORDER BY number"
             ).fetchall()
-            rows = self._db.execute(
+            outcomes = self._db.execute(
                 "SELECT intent, content FROM outcome ORDER BY number"
             ).fetchall()
-        outcomes: dict[int, list[Settlement]] = {number: [] for number, *_ in intents}
-        for number, content in rows:
-            outcome = self._decoded(_SETTLEMENT, content, f"the outcome of entry {number}")
-            if number not in outcomes or not _are_times(outcome.at):
-                raise self._damaged(f"the outcome of entry {number}", "one of a request")
-            outcomes[number].append(outcome)
-        found = []
+        found = dict[int, JournalEntry]()
         for number, its_cluster, its_plan, content in intents:
-            intent = self._decoded(_DISPATCH, content, f"entry {number}")
+            what = f"entry {number}"
+            intent = self._decoded(Dispatch, content, what)
             times = _are_times(intent.at, intent.over_at, intent.who.since)
             if (its_cluster, its_plan) != (intent.cluster, intent.plan) or not times:
-                raise self._damaged(f"entry {number}", "one cluster, plan and time all through it")
-            entry = JournalEntry(number=number, intent=intent, outcomes=tuple(outcomes[number]))
-            wanted = cluster in (None, intent.cluster) and plan in (None, intent.plan)
-            if wanted and (entry.is_open or not only_open):
-                found.append(entry)
-        return tuple(found)
+                raise self._damaged(what, "one cluster, plan and time all through it")
+            found[number] = JournalEntry(number=number, intent=intent, outcomes=())
+        for number, content in outcomes:
+            what = f"the outcome of entry {number}"
+            outcome = self._decoded(Settlement, content, what)
+            if number not in found or not _are_times(outcome.at):
+                raise self._damaged(what, "one of a request")
+            entry = found[number]
+            found[number] = replace(entry, outcomes=(*entry.outcomes, outcome))
+        return tuple(
+            entry
+            for entry in found.values()
+            if cluster in (None, entry.intent.cluster) and plan in (None, entry.intent.plan)
+            if entry.is_open or not only_open
+        )
 
-    def holders(self) -> dict[str, tuple[Holder, float]]:
-        """Who holds which cluster, and until when."""
-        rows = self._db.execute("SELECT cluster, holder, expires FROM lock")
-        return {row[0]: self._holder(*row) for row in rows}
+    def _row(self, query: str, *values: object) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()
+        return row
 
-    def _holder(self, cluster: str, content: object, expires: object) -> tuple[Holder, float]:
-        what = f"the lock of cluster {cluster}"
-        holder = self._decoded(_HOLDER, content, what)
-        if not isinstance(expires, int | float) or not _are_times(expires, holder.since):
-            raise self._damaged(what, "a time when it ends")
-        return holder, float(expires)
+    def _put(self, lock: Lock, seconds: float) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO lock VALUES (?, ?, ?)",
+            (lock.cluster, lock.holder, _now() + seconds),
+        )
 
-    def _decoded(self, decoder: msgspec.json.Decoder[Row], content: object, what: str) -> Row:
+    def _expect_mine(self, lock: Lock) -> None:
+        row = self._row("SELECT holder FROM lock WHERE cluster = ?", lock.cluster)
+        if row is None or row[0] != lock.holder:
+            other = "nobody" if row is None else self._holder(lock.cluster, row[0]).text
+            raise BusyError(
+                f"cluster {lock.cluster}: expected to hold its lock, found that {other} does: ours "
+                "had expired. The request was not sent. Run this again."
+            )
+
+    def _holder(self, cluster: str, content: object) -> Holder:
+        return self._decoded(Holder, content, f"the lock of cluster {cluster}")
+
+    def _decoded(self, kind: type[Row], content: Any, what: str) -> Row:
         try:
-            return decoder.decode(content)  # type: ignore[arg-type]  # the file may hold anything
+            return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
             raise self._damaged(what, "what was written down", str(error)) from error
 
@@ -368,58 +374,6 @@ class Journal:
             "describe what is true."
         )
 
-    def _put(self, lock: Lock, seconds: float) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO lock VALUES (?, ?, ?)",
-            (lock.cluster, msgspec.json.encode(lock.who), _now() + seconds),
-        )
-
-    def _release(self, lock: Lock) -> None:
-        """Let go of what is ours. Where the journal cannot be written the lock ends with us."""
-        with suppress(JournalError, BusyError), self._transaction():
-            self._db.execute(
-                "DELETE FROM lock WHERE cluster = ? AND holder = ?",
-                (lock.cluster, msgspec.json.encode(lock.who)),
-            )
-
-    def _expect_free(self, cluster: str, holder: Holder, expires: float) -> None:
-        if holder.is_gone() or expires <= _now():
-            return
-        raise BusyError(
-            f"cluster {cluster}: expected nobody else at work, found {holder.text}; the lock ends "
-            f"with that process, or at {_say(expires)}. Nothing was sent. Wait for it, then run "
-            "this again."
-        )
-
-    def _expect_mine(self, lock: Lock) -> None:
-        row = self._db.execute(
-            "SELECT holder FROM lock WHERE cluster = ?", (lock.cluster,)
-        ).fetchone()
-        if row is None or row[0] != msgspec.json.encode(lock.who):
-            what = f"the lock of cluster {lock.cluster}"
-            other = "nobody" if row is None else self._decoded(_HOLDER, row[0], what).text
-            raise BusyError(
-                f"cluster {lock.cluster}: expected to hold its lock, found that {other} does: ours "
-                "had expired. The request was not sent. Run this again."
-            )
-
-    def _open(self) -> None:
-        there = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
-        if not there:
-            for statement in _SCHEMA:
-                self._db.execute(statement)
-            self._db.execute("INSERT INTO about VALUES ('form', ?)", (FORM,))
-            return
-        form = None
-        if {"about", "intent"} <= there:
-            form = self._db.execute("SELECT value FROM about WHERE name = 'form'").fetchone()
-        if form != (FORM,):
-            raise InputError(
-                f"{self.path}: expected a journal of form {FORM}, found "
-                f"{'another file' if form is None else f'form {form[0]}'}. Nothing was sent. "
-                "Name another with --journal FILE."
-            )
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All of it or nothing, on the disk at the end. Raises JournalError."""
@@ -427,25 +381,18 @@ class Journal:
             self._db.execute("BEGIN IMMEDIATE")
             yield
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._undo()
-            raise self._cannot("be written", error) from error
-        except BaseException:
-            self._undo()
-            raise
-
-    def _undo(self) -> None:
-        if self._db.in_transaction:
+        except BaseException as error:
             try:
-                self._db.execute("ROLLBACK")
+                self._db.rollback()
             except sqlite3.Error:  # SQLite undoes it when the file is opened next
                 self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise self._cannot("be written", error) from error
+            raise
 
     def _cannot(self, what: str, error: Exception) -> JournalError:
-        no_file_of_ours = isinstance(error, sqlite3.DatabaseError) and not isinstance(
-            error, sqlite3.OperationalError
-        )
-        if no_file_of_ours or "decode" in str(error):
+        is_none = isinstance(error, sqlite3.DatabaseError)
+        if (is_none and not isinstance(error, sqlite3.OperationalError)) or "decode" in str(error):
             return JournalError(
                 f"{self.path}: expected a journal, found a file that is none, or is damaged: "
                 f"{error}. Nothing was sent. Name the right one with --journal FILE."
@@ -465,6 +412,11 @@ class Lock:
     who: Holder
     seconds: float
 
+    @property
+    def holder(self) -> bytes:
+        """Who holds it, as it is written down."""
+        return msgspec.json.encode(self.who)
+
     def keep(self) -> None:
         """Hold it for another while. Raises BusyError where it was lost, JournalError."""
         with self.journal._transaction():
@@ -476,7 +428,8 @@ def _are_times(*seconds: float) -> bool:
     return all(0 <= moment < _LATEST for moment in seconds)
 
 
-def _say(seconds: float) -> str:
+def say_seconds(seconds: float) -> str:
+    """A time since 1970: `2026-11-21T06:00:00Z`."""
     return say_time(datetime.fromtimestamp(seconds, UTC))
 
 

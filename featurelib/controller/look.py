@@ -94,7 +94,17 @@ class Watcher:
                 f"{self.backend.where}: expected the cluster {cluster}, found "
                 f"{sight.cluster_id}. Mend the addresses."
             )
-        reports, epochs = _reports(lines)
+        said = [line.content for line in map(read, lines) if isinstance(line, Landing)]
+        answers = {
+            (one.role, one.node_id): one
+            for one in said
+            if isinstance(one, ApiVersionsAnswer) and one.error is None
+        }
+        reports = {
+            node: {name: level for name, _, level in one.finalized} if one.epoch >= 0 else None
+            for node, one in answers.items()
+        }
+        epochs = {node: one.epoch for node, one in answers.items()}
         return Look(sight=sight, reports=reports, epochs=epochs)
 
     def _terms(self) -> Terms:
@@ -109,8 +119,8 @@ class Watcher:
     def found(self, look: Look, plan: Plan, rest: Sequence[Step]) -> Situation:
         """What `plan` depends on, as it is now; `rest` are the steps not carried out yet."""
         evidence, sight = look.sight.evidence, look.sight
-        features = features_of(plan.steps)
-        refusals = judge_again(sight.cluster, sight.releases, self._mode(), rest, self.catalogue)
+        features, mode = features_of(plan.steps), self.backend.abilities().mode
+        refusals = judge_again(sight.cluster, sight.releases, mode, rest, self.catalogue)
         return Situation(
             cluster=sight.cluster_id,
             requirements=require(evidence, 0, features, self.catalogue),
@@ -125,9 +135,6 @@ class Watcher:
             side_effects=side_effects(self.catalogue, rest, evidence),
         )
 
-    def _mode(self) -> str:
-        return self.backend.abilities().mode
-
     def _missing(self, sight: Sight, features: Sequence[str]) -> tuple[str, ...]:
         """What is not known and could change the answer, as sentences; a plan is not made over it
         either."""
@@ -141,40 +148,24 @@ class Watcher:
         return (*said[:_SHOWN], *more)
 
 
-def _reports(lines: Iterable[bytes]) -> tuple[dict[Node, Levels | None], dict[Node, int]]:
-    """What each node half that answered says is finalized, and as of which epoch."""
-    reports, epochs = dict[Node, Levels | None](), dict[Node, int]()
-    for raw in lines:
-        line = read(raw)
-        if not isinstance(line, Landing) or not isinstance(line.content, ApiVersionsAnswer):
-            continue
-        said = line.content
-        if said.error is None:
-            node = said.role, said.node_id
-            levels = {name: level for name, _, level in said.finalized}
-            reports[node] = levels if said.epoch >= 0 else None
-            epochs[node] = said.epoch
-    return reports, epochs
-
-
-def late_nodes(before: Look, now: Look | None, wanted: Levels) -> tuple[list[str], int]:
+def late_nodes(before: Look, now: Look, wanted: Levels) -> tuple[list[str], int]:
     """Who does not report `wanted`, of the nodes that answered before, and how many were asked.
 
     A node that could not tell before and cannot now is not waited for.
     """
-    late = []
-    asked = 0
-    for node, told in sorted(before.reports.items(), key=lambda item: (item[0][0], item[0][1])):
-        answers = now is not None and node in now.reports
-        levels = now.reports[node] if now is not None and answers else None
+    late, asked = [], 0
+    for node, told in sorted(before.reports.items(), key=lambda item: item[0]):
+        answers, levels = node in now.reports, now.reports.get(node)
         if told is None and answers and levels is None:
             continue
         asked += 1
-        name = f"{node[0].text} {node[1]}"
+        why = ""
         if not answers:
-            late.append(f"{name} (it answers no longer)")
+            why = "it answers no longer"
         elif levels is None:
-            late.append(f"{name} (it says nothing is finalized)")
-        elif odd := [n for n, level in wanted.items() if levels.get(n, 0) != level]:
-            late.append(f"{name} ({', '.join(f'{n} {levels.get(n, 0)}' for n in odd)})")
+            why = "it says nothing is finalized"
+        elif odd := [name for name, level in wanted.items() if levels.get(name, 0) != level]:
+            why = ", ".join(f"{name} {levels.get(name, 0)}" for name in odd)
+        if why:
+            late.append(f"{node[0].text} {node[1]} ({why})")
     return late, asked

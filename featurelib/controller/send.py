@@ -1,20 +1,33 @@
-"""One request: written down, sent once, and watched until it is known what became of it.
+"""One request: written down, sent once, and watched until it is known what became of it; or looked
+after later, where that was not to be known.
 
 Nothing is ever sent twice. Whatever is answered, and if nothing is, the cluster is looked at before
-anything is said.
+anything is said. A request whose level is not there is called not applied only once it is proven
+that nobody can carry it out any more (featurelib.core.outcome); else it stays open, and what is
+missing is said. What was closed before is looked at again: earlier releases closed by the clock.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
+from typing import Any
 
-from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock, Settlement, Way
+from featurelib.controller.journal import (
+    Clearance,
+    Dispatch,
+    Journal,
+    JournalEntry,
+    Lock,
+    Settlement,
+    Way,
+)
 from featurelib.controller.look import Look, Watcher, late_nodes
 from featurelib.core.outcome import Delivery, Fate, StepOutcome, settle
+from featurelib.core.reply import NO_ERROR, Reply, Result
 from featurelib.errors import (
     BackendError,
     BusyError,
@@ -51,19 +64,6 @@ class Waits:
         return self.clock() + step.timeout_ms / 1000 + self.margin
 
 
-def expect_settled(journal: Journal, cluster: str, way: Way) -> None:
-    """Raises OutcomeUnknownError where an earlier request may have been applied: it is looked
-    after first."""
-    waiting = journal.entries(cluster=cluster, only_open=True)
-    if waiting:
-        numbers = ", ".join(str(entry.number) for entry in waiting)
-        raise OutcomeUnknownError(
-            f"cluster {cluster}: expected every earlier request to be settled, found "
-            f"the outcome of journal entry {numbers} unknown. Nothing was sent. "
-            f"Look first: {way.resume}"
-        )
-
-
 @dataclass(slots=True, kw_only=True)
 class Sender:
     """Sends requests of one plan (`plan`, its digest, of `total` steps), or of a program, under the
@@ -84,6 +84,23 @@ class Sender:
     steps: list[StepOutcome] = field(default_factory=list)
     unwritten: str = ""
     look: Look | None = None
+
+    @classmethod
+    @contextmanager
+    def holding(
+        cls, journal: Journal, cluster: str, command: str, *, way: Way, **more: Any
+    ) -> Iterator[Sender]:
+        """Hold the cluster while the block runs. Raises BusyError, JournalError, and
+        OutcomeUnknownError where an earlier request may have been applied: it is looked after
+        first."""
+        with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
+            if waiting := journal.entries(cluster=cluster, only_open=True):
+                raise OutcomeUnknownError(
+                    f"cluster {cluster}: expected every earlier request to be settled, found "
+                    f"the outcome of journal entry {_numbers(waiting)} unknown. Nothing was sent. "
+                    f"Look first: {way.resume}"
+                )
+            yield cls(journal=journal, lock=lock, cluster=cluster, way=way, **more)
 
     def send(
         self, step: Step, position: int, before: Look, clearance: Callable[[], Clearance]
@@ -134,8 +151,7 @@ class Sender:
         self.watcher.say(
             f"sending step {dispatch.position + 1} of {dispatch.total}: {_moves(step)}"
         )
-        with _said_to_wait(self.watcher, step):
-            delivery = _put(self.watcher, step)
+        delivery = _put(self.watcher, step)
         result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
         said = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
@@ -146,16 +162,15 @@ class Sender:
 
 
 def _moves(step: Step) -> str:
-    return _levels({move.feature: move.to_level for move in step.updates})
+    return _levels((move.feature, move.to_level) for move in step.updates)
 
 
-def _levels(levels: dict[str, int]) -> str:
-    return ", ".join(f"{name} {level}" for name, level in levels.items())
+def _levels(levels: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {level}" for name, level in levels)
 
 
-@contextmanager
-def _said_to_wait(watcher: Watcher, step: Step) -> Iterator[None]:
-    """Says once in a while that an answer is waited for, as long as the block runs."""
+def _put(watcher: Watcher, step: Step) -> Delivery:
+    """Send it; as long as an answer is waited for, that is said once in a while."""
     ended = Event()
 
     def say() -> None:
@@ -170,21 +185,14 @@ def _said_to_wait(watcher: Watcher, step: Step) -> Iterator[None]:
     thread = Thread(target=say, daemon=True)
     thread.start()
     try:
-        yield
+        return Delivery(reply=watcher.backend.update(step))
+    except (UnreachableError, RefusedError, InputError) as error:
+        return Delivery(sent=False, why=str(error))
+    except (OutcomeUnknownError, BackendError) as error:  # it is lost, or makes no sense
+        return Delivery(why=str(error))
     finally:
         ended.set()
         thread.join()
-
-
-def _put(watcher: Watcher, step: Step) -> Delivery:
-    try:
-        return Delivery(reply=watcher.backend.update(step))
-    except OutcomeUnknownError as error:
-        return Delivery(why=str(error))
-    except (UnreachableError, RefusedError, InputError) as error:
-        return Delivery(sent=False, why=str(error))
-    except BackendError as error:  # an answer that makes no sense
-        return Delivery(why=str(error))
 
 
 def watch(
@@ -208,7 +216,7 @@ def watch(
         until = began + waits.nodes
     elif before is not None:
         until = max(dispatch.over_at, began + waits.margin)
-    progress = _Progress(watcher, waits)
+    told, told_at = "", 0.0
     while True:
         with suppress(JournalError, BusyError):  # looking needs no lock
             lock.keep()
@@ -216,23 +224,22 @@ def watch(
         asks = not is_accepted or waits.clock() >= (began + until) / 2
         result, look = _judge(watcher, dispatch, delivery, features, asks=asks)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
-            there = {
-                outcome.update.feature: outcome.update.to_level
-                for outcome in result.updates
-                if outcome.fate is Fate.APPLIED
-            }
+            done = [one.update for one in result.updates if one.fate is Fate.APPLIED]
+            there = {move.feature: move.to_level for move in done}
             assert look is not None  # it showed them
             late, asked = late_nodes(before or look, look, there)
             result = replace(result, late=tuple(late), asked=asked)
-            levels = _levels(dict(sorted(there.items())))
-            progress.say(f"{asked - len(late)} of {asked} nodes report {levels}")
+            text = f"{asked - len(late)} of {asked} nodes report {_levels(sorted(there.items()))}"
             left = began + waits.nodes - waits.clock()
             waiting = left > 0 and bool(late and before is not None)
         else:
             left = until - waits.clock()
             waiting = left > 0 and result.fate is Fate.UNKNOWN
-            if waiting:
-                progress.say(result.unproven or f"waiting to see {_moves(step)}")
+            text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else told
+        # What is new is said at once, and what is not once in a while.
+        if text != told and waits.clock() - told_at >= (_QUIET if told else 0.0):
+            watcher.say(text)
+            told, told_at = text, waits.clock()
         if not waiting:
             return result, look
         waits.sleep(max(min(pause, left), 0.0))
@@ -277,14 +284,146 @@ def quietly(text: str) -> None:
     """Nobody needs to hear of every look of a wait."""
 
 
-class _Progress:
-    """Says what is new at once, and what is not once in a while."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One request that was open, and what is known of it now."""
 
-    def __init__(self, watcher: Watcher, waits: Waits) -> None:
-        self._say, self._clock = watcher.say, waits.clock
-        self._last, self._at = "", 0.0
+    entry: JournalEntry
+    result: StepOutcome
 
-    def say(self, text: str) -> None:
-        if text != self._last and self._clock() - self._at >= (_QUIET if self._last else 0.0):
-            self._say(text)
-            self._last, self._at = text, self._clock()
+    @property
+    def is_open(self) -> bool:
+        """Whether it still is not known."""
+        return self.result.fate is Fate.UNKNOWN
+
+
+def resume(
+    watcher: Watcher,
+    journal: Journal,
+    cluster: str,
+    *,
+    command: str = "featurelib resume",
+    waits: Waits | None = None,
+) -> tuple[Settled, ...]:
+    """Settle every open request of a cluster, oldest first; nothing is written to it.
+
+    Raises RefusedError where another cluster answers, BusyError while somebody is at work there,
+    and JournalError.
+    """
+    if not journal.entries(cluster=cluster, only_open=True):
+        return ()
+    with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
+        if waiting := journal.entries(cluster=cluster, only_open=True):
+            _expect_cluster(watcher, cluster, waiting)
+        times = waits or Waits()
+        return tuple(_settle(entry, watcher, journal, lock, times) for entry in waiting)
+
+
+def _expect_cluster(watcher: Watcher, cluster: str, found: Sequence[JournalEntry]) -> None:
+    """Looking again at another cluster would never tell. One that does not answer may be it."""
+    try:
+        here = watcher.look(say=quietly).sight.cluster_id
+    except BackendError:
+        return
+    if here != cluster:
+        used = [entry.intent.reach for entry in found if entry.intent.reach.startswith("--")]
+        how = f"It was reached with {used[-1]}" if used else "Mend its address."
+        raise RefusedError(
+            f"{watcher.backend.where}: this is cluster {here}, expected cluster {cluster}, of "
+            f"which the outcome of journal entry {_numbers(found)} is unknown. Nothing was sent. "
+            f"{how}"
+        )
+
+
+def _numbers(entries: Sequence[JournalEntry]) -> str:
+    return ", ".join(str(entry.number) for entry in entries)
+
+
+def _settle(
+    entry: JournalEntry, watcher: Watcher, journal: Journal, lock: Lock, waits: Waits
+) -> Settled:
+    result, _ = watch(watcher, lock, entry.intent, _delivery(entry), None, waits)
+    outcome = Settlement(result=result, by="resume", who=lock.who, at=waits.clock())
+    try:
+        journal.settle(entry.number, outcome)
+    except JournalError as error:
+        raise OutcomeUnknownError(
+            f"journal entry {entry.number}: {result.fate.value}, and that could not be written "
+            f"down, so the entry stays open: {error}"
+        ) from error
+    return Settled(entry=entry, result=result)
+
+
+def _delivery(entry: JournalEntry) -> Delivery:
+    """What was answered, as far as it was written down; a look in vain adds nothing to it."""
+    known = entry.outcomes[-1].result.updates if entry.outcomes else ()
+    results = tuple(
+        Result(feature=one.update.feature, code=one.code, message=one.message)
+        for one in known
+        if one.code is not None
+    )
+    if not results:
+        return Delivery(
+            why=next((one.message for one in known if one.message), "no answer was written down")
+        )
+    return Delivery(reply=Reply(code=NO_ERROR, message=None, results=results))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unexplained:
+    """A level that is there though no request that is known to be applied explains it; `entry`
+    asked for it and was closed without it."""
+
+    feature: str
+    level: int
+    entry: JournalEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What was looked after: requests that were `settled`, and open ones that were not: `lost`,
+    which were asked for too, each with why, and `others`, which are of other clusters than
+    `cluster`, the last that was looked at, with the command. `unexplained` are levels of the
+    clusters that were looked at."""
+
+    settled: tuple[Settled, ...] = ()
+    lost: Sequence[tuple[JournalEntry, str]] = ()
+    others: Sequence[tuple[JournalEntry, str]] = ()
+    cluster: str = ""
+    unexplained: tuple[Unexplained, ...] = ()
+
+    @property
+    def unknown(self) -> int:
+        """Requests of which it still is not known what became of them."""
+        return sum(one.is_open for one in self.settled) + len(self.lost)
+
+
+def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
+    """Levels of now that only requests explain which were closed as rejected or not applied.
+
+    Looks only where there are such. Raises BackendError.
+    """
+    entries = journal.entries(cluster=cluster)
+    if not any(asked_in_vain(entry) for entry in entries):
+        return ()
+    features = {move.feature for entry in entries for move in entry.intent.step.updates}
+    seen = watcher.look(cluster, say=quietly).seen(features)
+    found = []
+    for feature in sorted(features - seen.unknown):
+        level, in_vain = seen.level(feature), None
+        for entry in entries:
+            for outcome in entry.outcomes[-1].result.updates if entry.outcomes else ():
+                if outcome.update.feature != feature:
+                    continue
+                if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # from here on it was known
+                    in_vain = None
+                elif outcome.update.to_level == level and asked_in_vain(entry):
+                    in_vain = entry
+        if in_vain is not None and level is not None:
+            found.append(Unexplained(feature=feature, level=level, entry=in_vain))
+    return tuple(found)
+
+
+def asked_in_vain(entry: JournalEntry) -> bool:
+    """Whether it was closed as if nothing of it had been written."""
+    return entry.fate in (Fate.REJECTED, Fate.NOT_APPLIED)

@@ -5,12 +5,12 @@ that says what is true.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
 from featurelib.controller.journal import JournalEntry, Way
-from featurelib.controller.resume import Resumed, Unexplained
+from featurelib.controller.send import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import NO_ERROR
 from featurelib.feature import UpgradeType
@@ -68,26 +68,26 @@ def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
 
 
 def _result(outcome: MoveOutcome) -> str:
-    said = ", ".join(_answer(outcome))
+    said = _answer(outcome)
     if outcome.fate is Fate.APPLIED:
-        refused = outcome.code not in (None, 0)
-        return f"OK, although the controller answered {said}" if refused else "OK"
+        return f"OK, although the controller answered {said}" if _is_refused(outcome) else "OK"
     if outcome.fate is Fate.REJECTED:
         return f"FAILED due to {said or 'a refusal without words'}"
     if outcome.fate is Fate.OVERTAKEN:
         return f"FAILED due to another writer: the level is {outcome.level or '-'} now"
-    if outcome.fate is Fate.NOT_APPLIED:
-        return f"NOT APPLIED ({said})" if said else "NOT APPLIED"
-    return f"UNKNOWN ({said})" if said else "UNKNOWN"
+    return outcome.fate.value.upper() + (f" ({said})" if said else "")
 
 
-def _answer(outcome: MoveOutcome) -> Iterable[str]:
-    if outcome.code == 0:
-        yield "the controller answered OK"
-    elif outcome.code is not None:
-        yield f"error {outcome.code}"
-    if outcome.message and outcome.code != 0:
-        yield clean(outcome.message, 300)
+def _is_refused(outcome: MoveOutcome) -> bool:
+    return outcome.code not in (None, NO_ERROR)
+
+
+def _answer(outcome: MoveOutcome) -> str:
+    """What the controller said of an update."""
+    if outcome.code == NO_ERROR:
+        return "the controller answered OK"
+    code = [] if outcome.code is None else [f"error {outcome.code}"]
+    return ", ".join([*code, *([clean(outcome.message, 300)] if outcome.message else [])])
 
 
 def order_page(
@@ -97,8 +97,7 @@ def order_page(
     with its id; `rules`: by what and by whose word."""
     page = Page()
     intent = clean(file.plan.intent, 400)
-    facts = [("cluster", name), ("intent", intent), ("digest", file.digest), *rules]
-    page.facts(facts)
+    page.facts([("cluster", name), ("intent", intent), ("digest", file.digest), *rules])
     page.line()
     show_steps(file.plan, catalogue, page)
     return page
@@ -181,9 +180,14 @@ def sentence(
 ) -> str:
     """One sentence that says what is true of the cluster now, and what to do next: `again` is the
     command that goes on with the same plan, `way` has those that settle it or plan anew."""
-    who = f"cluster {clean(name or ending.cluster)}"
+    who, last = f"cluster {clean(name or ending.cluster)}", ending.steps[-1:]
+    said = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
+    why = "; ".join([*said, *(text for step in last for text in _whys_of(step))])
+    where, done = _where(ending.steps, catalogue), f"{ending.applied} of "
+    done += count(ending.total, "step")
     if ending.kind is EndingKind.APPLIED:
-        return f"Applied: {who}: {_where(ending.steps, catalogue)}; {_reported(ending.steps)}."
+        asked = last[0].asked if last else 0
+        return f"Applied: {who}: {where}; {asked} of {asked} nodes report it."
     if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
         by = wrote if ending.reasons else ""
@@ -192,25 +196,17 @@ def sentence(
         return f"Validated: {who}: the controller would accept the next step; nothing was written."
     if ending.kind is EndingKind.REHEARSED:
         return f"Dry run: {who} is as the plan expects it; nothing was sent."
-    if ending.kind is EndingKind.REJECTED:
-        how = _whys(ending) or "the controller refused"
-        return f"Rejected: {who}: nothing was written: {how}.{_next(ending, again, way)}"
-    done = f"{ending.applied} of {count(ending.total, 'step')}"
     if ending.kind is EndingKind.UNKNOWN:
         run = (way or Way()).resume
-        return f"Unknown: {who}: {done} known to be applied; {_whys(ending)}. Run: {run}"
-    return (
-        f"Stopped after {done}: {who}: {_where(ending.steps, catalogue)}; {_whys(ending)}."
-        f"{_next(ending, again, way)}"
-    )
-
-
-def _next(ending: Ending, again: str, way: Way | None) -> str:
-    """The command that goes on: the same plan where it can still be carried out, else another."""
+        return f"Unknown: {who}: {done} known to be applied; {why}. Run: {run}"
     fates = {one.fate for step in ending.steps for one in step.updates}
-    if fates & {Fate.REJECTED, Fate.OVERTAKEN}:
-        return f" Make a new plan: {way.plan}" if way else ""
-    return f" Go on with the same plan: {again}" if again else ""
+    go_on = f" Go on with the same plan: {again}" if again else ""
+    if fates & {Fate.REJECTED, Fate.OVERTAKEN}:  # it can be carried out no more
+        go_on = f" Make a new plan: {way.plan}" if way else ""
+    if ending.kind is EndingKind.REJECTED:
+        how = why or "the controller refused"
+        return f"Rejected: {who}: nothing was written: {how}.{go_on}"
+    return f"Stopped after {done}: {who}: {where}; {why}.{go_on}"
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
@@ -219,41 +215,23 @@ def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
     return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
 
 
-def _reported(steps: Sequence[StepOutcome]) -> str:
-    asked = steps[-1].asked if steps else 0
-    return f"{asked} of {asked} nodes report it"
-
-
-def _whys(ending: Ending) -> str:
-    """Why it went no further."""
-    last = ending.steps[-1] if ending.steps else None
-    said = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
-    if last is not None:
-        said += _whys_of(last)
-        if last.late:
-            report = f"{last.asked - len(last.late)} of {last.asked} nodes report it"
-            said.append(f"{report}, not {some(last.late, _SHOWN)}")
-    return "; ".join(said)
-
-
-def _whys_of(step: StepOutcome) -> list[str]:
-    """What became of the updates of one request, those of which the same is true together."""
+def _whys_of(step: StepOutcome) -> Iterator[str]:
+    """What became of the updates of one request, those of which the same is true together, and who
+    does not report it."""
     alike: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
-        refused = outcome.code not in (None, NO_ERROR)
-        if outcome.fate is Fate.APPLIED and not refused:
-            continue
-        said = ", ".join(_answer(outcome)).rstrip(".")
-        key = outcome.fate, "" if outcome.fate is Fate.APPLIED else said
-        alike.setdefault(key, []).append(clean(outcome.update.feature))
-    texts = []
+        is_applied = outcome.fate is Fate.APPLIED
+        if not is_applied or _is_refused(outcome):
+            said = "" if is_applied else _answer(outcome).rstrip(".")
+            alike.setdefault((outcome.fate, said), []).append(clean(outcome.update.feature))
     for (fate, said), names in alike.items():
-        verb = "was" if len(names) == 1 else "were"
-        text = _WHYS[fate].format(", ".join(names), verb)
-        texts.append(f"{text} ({said})" if said else text)
+        text = _WHYS[fate].format(", ".join(names), "was" if len(names) == 1 else "were")
+        yield f"{text} ({said})" if said else text
     if settled := _proof(step):
-        texts.append(settled)
-    return texts
+        yield settled
+    if step.late:
+        report = f"{step.asked - len(step.late)} of {step.asked} nodes report it"
+        yield f"{report}, not {some(step.late, _SHOWN)}"
 
 
 def _proof(step: StepOutcome) -> str:
@@ -272,6 +250,12 @@ _WHYS = {
     Fate.OVERTAKEN: "somebody else wrote {0}",
     Fate.UNKNOWN: "whether {0} {1} written is not known",
     Fate.APPLIED: "{0} {1} written although the controller refused it",
+}
+_SETTLED = {
+    Fate.REJECTED: "not applied",
+    Fate.OVERTAKEN: "overtaken by another writer",
+    Fate.PARTLY: "applied in part",
+    Fate.UNKNOWN: "still unknown",
 }
 
 
@@ -319,16 +303,9 @@ def resumed_end(found: Resumed) -> str:
 
 def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> str:
     """One sentence about one request that `resume` looked after."""
-    words = {
-        Fate.APPLIED: "applied",
-        Fate.NOT_APPLIED: "not applied",
-        Fate.REJECTED: "not applied",
-        Fate.OVERTAKEN: "overtaken by another writer",
-        Fate.PARTLY: "applied in part",
-        Fate.UNKNOWN: "still unknown",
-    }
     why = f"; {proof}" if (proof := _proof(result)) else ""
-    return f"Journal entry {number}: {words[result.fate]}: {_where([result], catalogue)}{why}."
+    word = _SETTLED.get(result.fate, result.fate.value)
+    return f"Journal entry {number}: {word}: {_where([result], catalogue)}{why}."
 
 
 def unexplained_sentence(one: Unexplained, catalogue: Catalogue) -> str:

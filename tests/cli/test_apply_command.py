@@ -24,7 +24,6 @@ from featurelib.controller.journal import Journal, Settlement
 from featurelib.core.cluster import Request, Update
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import Reply
-from featurelib.errors import JournalError
 from featurelib.model import Step
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
@@ -648,8 +647,6 @@ def test_a_garbled_lock_is_no_free_cluster(column: str) -> None:
     with journal.lock("c-1", "a test", seconds=60):
         change_journal(f"UPDATE lock SET {column}", path="mine.sqlite")
         code, _, err = run(*APPLY, "--yes", "--journal", "mine.sqlite")
-        with pytest.raises(JournalError, match="the lock of cluster c-1: expected"):
-            journal.holders()
     journal.close()
     assert code == 3
     assert "the lock of cluster c-1: expected" in err

@@ -11,7 +11,7 @@ from featurelib.backends.base import Say
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as FleetEntry
 from featurelib.controller.journal import Clearance, Dispatch, Journal, Lock, Way
-from featurelib.controller.resume import resume
+from featurelib.controller.send import resume
 from featurelib.core.cluster import Node, Request, Update
 from featurelib.core.outcome import Ending, EndingKind, Fate
 from featurelib.core.reply import Reply, Result
@@ -536,7 +536,7 @@ def test_after_code_96_what_is_not_there_is_rejected_by_proof_alone(tmp_path: Pa
     [entry] = Journal(it.journal_path).entries()
     assert (entry.is_open, entry.outcomes[0].result.unproven) == (True, "broker 1 is silent")
     journal = Journal(it.journal_path)
-    [settled] = resume(it.watcher(wrapped.inner), journal, waits=WAITS)  # type: ignore[arg-type]
+    [settled] = resume(it.watcher(wrapped.inner), journal, "c-1", waits=WAITS)  # type: ignore[arg-type]
     assert settled.result.fate is Fate.REJECTED
     assert settled.result.updates[0].code == 96, "what was answered is not forgotten"
     assert settled.result.proof

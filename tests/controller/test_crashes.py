@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.controller.journal import Journal
-from featurelib.controller.resume import resume
+from featurelib.controller.send import resume
 from featurelib.core.outcome import EndingKind, Fate
 from featurelib.core.reply import Reply
 from featurelib.errors import FeatureLibError, JournalError
@@ -47,7 +47,7 @@ def in_a_child(work: Callable[[], object]) -> int:
 def settle(it: Bench) -> list[Fate]:
     journal = Journal(it.journal_path)
     try:
-        return [one.result.fate for one in resume(it.watcher(), journal, waits=WAITS)]
+        return [one.result.fate for one in resume(it.watcher(), journal, "c-1", waits=WAITS)]
     finally:
         journal.close()
 

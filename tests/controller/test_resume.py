@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.controller.journal import Journal, Settlement
-from featurelib.controller.resume import Settled, find_unexplained, resume
+from featurelib.controller.send import Settled, find_unexplained, resume
 from featurelib.core.outcome import EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
@@ -31,7 +31,7 @@ from tests.controller.test_apply import cut, cut_before, other_writer
 def resumed(it: Bench, backend: Wrapped | None = None) -> tuple[Settled, ...]:
     journal = Journal(it.journal_path)
     try:
-        return resume(it.watcher(backend), journal, waits=WAITS)
+        return resume(it.watcher(backend), journal, "c-1", waits=WAITS)
     finally:
         journal.close()
 
@@ -80,7 +80,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
     now = [journal.entries()[0].intent.over_at + 86_400]
     waits = replace(WAITS, clock=lambda: now[0], sleep=_pass_time(now))
     silent = it.wrapped(unproven="controller 1 does not answer")
-    [settled] = resume(it.watcher(silent), journal, waits=waits, cluster="c-1")
+    [settled] = resume(it.watcher(silent), journal, "c-1", waits=waits)
     assert settled.is_open
     assert settled_sentence(1, settled.result, CATALOGUE) == (
         "Journal entry 1: still unknown: "
@@ -89,7 +89,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
         "it may still be carried out: controller 1 does not answer."
     )
     it.backend.update(plan.steps[0])  # it goes on
-    [settled] = resume(it.watcher(silent), journal, waits=waits, cluster="c-1")
+    [settled] = resume(it.watcher(silent), journal, "c-1", waits=waits)
     journal.close()
     assert settled.result.fate is Fate.APPLIED
 
@@ -182,7 +182,7 @@ def test_the_levels_of_another_cluster_settle_nothing(tmp_path: Path) -> None:
     it.cluster = there
     journal = Journal(it.journal_path)
     with pytest.raises(RefusedError, match=r"this is cluster c-2, expected cluster c-1, of which"):
-        resume(it.watcher(), journal, waits=WAITS, cluster="c-1")
+        resume(it.watcher(), journal, "c-1", waits=WAITS)
     journal.close()
     assert it.fates() == ["unknown"]
 

@@ -15,7 +15,6 @@ from featurelib.controller.decide import (
     Situation,
     after,
     decide,
-    runs,
 )
 from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 
@@ -175,13 +174,6 @@ def test_a_plan_that_was_carried_out_and_undone_is_not_sent_again() -> None:
         "level of f: expected 2, found 1",
         "level of g: expected 1, found not finalized",
     ]
-
-
-@pytest.mark.parametrize(
-    ("ids", "text"), [([1], "1"), ([1, 2], "1-2"), ([0, 2, 3, 4, 9], "0, 2-4, 9")]
-)
-def test_many_nodes_are_named_as_people_name_them(ids: list[int], text: str) -> None:
-    assert runs(ids) == text
 
 
 def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() -> None:
