@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
 from featurelib.api.documents import OfCluster, document
 from featurelib.audit.audit import Judged
-from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import Roll
@@ -26,7 +25,7 @@ from featurelib.view.documents import VERSION
 from featurelib.view.layout import Page
 from featurelib.view.plot import portraits
 from featurelib.view.questions import roll_page, what_if_page, why_not_page
-from featurelib.view.report import RunInfo, summarize
+from featurelib.view.report import report_run, summarize
 
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
@@ -217,9 +216,8 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     source = chosen.source()
     [shown] = summarize(
         _judged(chosen, source),
-        RunInfo(number=0, as_of=source.terms.as_of or source.sight.newest),
+        report_run(chosen.catalogue, 0, source.terms.as_of or source.sight.newest),
         chosen.catalogue,
-        load(STRICT),
         inventory=source.terms.fleet,
     ).clusters
     plots = draw(shown, portraits(source.sight.evidence)[source.sight.cluster_id])

@@ -20,7 +20,6 @@ from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.catalogue import open_catalogue
 from featurelib.config.fleet import FleetEntry
-from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
@@ -34,7 +33,7 @@ from featurelib.source import RUN_TIME, Wanted, open_fleet
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.nights import diff_page, timeline_page
-from featurelib.view.report import RunInfo, summarize
+from featurelib.view.report import report_run, summarize
 from featurelib.words import nodes as say_nodes
 
 if TYPE_CHECKING:
@@ -59,9 +58,9 @@ class NightTables:
     def report(self) -> Report:
         """The night's report: the values behind its text, JSON and page."""
         lake, run = self.lake, self.run
-        about = RunInfo(number=run, as_of=lake.as_of(run), tables=lake.root)
+        about = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root)
         _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
-        return summarize(lake.judged(run), about, self.catalogue, load(STRICT), inventory=fleet)
+        return summarize(lake.judged(run), about, self.catalogue, inventory=fleet)
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -256,7 +255,7 @@ def _range(ends: tuple[int, int] | None) -> str | None:
 
 
 def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
-    words = FindingWords(catalogue, load(STRICT))
+    words = FindingWords(catalogue)
     found = {State.NEW: one.new, State.RESOLVED: one.resolved, State.INCOMPARABLE: one.incomparable}
     for state, row in ((state, row) for state, rows in found.items() for row in rows):
         columns: FindingColumns = row  # type: ignore[assignment]  # a row has more columns than words use

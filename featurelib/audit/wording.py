@@ -23,7 +23,7 @@ from featurelib.audit.findings import (
     wordings,
 )
 from featurelib.catalogue import Catalogue
-from featurelib.core.dialect import STRICT, Dialect, load
+from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Role, Severity
 from featurelib.words import clean, code_text, level_text, range_text, time_text
 
@@ -72,12 +72,11 @@ class FindingText:
 
 
 class FindingWords:
-    """The words of one dialect, the policy's unless another is named, with the level names of one
-    catalogue."""
+    """The policy's words, with the level names of one catalogue."""
 
-    def __init__(self, catalogue: Catalogue, dialect: Dialect | None = None) -> None:
+    def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self._wordings = wordings(dialect or load(STRICT))
+        self._wordings = wordings(load(STRICT))
 
     def of(self, columns: FindingColumns, address: str = "") -> FindingText:
         """The finding's message, remedy, command and source; `address` of the cluster's brokers."""

@@ -20,8 +20,6 @@ from featurelib.cli.entrance import say
 from featurelib.config.files import INVENTORY, OVERLAY, find_file, find_settings, read_file
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings, mutes_of
-from featurelib.core.dialect import STRICT
-from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.planning.files import file_names
@@ -31,10 +29,10 @@ from featurelib.source import NEWEST, SAMPLE_BUILD, SAMPLES, open_fleet, parse_a
 from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, Table
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
-from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report, render_json
+from featurelib.view.model import Ingest, Report, render_json
 from featurelib.view.plot import Portrait, portraits
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.report import RunInfo, summarize
+from featurelib.view.report import report_run, summarize
 from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
@@ -239,23 +237,23 @@ def judge_and_publish(
         lines = locate_lines(store, audited.judged.findings)
     report = summarize(
         audited.judged,
-        RunInfo(
-            number=run,
-            as_of=audited.as_of,
+        report_run(
+            places.catalogue,
+            run,
+            audited.as_of,
             release=audited.release,
             ingest=msgspec.convert(counts, Ingest | None, from_attributes=True),
             newest=audited.newest,
             max_age=places.settings.max_age,
             tables=places.tables,
             out=places.out or "",
-            quarantine=_quarantine(*quarantine.result()),
-            mutes=places.mutes,
+            quarantine=quarantine.result(),
         ),
         places.catalogue,
-        load_dialect(STRICT),
         inventory=places.fleet,
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
+        mutes=places.mutes,
     )
     if places.out is not None:
         conditions = Conditions(
@@ -304,11 +302,6 @@ def publish(
     folder.keep_only(PAGES, written, "html")
     how_many = count(len(plans), "plan")
     say(f"report: {folder.uri}/report.html, report.txt, report.json and {how_many} in plans/")
-
-
-def _quarantine(lines: int, newest: list[tuple[str, str]]) -> Quarantine:
-    rows = [QuarantinedLine(line=line, reason=reason) for line, reason in newest]
-    return Quarantine(lines=lines, newest=tuple(rows))
 
 
 def is_reached(fail_on: Severity, judged: Judged) -> bool:

@@ -46,7 +46,7 @@ class Reasons:
     def __init__(self, sight: Sight, catalogue: Catalogue) -> None:
         self._sight, self._catalogue = sight, catalogue
         self._wordings = wordings(load(STRICT))
-        self._words = FindingWords(catalogue, load(STRICT))
+        self._words = FindingWords(catalogue)
         self._rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:

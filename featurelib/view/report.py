@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from itertools import groupby
 from typing import Any, TypeVar, get_type_hints
 
@@ -25,7 +26,7 @@ from featurelib.audit.wording import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.core.dialect import Dialect
+from featurelib.core.dialect import STRICT
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.digest import (
@@ -81,47 +82,69 @@ WITHOUT_NAMES = "zk-2.7"  # the tool of 2.7 to 3.2 takes no feature by name
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Value = TypeVar("Value")
+Kind = TypeVar("Kind", bound=StrEnum)
 FindLine = Callable[[int], str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
+def report_run(
+    catalogue: Catalogue,
+    number: int,
+    as_of: int,
+    *,
+    release: str = "",
+    ingest: Ingest | None = None,
+    newest: int = 0,
+    max_age: int = 0,
+    tables: str = "",
+    out: str = "",
+    quarantine: tuple[int, Iterable[tuple[str, str]]] | None = None,
+) -> ReportedRun:
     """What the tables do not say of their run.
 
     `as_of` and `newest`, when the newest line was read: microseconds since 1970, UTC; 0 without a
-    line. `max_age`: the oldest age that counts, microseconds; 0 where it is not known.
+    line. `max_age`: the oldest age that counts, microseconds; 0 where it is not known. `release` is
+    featurelib's. `quarantine`: how many lines were left out, and place and reason of the first.
     """
-
-    number: int
-    as_of: int
-    release: str = ""  # of featurelib
-    ingest: Ingest | None = None
-    newest: int = 0
-    max_age: int = 0
-    tables: str = ""
-    out: str = ""  # the folder or URI of the reports and plans/
-    quarantine: Quarantine | None = None  # its texts as they were found
-    mutes: tuple[Mute, ...] = ()  # of conf/audit.toml, clusters by id
+    left_out = None
+    if quarantine is not None:
+        lines, newest_lines = quarantine
+        shown = [
+            QuarantinedLine(line=clean_place(line), reason=clean(why)) for line, why in newest_lines
+        ]
+        left_out = Quarantine(lines=lines, newest=tuple(shown))
+    return ReportedRun(
+        number=number,
+        as_of=EPOCH + timedelta(microseconds=as_of),
+        release=clean(release) if release else "",
+        catalogue=catalogue.label,
+        dialect=STRICT,
+        ingest=ingest,
+        newest_line=EPOCH + timedelta(microseconds=newest) if newest else None,
+        max_age_hours=max_age / HOUR if max_age else None,
+        tables=_shown(tables, LONGEST_PATH),
+        out=_shown(out, LONGEST_PATH),
+        quarantine=left_out,
+    )
 
 
 def summarize(
     judged: Judged,
-    run: RunInfo,
+    run: ReportedRun,
     catalogue: Catalogue,
-    dialect: Dialect,
     *,
     inventory: Inventory | None = None,
     plan_files: Mapping[str, str] | None = None,
-    find_line: FindLine | None = None,
+    find_line: FindLine = lambda line_id: None,
+    mutes: Sequence[Mute] = (),
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
     where its plan was written. `find_line`: from a line_id to `file:line`, None where it is not
-    known.
+    known. `mutes`: of conf/audit.toml, clusters by id.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
-    reader = _Reader(catalogue, dialect, find_line or (lambda line_id: None), entries)
+    reader = _Reader(catalogue, find_line, entries)
     findings = _by_cluster(judged.findings, FINDING, reader.finding)
     readiness = _by_cluster(judged.readiness, READINESS, reader.readiness)
     incompatible = _by_cluster(judged.incompatible, INCOMPATIBLE_BROKER, reader.incompatible)
@@ -129,73 +152,44 @@ def summarize(
         reader.cluster(
             row,
             plan_file=(plan_files or {}).get(row["cluster"]),
-            readiness=readiness.get(row["cluster"], []),
-            findings=findings.get(row["cluster"], []),
-            incompatible=incompatible.get(row["cluster"], []),
+            readiness=readiness[row["cluster"]],
+            findings=findings[row["cluster"]],
+            incompatible=incompatible[row["cluster"]],
         )
         for row in judged.plans.select(UPGRADE_PLAN.names).to_pylist()
     ]
     clusters.sort(key=_worst_first)
     names = {cluster: entry.title for cluster, entry in entries.items()}
-    mutes = [_mute(rule, judged.findings, run.as_of, names) for rule in run.mutes]
+    shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
     return Report(
         format="featurelib.report",
         version=1,
-        run=_run(run, catalogue, dialect),
+        run=run,
         fleet=_count_fleet(clusters),
         causes=rank_causes(clusters),
         clusters=tuple(clusters),
-        mutes=tuple(sorted(mutes, key=_mute_order)),
+        mutes=tuple(sorted(shown, key=_mute_order)),
     )
 
 
 def _by_cluster(
     table: pa.Table, schema: pa.Schema, read: Callable[[Any], Value]
-) -> dict[str, list[Value]]:
+) -> defaultdict[str, list[Value]]:
     """The rows of each cluster, read; columns that `schema` does not name are left out."""
-    groups: dict[str, list[Value]] = defaultdict(list)
+    groups = defaultdict[str, list[Value]](list)
     for row in table.select(schema.names).to_pylist():
         groups[row["cluster"]].append(read(row))
     return groups
 
 
-def _run(run: RunInfo, catalogue: Catalogue, dialect: Dialect) -> ReportedRun:
-    quarantine = run.quarantine and Quarantine(
-        lines=run.quarantine.lines,
-        newest=tuple(
-            QuarantinedLine(line=clean_place(row.line), reason=clean(row.reason))
-            for row in run.quarantine.newest
-        ),
-    )
-    return ReportedRun(
-        number=run.number,
-        as_of=EPOCH + timedelta(microseconds=run.as_of),
-        release=clean(run.release) if run.release else "",
-        catalogue=catalogue.label,
-        dialect=dialect.name,
-        ingest=run.ingest,
-        newest_line=EPOCH + timedelta(microseconds=run.newest) if run.newest else None,
-        max_age_hours=run.max_age / HOUR if run.max_age else None,
-        tables=_shown(run.tables, LONGEST_PATH),
-        out=_shown(run.out, LONGEST_PATH),
-        quarantine=quarantine,
-    )
-
-
 class _Reader:
-    """Reads rows of the gold tables with the words of one dialect and one catalogue."""
+    """Reads rows of the gold tables with the words of one catalogue."""
 
     def __init__(
-        self,
-        catalogue: Catalogue,
-        dialect: Dialect,
-        find_line: FindLine,
-        entries: Mapping[str, Entry],
+        self, catalogue: Catalogue, find_line: FindLine, entries: Mapping[str, Entry]
     ) -> None:
-        self._catalogue = catalogue
-        self._words = FindingWords(catalogue, dialect)
-        self._find_line = find_line
-        self._entries = entries
+        self._catalogue, self._words = catalogue, FindingWords(catalogue)
+        self._find_line, self._entries = find_line, entries
 
     def cluster(
         self,
@@ -336,22 +330,20 @@ def _finding_order(found: ReportedFinding) -> tuple[object, ...]:
 
 def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
     """The counts over the fleet, taken from the clusters of the same report so that they cannot
-    differ; every key is there, in the enum's order."""
-    by_verdict = Counter(cluster.verdict for cluster in clusters)
-    by_phase = Counter(cluster.phase for cluster in clusters)
-    features = Counter(ready.verdict for cluster in clusters for ready in cluster.readiness)
-    severities = Counter(found.severity for cluster in clusters for found in cluster.findings)
+    differ."""
+    ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
+    findings = [found for cluster in clusters for found in cluster.findings]
+    muted = [found for found in findings if found.muted is not None]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
-    muted = [found for cluster in clusters for found in cluster.findings if found.muted is not None]
     too_old = sum(map(_is_too_old, clusters))
     return FleetCounts(
         clusters=len(clusters),
-        clusters_by_verdict={verdict: by_verdict[verdict] for verdict in Verdict},
-        clusters_by_phase={phase: by_phase[phase] for phase in Phase},
-        features=features.total(),
-        features_by_verdict={verdict: features[verdict] for verdict in Verdict},
-        findings=severities.total(),
-        findings_by_severity={severity: severities[severity] for severity in Severity},
+        clusters_by_verdict=_count(Verdict, (cluster.verdict for cluster in clusters)),
+        clusters_by_phase=_count(Phase, (cluster.phase for cluster in clusters)),
+        features=len(ready),
+        features_by_verdict=_count(Verdict, ready),
+        findings=len(findings),
+        findings_by_severity=_count(Severity, (found.severity for found in findings)),
         muted=len(muted),
         muted_until=min((m.muted_until for m in muted if m.muted_until is not None), default=None),
         need_person=sum(cluster.needs_person for cluster in clusters),
@@ -363,12 +355,17 @@ def _count_fleet(clusters: Sequence[ReportedCluster]) -> FleetCounts:
     )
 
 
+def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
+    counted = Counter(values)
+    return {one: counted[one] for one in kind}
+
+
 def _is_too_old(cluster: ReportedCluster) -> bool:
     old = any(found.code in TOO_OLD for found in cluster.findings)
     return old and cluster.verdict is Verdict.UNKNOWN
 
 
-def _mute(rule: Mute, findings: pa.Table, as_of: int, names: Mapping[str, str]) -> ReportedMute:
+def _mute(rule: Mute, findings: pa.Table, today: date, names: Mapping[str, str]) -> ReportedMute:
     about = findings["cluster"].filter(covered(rule, findings))
     cluster = names.get(rule.cluster) or rule.cluster
     return ReportedMute(
@@ -378,12 +375,12 @@ def _mute(rule: Mute, findings: pa.Table, as_of: int, names: Mapping[str, str]) 
         node=rule.node,
         reason=clean(rule.reason, LONGEST_REASON),
         until=rule.until,
-        expired=rule.ends <= as_of,
+        expired=rule.until < today,
         findings=len(about),
         clusters=len(pc.unique(about)),
     )
 
 
 def _mute_order(mute: ReportedMute) -> tuple[object, ...]:
-    about: Iterable[object] = (mute.cluster or "", mute.feature or "", mute.node or -1, mute.reason)
-    return not mute.expired, mute.findings > 0, mute.until, mute.code, *about
+    about = (mute.code, mute.cluster or "", mute.feature or "", mute.node or -1, mute.reason)
+    return not mute.expired, mute.findings > 0, mute.until, *about

@@ -95,7 +95,7 @@ def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
 
 
 def remedy(row: Row) -> tuple[str, str]:
-    said = FindingWords(load(), load_dialect(STRICT)).of(row)  # type: ignore[arg-type]
+    said = FindingWords(load()).of(row)  # type: ignore[arg-type]
     return said.remedy, said.command
 
 

@@ -140,7 +140,7 @@ def test_a_broker_that_only_we_cannot_reach_is_silent_and_nobody_unregisters_it(
     row = findings["node_not_answering", "broker", 2]
     assert row["detail"] == "connection refused; Kafka calls it live"
     assert not {code for code, _, _ in findings} & {"ghost_broker", "range_unknown"}
-    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
     assert "unregister" not in told.remedy.casefold() + told.command
     assert verdict(said) == "UNKNOWN"
 
@@ -151,7 +151,7 @@ def test_a_fenced_broker_is_a_ghost_and_that_it_did_not_answer_is_said() -> None
     for code in ("ghost_broker", "range_unknown"):
         row = findings[code, "broker", 2]
         assert row["detail"] == "; it did not answer (connection refused)"
-        told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
+        told = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
         assert "did not answer (connection refused)" in told.message
         assert told.command == ("kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2")
     assert ("node_not_answering", "broker", 2) not in findings
@@ -195,7 +195,7 @@ def test_a_registered_controller_that_neither_votes_nor_follows_is_a_ghost() -> 
     assert (row["finalized_level"], row["detail"]) == (25, "4.2")
     assert ("unsupported_by_node", "controller", 2) in found(said)
     assert verdict(said) == "BLOCKED"
-    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
     assert "start a controller of that id once" in told.remedy
     assert "Start it with Kafka 4.2 or later" in told.remedy
     assert "controllers_complete = true" in told.remedy
@@ -210,7 +210,7 @@ def test_a_controller_can_be_unregistered_from_metadata_version_33_on(
 ) -> None:
     row = found(unseen(*GONE, level=level))[LOST]
     assert action_for_gone(Role.CONTROLLER, row["finalized_level"]) is Action(action)
-    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
     command = "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 2"
     assert told.command == (command if level == 33 else "")
 
@@ -251,7 +251,7 @@ def test_a_ghost_in_a_cluster_of_unknown_levels_is_started_again() -> None:
     said = judged(*base, quorum([(1, 0)], []), SILENT, brokers((1, False), (2, True)))
     row = found(said)["ghost_broker", "broker", 2]
     assert row["finalized_level"] is None
-    told = FindingWords(catalogue(), load(STRICT)).of(row)  # type: ignore[arg-type]
+    told = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
     assert (told.remedy, told.command) == ("Start it again.", "")
 
 
@@ -302,6 +302,6 @@ def test_each_voter_that_never_registered_is_a_row_of_its_own_with_what_helps() 
         ("controller", 2, "4.2"),
         ("controller", 3, "4.2"),
     ]
-    told = FindingWords(catalogue(), load(STRICT)).of(rows[0])  # type: ignore[arg-type]
+    told = FindingWords(catalogue()).of(rows[0])  # type: ignore[arg-type]
     assert told.message.startswith("Voter 2 never registered")
     assert told.remedy == "Start it with Kafka 4.2 or later, so that it registers."

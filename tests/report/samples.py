@@ -19,7 +19,7 @@ from featurelib.landing import Landing, read
 from featurelib.planning.outlook import with_texts
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.model import Ingest, Report
-from featurelib.view.report import RunInfo, summarize
+from featurelib.view.report import report_run, summarize
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CATALOGUE = load_catalogue()
@@ -85,9 +85,10 @@ def report_samples() -> Report:
     lines = len(samples.places)
     return summarize(
         judge_samples(),
-        RunInfo(
-            number=20261121080000,
-            as_of=samples.newest,
+        report_run(
+            CATALOGUE,
+            20261121080000,
+            samples.newest,
             release="0.1.0",
             ingest=Ingest(lines=lines, accepted=lines, repeated=0, quarantined=0),
             newest=samples.newest,
@@ -96,7 +97,6 @@ def report_samples() -> Report:
             out="build/samples/out",
         ),
         CATALOGUE,
-        DIALECT,
         inventory=_inventory(samples.names),
         plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
         find_line=samples.places.get,

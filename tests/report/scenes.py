@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet, FleetEntry
-from featurelib.view.model import Ingest, Quarantine, QuarantinedLine, Report
-from featurelib.view.report import RunInfo, summarize
-from tests.report.samples import CATALOGUE, DIALECT, judge_samples
+from featurelib.view.model import Ingest, Report
+from featurelib.view.report import report_run, summarize
+from tests.report.samples import CATALOGUE, judge_samples
 from tests.report.tables import AS_OF, Row, finding, judged, plan, report, unfit
 
 HOUR = 3600 * 10**6
@@ -75,8 +75,8 @@ def mute(code: str = "unsupported_by_node", **more: object) -> Mute:
 
 
 def ran(**more: object) -> Report:
-    run = RunInfo(number=1, as_of=0, **more)  # type: ignore[arg-type]  # as written in the scene
-    return summarize(judged([plan("a", "READY")]), run, CATALOGUE, DIALECT)
+    run = report_run(CATALOGUE, 1, 0, **more)  # type: ignore[arg-type]  # as written in the scene
+    return summarize(judged([plan("a", "READY")]), run, CATALOGUE)
 
 
 def scenes() -> Iterator[tuple[str, Report]]:
@@ -87,8 +87,7 @@ def scenes() -> Iterator[tuple[str, Report]]:
         "a night without anything new",
         ran(ingest=Ingest(lines=0, accepted=0, repeated=0, quarantined=0)),
     )
-    lines = tuple(QuarantinedLine(line=f"land/{n}.jsonl:7", reason="none\x1b[2J") for n in range(3))
-    left_out = Quarantine(lines=1205, newest=lines)
+    left_out = 1205, [(f"land/{n}.jsonl:7", "none\x1b[2J") for n in range(3)]
     counts = Ingest(lines=10, accepted=7, repeated=2, quarantined=1)
     yield "lines that were left out", ran(ingest=counts, quarantine=left_out)
     plans = [plan("a", "BLOCKED"), plan("b", "READY", steps=[step()])]

@@ -14,8 +14,8 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.model import Report
-from featurelib.view.report import RunInfo, summarize
-from tests.report.samples import CATALOGUE, DIALECT, HOURS_72
+from featurelib.view.report import report_run, summarize
+from tests.report.samples import CATALOGUE, HOURS_72
 
 Row = dict[str, Any]
 SEEN = datetime(2026, 11, 21, 5, 52, tzinfo=UTC)
@@ -45,17 +45,12 @@ def report(
     **more: Any,
 ) -> Report:
     """`names`: by cluster id, as an inventory that says nothing else."""
-    run = RunInfo(
-        number=20261121080000,
-        as_of=AS_OF,
-        release="0.1.0",
-        newest=newest,
-        max_age=HOURS_72,
-        mutes=mutes,
+    run = report_run(
+        CATALOGUE, 20261121080000, AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72
     )
     if names is not None:
         more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))
-    return summarize(tables, run, CATALOGUE, DIALECT, **more)
+    return summarize(tables, run, CATALOGUE, mutes=mutes, **more)
 
 
 def plan(cluster: str, verdict: str, phase: str = "rolling", nodes: int = 3, **more: Any) -> Row:

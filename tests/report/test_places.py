@@ -6,11 +6,10 @@ import pytest
 
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
-from featurelib.view.model import Quarantine, QuarantinedLine
-from featurelib.view.report import RunInfo, summarize
+from featurelib.view.report import report_run, summarize
 from featurelib.view.text import render_text
 from featurelib.words import LONGEST_PATH
-from tests.report.samples import CATALOGUE, DIALECT
+from tests.report.samples import CATALOGUE
 from tests.report.tables import finding, judged, plan, report
 
 
@@ -30,10 +29,9 @@ def test_evidence_names_the_last_folder_and_the_json_the_whole_path() -> None:
 def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
     path = "/data/größe-日本語-of-the-landing-zone/landing.jsonl:12345"
     rows = [finding("a", "ghost_broker", "critical", role="broker", node_id=2, line_id=7)]
-    bad = (QuarantinedLine(line=path, reason="none such"),)
-    run = RunInfo(number=1, as_of=0, quarantine=Quarantine(lines=1, newest=bad))
+    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [(path, "none such")]))
     tables = judged([plan("a", "BLOCKED")], rows)
-    said = summarize(tables, run, CATALOGUE, DIALECT, find_line={7: path}.get)
+    said = summarize(tables, run, CATALOGUE, find_line={7: path}.get)
     text = render_text(said, width=width)
     assert text.count(":12345") == 2
     assert "".join(text.split()).count("landing-zone/landing.jsonl:12345") == 2
@@ -41,7 +39,6 @@ def test_a_line_reference_is_never_broken_inside_its_number(width: int) -> None:
 
 
 def test_a_place_without_a_number_is_cut_as_a_path_is() -> None:
-    bad = (QuarantinedLine(line="x" * 999, reason="none such"),)
-    run = RunInfo(number=1, as_of=0, quarantine=Quarantine(lines=1, newest=bad))
-    said = summarize(judged([plan("a", "BLOCKED")], []), run, CATALOGUE, DIALECT)
-    assert said.run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"
+    run = report_run(CATALOGUE, 1, 0, quarantine=(1, [("x" * 999, "none such")]))
+    assert run.quarantine is not None
+    assert run.quarantine.newest[0].line == "x" * (LONGEST_PATH - 1) + "…"

@@ -14,7 +14,7 @@ from featurelib.words import EMPTY, LENGTH, clean
 from tests.report.samples import CATALOGUE, DIALECT
 from tests.report.tables import SEEN, finding, judged, plan, report, unfit
 
-WORDS = FindingWords(CATALOGUE, DIALECT)
+WORDS = FindingWords(CATALOGUE)
 WORDINGS = wordings(DIALECT)
 NOTHING: FindingColumns = {
     "code": "",
