@@ -94,7 +94,7 @@ def render_text(
             page.text(paint(title, "bold underline"))
             show(rows, limit, page)
             if limit and len(rows) > limit and show is not _causes:
-                page.text(paint(f"… and {len(rows) - limit:,} more: {ALL}", "dim"))
+                page.text(_dim(f"… and {len(rows) - limit:,} more: {ALL}"))
     page.line()
     sentence, command = hint(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
@@ -102,6 +102,10 @@ def render_text(
         page.text(paint(command, "bold"))
     text = f"{page}\n"
     return text if colour else plain(text)
+
+
+def _dim(text: str) -> str:
+    return paint(text, "dim")
 
 
 def _terminal_width(stream: TextIO) -> int | None:
@@ -117,15 +121,14 @@ def _terminal_width(stream: TextIO) -> int | None:
 def _head(report: Report, page: Page) -> None:
     run, fleet = report.run, report.fleet
     release = f"featurelib {run.release}".strip()
-    judged = f"judged by the policy {run.dialect}, with the catalogue of {run.catalogue}"
-    page.text(paint(f"{release} · run {run.number} · as of {time_text(run.as_of)}", "dim"))
-    page.text(paint(judged, "dim"))
+    page.text(_dim(f"{release} · run {run.number} · as of {time_text(run.as_of)}"))
+    page.text(_dim(f"judged by the policy {run.dialect}, with the catalogue of {run.catalogue}"))
     if run.ingest is not None:
-        page.text(paint(_ingest_text(run.ingest), "dim"))
+        page.text(_dim(_ingest_text(run.ingest)))
     page.line()
     page.text(paint(lead(report), "bold"))
     if about := lead_note(report):
-        page.text(paint(about, "dim"))
+        page.text(_dim(about))
     if fleet.clusters:
         page.line()
         heads = ["", *(paint(verdict.value, STYLES[verdict]) for verdict in Verdict), "all"]
@@ -161,36 +164,35 @@ def _facts(report: Report, page: Page) -> None:
     if quarantine is not None and quarantine.lines:
         about = f"{count(quarantine.lines, 'landing line')} of all nights left out"
         rows.append(("quarantined", about))
-        rows += [("", paint(f"{row.line}: {row.reason}", "dim")) for row in quarantine.newest]
+        rows += [("", _dim(f"{row.line}: {row.reason}")) for row in quarantine.newest]
         if left := quarantine.lines - len(quarantine.newest):
-            rows.append(
-                ("", paint(f"… and {left:,} more: bronze.landing_line has them all", "dim"))
-            )
+            rows.append(("", _dim(f"… and {left:,} more: bronze.landing_line has them all")))
     page.facts(rows)
 
 
 def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
-    about = "what unlocks most comes first; alone = clusters that nothing else holds back"
-    page.text(paint(about, "dim"))
+    page.text(_dim("what unlocks most comes first; alone = clusters that nothing else holds back"))
     rows = [["clusters", "alone", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
-        lines = [cause.title]
-        if more := [name for name in cause.features if name != cause.feature]:
-            also = "they also hold back" if cause.feature else "holds back"
-            lines.append(paint(f"{also} {some(more, NAMES)}", "dim"))
+        more = some([name for name in cause.features if name != cause.feature], NAMES)
+        also = f"{'they also hold back' if cause.feature else 'holds back'} {more}" if more else ""
         muted = f", muted in {cause.muted:,}" if cause.muted else ""
-        lines.append(paint(f"in {some(cause.held, NAMES)}{muted}", "dim"))
-        number = f"{cause.nodes:,}" if cause.nodes else ""
-        numbers = [f"{cause.clusters:,}", f"{cause.alone:,}", number]
-        rows.append([*numbers, "\n".join(lines)])
+        about = _lines(cause.title, _dim(also), _dim(f"in {some(cause.held, NAMES)}{muted}"))
+        nodes = f"{cause.nodes:,}" if cause.nodes else ""
+        rows.append([f"{cause.clusters:,}", f"{cause.alone:,}", nodes, about])
     if limit and (left := len(causes) - CAUSES) > 0:
-        rows.append(["", "", "", paint(f"… and {count(left, 'more cause')}", "dim")])
-    _dim_table(rows, page)
+        rows.append(["", "", "", _dim(f"… and {count(left, 'more cause')}")])
+    _table(rows, page)
 
 
-def _dim_table(rows: Sequence[Sequence[str]], page: Page, most: Sequence[int] = ()) -> None:
+def _table(rows: Sequence[Sequence[str]], page: Page, most: Sequence[int] = ()) -> None:
     """A table with a dim head."""
-    page.table([[paint(name, "dim") for name in rows[0]], *rows[1:]], most=most)
+    page.table([[_dim(name) for name in rows[0]], *rows[1:]], most=most)
+
+
+def _lines(*texts: str) -> str:
+    """The texts below each other in one cell, without empty ones."""
+    return "\n".join(filter(None, texts))
 
 
 def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
@@ -198,14 +200,13 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
-        lines = _first([_step_text(step) for step in cluster.steps], LINES if limit else 0)
-        if cluster.verdict is not Verdict.READY:
-            lines.append(paint(f"{cluster.verdict.value} beyond that, see below", "dim"))
-        if people := _people(cluster):
-            lines.append(paint(people, "dim"))
+        steps = _first([_step_text(step) for step in cluster.steps], LINES if limit else 0)
+        ready = cluster.verdict is Verdict.READY
+        beyond = "" if ready else f"{cluster.verdict.value} beyond that, see below"
         requests = len({step.request for step in cluster.steps})
-        rows.append([paint(cluster.name, "bold"), f"{requests:,}", "\n".join(lines)])
-    _dim_table(rows, page, most=(NAME,))
+        about = _lines(*steps, _dim(beyond), _dim(_people(cluster)))
+        rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])
+    _table(rows, page, most=(NAME,))
 
 
 def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
@@ -213,13 +214,15 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
-        verdict = paint(cluster.verdict.value, STYLES[cluster.verdict])
         sizes = [f"{cluster.nodes:,}", cluster.phase.value] if is_wide else []
-        about = cluster.summary
-        if _needs_act(cluster) and (people := _people(cluster)):
-            about += "\n" + paint(people, "dim")
-        rows.append([verdict, "\n".join(_names(cluster)), *sizes, about])
-    _dim_table(rows, page, most=(0, NAME))
+        people = _people(cluster) if _needs_act(cluster) else ""
+        about = _lines(cluster.summary, _dim(people))
+        rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
+    _table(rows, page, most=(0, NAME))
+
+
+def _verdict(cluster: ReportedCluster) -> str:
+    return paint(cluster.verdict.value, STYLES[cluster.verdict])
 
 
 def _needs_act(cluster: ReportedCluster) -> bool:
@@ -229,7 +232,7 @@ def _needs_act(cluster: ReportedCluster) -> bool:
 
 def _names(cluster: ReportedCluster) -> list[str]:
     """Its name and, where that is another, its id."""
-    others = [paint(cluster.id, "dim")] if cluster.id != cluster.name else []
+    others = [_dim(cluster.id)] if cluster.id != cluster.name else []
     return [paint(cluster.name, "bold"), *others]
 
 
@@ -245,10 +248,9 @@ def _step_text(step: ReportedStep) -> str:
 
 def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     for cluster in clusters[: limit or None]:
-        verdict = paint(cluster.verdict.value, STYLES[cluster.verdict])
-        phase = paint(f"{cluster.phase.value}, {count(cluster.nodes, 'node')}", "dim")
+        phase = _dim(f"{cluster.phase.value}, {count(cluster.nodes, 'node')}")
         page.line()
-        page.text("  ".join([verdict, *_names(cluster), phase]))
+        page.text("  ".join([_verdict(cluster), *_names(cluster), phase]))
         for label, lines in _entries(cluster, limit):
             beside = label
             for line in filter(None, lines):
@@ -273,10 +275,10 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         yield paint(group.severity.value, STYLES[group.severity]), messages
         yield "do", [first.remedy]
         yield "run", [paint(first.command, "bold")]
-        yield "", [paint(_evidence(first), "dim"), "" if most else paint(first.source, "dim")]
+        yield "", [_dim(_evidence(first)), "" if most else _dim(first.source)]
     if limit and (left := sum(len(group.messages) for group in groups[limit:])):
-        yield "", [paint(f"… and {count(left, 'more finding')}: {ALL}", "dim")]
-    yield "muted", _first([paint(line, "dim") for line in muted_lines(cluster.findings)], most)
+        yield "", [_dim(f"… and {count(left, 'more finding')}: {ALL}")]
+    yield "muted", _first([_dim(line) for line in muted_lines(cluster.findings)], most)
     if cluster.steps:
         firsts = {step.request: step for step in reversed(cluster.steps)}
         steps = [
@@ -333,8 +335,6 @@ def _first(texts: Sequence[str], most: int) -> list[str]:
 
 def _mutes(mutes: Sequence[ReportedMute], limit: int, page: Page) -> None:
     """What has come of each mute of conf/audit.toml."""
-    rows = []
-    for mute in mutes[: limit or None]:
-        state, text = mute_text(mute)
-        rows.append([paint(state, "yellow") if mute.expired else state, text])
+    shown = [(mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
+    rows = [[paint(state, "yellow") if over else state, text] for (state, text), over in shown]
     page.table(rows, head=False)
