@@ -31,27 +31,17 @@ from featurelib.view.digest import (
     muted_lines,
     unmuted,
 )
-from featurelib.view.model import VERDICT_RANK, Readiness, Report, ReportedCluster
+from featurelib.view.model import Report
 from featurelib.view.plot import Plot, Portrait, draw
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
 IN_FULL = 100  # clusters in the one file
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS, BARS = 8, 30
-CAUSES = 25
 FOLDER = "clusters"
-NOBODY = Portrait()
 WIDTH, LEFT, RIGHT = 840, 190, 550  # of a plot, and of the track within it
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
-Cell = tuple[str, str]
-# The class of a cell, and the sign that stands in it: a grid of thousands has no room for words.
-KINDS = {
-    Verdict.UNKNOWN: ("U", "?"),
-    Verdict.BLOCKED: ("B", "✕"),
-    Verdict.READY: ("R", "▲"),
-    Verdict.UP_TO_DATE: ("D", "✓"),
-}
 
 
 def render_html(
@@ -61,32 +51,16 @@ def render_html(
     before: Mapping[Verdict, int] | None = None,
 ) -> str:
     """The one file. `portraits` by cluster id; `before`: the verdicts of the night before."""
-    full, big = report.clusters[:IN_FULL], has_pages(report)
-    names = page_names(report)
-    links = [f"#{_anchor(i)}" for i in range(len(full))]
-    links += [f"{FOLDER}/{name}" for name in names[len(full) :]]
-    features = _features(report.clusters)
-    fleet = count(report.fleet.clusters, "cluster")
-    most = f"The {len(full)} clusters that need a person most"
+    spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
+    features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     return _template("report.html.j2").render(
-        title=f"Feature levels of {fleet}",
-        run=report.run,
-        lead=lead(report),
-        counted=lead_note(report),
-        next_step=hint(report),
-        tiles=_tiles(report, before),
-        causes=report.causes[:CAUSES],
-        more_causes=max(len(report.causes) - CAUSES, 0),
-        verdicts=list(Verdict),
+        report=report,
+        portraits=portraits,
+        before=before,
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
-        rows=zip(report.clusters, links, strict=True),
-        mutes=[mute_text(mute) for mute in report.mutes],
-        heading=most if big else "Cluster by cluster",
-        shown=[
-            (_anchor(i), _part(one, portraits, f"{FOLDER}/{name}" if big else ""))
-            for i, (one, name) in enumerate(zip(full, names, strict=False))
-        ],
+        in_full=IN_FULL,
+        pages=[f"{FOLDER}/{name}" for name in page_names(report)],
         script=_text("page.js"),
     )
 
@@ -103,9 +77,8 @@ def render_pages(
     if not has_pages(report):
         return
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        part = _part(cluster, portraits)
-        page = _template("one.html.j2").render(title=cluster.name, run=report.run, part=part)
-        yield f"{FOLDER}/{name}", page
+        values = {"report": report, "cluster": cluster, "portraits": portraits}
+        yield f"{FOLDER}/{name}", _template("one.html.j2").render(values)
 
 
 def render_figure(plot: Plot) -> str:
@@ -138,47 +111,6 @@ def page_names(report: Report) -> list[str]:
     return [name.removesuffix(".json") + ".html" for name in names]
 
 
-def _tiles(report: Report, before: Mapping[Verdict, int] | None) -> Iterator[tuple[object, ...]]:
-    """Count, label, class of each count of the fleet, and how it moved since the night before."""
-    fleet = report.fleet
-    for verdict, number in fleet.clusters_by_verdict.items():
-        change = "" if before is None else _change(number - before.get(verdict, 0))
-        yield number, verdict.value, verdict.value, change
-    yield fleet.need_person, "need a person", "", ""
-    yield fleet.can_move, "can finalize something now", "", ""
-    yield fleet.incompatible_nodes, "nodes that do not fit what is finalized", "", ""
-    if fleet.muted:
-        first = fleet.muted_until
-        runs_out = "" if first is None else f"the first until {first.isoformat()}"
-        yield fleet.muted, "muted findings", "", runs_out
-
-
-def _change(by: int) -> str:
-    return "as last night" if by == 0 else f"{by:+,} since last night"
-
-
-def _part(
-    cluster: ReportedCluster, portraits: Mapping[str, Portrait], page: str = ""
-) -> dict[str, object]:
-    """What a cluster's part of a page shows, all of it unless that stands on a `page` of its own:
-    then a few plots, and how many are left out."""
-    portrait = portraits.get(cluster.key, NOBODY)
-    drawn = draw(cluster, portrait) if portrait.nodes else ()
-    plots = sorted((plot for plot in drawn if not plot.quiet), key=lambda plot: not plot.troubled)
-    plots = _within(plots) if page else plots
-    return {
-        "cluster": cluster,
-        "page": page,
-        "plots": plots,
-        "quiet": [plot for plot in drawn if plot.quiet and not page],
-        "left_out": len(drawn) - len(plots) if page else 0,
-        "findings": group_findings(unmuted(cluster.findings)),
-        "muted": muted_lines(cluster.findings),
-        "ahead": ahead_lines(cluster),
-        "history": portrait.history,
-    }
-
-
 def _within(plots: Sequence[Plot]) -> list[Plot]:
     """The first plots that fit into the one file; one of many ranges is left to its own page."""
     kept: list[Plot] = []
@@ -190,10 +122,6 @@ def _within(plots: Sequence[Plot]) -> list[Plot]:
     return kept
 
 
-def _anchor(position: int) -> str:
-    return f"c{position + 1}"
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -203,17 +131,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    values = (lead, lead_note, hint, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
+    words = (time_text, clean, count, some, place, draw, Portrait, Scale)
     environment.globals.update(
-        cells=_cells,
-        time=time_text,
-        clean=clean,
-        count=count,
-        some=some,
-        place=place,
+        {one.__name__: one for one in (*values, *words)},
+        within=_within,
+        by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},
+        verdicts=list(Verdict),
         left=LEFT,
         right=RIGHT,
         width=WIDTH,
-        Scale=Scale,
         style="".join(map(_text, ("colours.css", "style.css", "plot.css"))),
         figure_style="".join(map(_text, ("colours.css", "plot.css"))),
     )
@@ -235,38 +162,6 @@ def _text(name: str) -> str:
     return resources.files("featurelib.view").joinpath("pages", name).read_text("utf-8")
 
 
-def _features(clusters: Sequence[ReportedCluster]) -> list[str]:
-    """All features, those of most clusters first."""
-    spread = Counter(ready.feature for cluster in clusters for ready in cluster.readiness)
-    return sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
-
-
-def _cells(cluster: ReportedCluster, features: Sequence[str], others: bool) -> list[Cell | None]:
-    """A cell for each verdict, and one that counts the features without a column."""
-    by_name = {ready.feature: ready for ready in cluster.readiness}
-    cells = [_cell(by_name.pop(feature, None)) for feature in features]
-    return [*cells, _counted([*by_name.values()])] if others else cells
-
-
-def _cell(ready: Readiness | None) -> Cell | None:
-    if ready is None:
-        return None
-    kind, sign = KINDS[ready.verdict]
-    text = sign if ready.finalized is None else f"{sign} {ready.finalized.number}"
-    if ready.verdict is Verdict.READY and ready.target is not None:
-        text += f"→{ready.target.number}"
-    return kind, text
-
-
-def _counted(rest: Sequence[Readiness]) -> Cell | None:
-    if not rest:
-        return None
-    worst = min((ready.verdict for ready in rest), key=VERDICT_RANK.__getitem__)
-    kind, sign = KINDS[worst]
-    alike = sum(ready.verdict is worst for ready in rest)
-    return kind, f"{sign} {alike} of {len(rest)}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RangePlot:
     """The range plots of one cluster, as text and, where somebody shows HTML, as pictures.
@@ -286,8 +181,7 @@ class RangePlot:
         lines = [f"{plot.feature}: {plot.words}" for plot in self.plots]
         return "\n".join([self.title, *lines])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<h4>{escape(self.title)}</h4>" + "".join(map(_picture, self.plots))
