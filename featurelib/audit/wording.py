@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict
 
@@ -61,16 +61,6 @@ class FindingColumns(TypedDict):
     detail: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindingText:
-    """One finding in words."""
-
-    message: str
-    remedy: str
-    command: str
-    source: str
-
-
 class FindingWords:
     """The policy's words, with the level names of one catalogue."""
 
@@ -78,20 +68,18 @@ class FindingWords:
         self.catalogue = catalogue
         self._wordings = wordings(load(STRICT))
 
-    def of(self, columns: FindingColumns, address: str = "") -> FindingText:
-        """The finding's message, remedy, command and source; `address` of the cluster's brokers."""
+    def of(self, columns: FindingColumns, address: str = "") -> Wording:
+        """The words of its code, filled in; `address` of the cluster's brokers."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         values = self._values(columns)
         way = self._way(columns)
         values["way"] = way.text.format_map(values)
         command = way.command if wording.command == WAY else wording.command
-        message = wording.message.format_map(values)
-        remedy = wording.remedy.format_map(values)
-        return FindingText(
-            message=_open_sentence(wording.message, message).rstrip(),
-            remedy=_open_sentence(wording.remedy, remedy),
+        return replace(
+            wording,
+            message=_open_sentence(wording.message, values).rstrip(),
+            remedy=_open_sentence(wording.remedy, values),
             command=filled(_fill_command(command, values), address),
-            source=wording.source,
         )
 
     def detail(self, code: str, text: str | None) -> str | None:
@@ -140,8 +128,9 @@ def _fill_command(template: str, values: dict[str, str]) -> str:
     return template.format_map({key: shlex.quote(value) for key, value in values.items()})
 
 
-def _open_sentence(template: str, text: str) -> str:
+def _open_sentence(template: str, values: dict[str, str]) -> str:
     """A role or an action at the start gets its capital letter; a feature's name keeps its own."""
+    text = template.format_map(values)
     return text[:1].upper() + text[1:] if template.startswith(("{role}", WAY)) else text
 
 

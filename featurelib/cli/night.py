@@ -26,7 +26,7 @@ from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
 from featurelib.snapshot.history import histories
 from featurelib.source import NEWEST, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
-from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, Table
+from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
 from featurelib.view.model import Ingest, Report, render_json
@@ -111,16 +111,12 @@ def expect_landing(landing: str) -> None:
             "Name the folder that holds the landing files with --landing."
         )
     endings = tuple(f".{end}" for end in NAMES.removeprefix("*.{").removesuffix("}").split(","))
-    if os.path.isdir(path) and not any(_landing_files(path, endings)):
+    files = (name for _, _, names in os.walk(path, followlinks=True) for name in names)
+    if os.path.isdir(path) and not any(name.endswith(endings) for name in files):
         raise NoEvidenceError(
             f"landing {landing}: expected files *{', *'.join(endings)}, found none; nothing "
             "was written. Put the landing files there, or name another folder with --landing."
         )
-
-
-def _landing_files(path: str, endings: tuple[str, ...]) -> Iterator[str]:
-    for _, _, names in os.walk(path, followlinks=True):
-        yield from (name for name in names if name.endswith(endings))
 
 
 def expect_folder(option: str, uri: str) -> None:
@@ -158,16 +154,9 @@ def go_on(store: Store, asked: int | None, number: int) -> int:
 
 def expect_tables(store: Store) -> None:
     """TableError for a table of another release or schema, before the first one is written."""
-
-    def check(table: Table) -> None:
-        if store.exists(table):
-            store.check(table)
-
     with ThreadPoolExecutor(max_workers=4) as pool:
-        list(pool.map(check, ALL))
+        list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 
-
-# The pages of a night: the one file, a page for each cluster it only lists, Prometheus' gauges.
 
 MOST = 5000  # clusters with a page of their own: the worst ones
 
@@ -175,20 +164,9 @@ MOST = 5000  # clusters with a page of their own: the worst ones
 def pages_of(
     store: Store, report: Report, fleet: Fleet, conditions: Conditions
 ) -> Iterator[tuple[str, str]]:
-    """Name and text of every page of a report, the one file first."""
-    from featurelib.spark.audit import verdicts_before
-
-    seen = _portraits(store, report, fleet, conditions)
-    before = verdicts_before(store, report.run.number)
-    yield "report.html", render_html(report, seen, before=before)
-    yield "report.prom", render_prometheus(report)
-    yield from render_pages(report, seen, most=MOST)
-
-
-def _portraits(
-    store: Store, report: Report, fleet: Fleet, conditions: Conditions
-) -> dict[str, Portrait]:
-    from featurelib.spark.audit import read_evidence, read_history
+    """Name and text of every page of a report: the one file first, then Prometheus' gauges, then a
+    page for each cluster that the one file only lists."""
+    from featurelib.spark.audit import read_evidence, read_history, verdicts_before
 
     keys = [cluster.key for cluster in report.clusters[:MOST]]
     seen: dict[str, Portrait] = {}
@@ -197,7 +175,10 @@ def _portraits(
     in_full = keys[:IN_FULL] if has_pages(report) else keys
     for cluster, moments in histories(read_history(store, in_full).to_pylist()).items():
         seen[cluster] = replace(seen.get(cluster, Portrait()), history=moments)
-    return seen
+    before = verdicts_before(store, report.run.number)
+    yield "report.html", render_html(report, seen, before=before)
+    yield "report.prom", render_prometheus(report)
+    yield from render_pages(report, seen, most=MOST)
 
 
 # The end of a night: judge, write the reports and the plan files, print, and say the exit code.

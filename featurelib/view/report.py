@@ -236,12 +236,13 @@ class _Reader:
     def finding(self, row: Any) -> ReportedFinding:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"])
+        words = self._words.of(row, entry.address if entry else "")
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(
             ReportedFinding,
             row,
-            **asdict(self._words.of(row, entry.address if entry else "")),
+            **asdict(words) | {"severity": row["severity"]},
             line_id=None if line_id is None else f"{line_id & 0xFFFF_FFFF_FFFF_FFFF:016x}",
             line=None if line is None else clean_place(line),
             detail=self._words.detail(row["code"], row["detail"]),
