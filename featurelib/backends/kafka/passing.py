@@ -31,15 +31,15 @@ ListPartitionReassignments.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TypeVar
+from dataclasses import dataclass
 
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
 from featurelib.backends.kafka.protocol import Talk
 from featurelib.backends.kafka.responses import QuorumState, quorum, reply
-from featurelib.errors import FeatureLibError, UnreachableError
+from featurelib.errors import UnreachableError
 from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
 from featurelib.model import Move, NotPassed, Passed, Recipient, Step
@@ -49,7 +49,6 @@ TIMES = 2  # that each of them is asked
 LONGEST_WAIT_S = 5.0  # for a further record, twice a second on an idle cluster (KIP-835)
 _PAUSE_S = 0.1
 
-_T = TypeVar("_T")
 _NOBODY_HAS_IT = Move(
     feature="featurelib.passing.by", from_level=0, to_level=1, upgrade_type="UPGRADE"
 )
@@ -65,148 +64,136 @@ def passed(
 
     Raises UnreachableError with the words of whoever did not answer, ConfigError, RefusedError.
     """
+    asking = _Passing(reach=reach, known=known, sent=sent)
     if known.is_migrating:
         return NotPassed(why="nodes of ZooKeeper mode and of KRaft answer, and both may hold it")
     if known.mode == "zk":
-        return _passed_in_zookeeper_mode(reach, known, sent)
-    holder = "" if sent is None else f" ({sent.title} took the request)"
-    try:
-        leading = _leading(reach, known)
-    except UnreachableError as error:
-        return NotPassed(why=f"nobody says which controller leads now{holder}: {error}")
-    if leading is None:
-        return NotPassed(why=f"nobody says which controller leads now{holder}")
-    is_direct = sent is not None and sent.role == Role.CONTROLLER.text
-    if sent is not None and is_direct and leading.leader_id != sent.node:
-        how = (
-            f"controller {leading.leader_id} leads in epoch {leading.leader_epoch}, and "
-            f"{sent.title}, which the request was sent to, cannot commit it any more"
-        )
-    else:
-        brokers = []
-        if not is_direct:
-            brokers = sorted(known.brokers) if sent is None else [sent.node]
+        return asking.in_zookeeper_mode()
+    return asking.in_kraft(further=KRAFT_VERSION in features)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Passing:
+    """A cluster of which everybody is asked who may hold a request to `sent`."""
+
+    reach: Reach
+    known: Map
+    sent: Recipient | None
+
+    def brokers(self) -> list[int]:
+        """Who may have taken the request; one that was sent straight to a controller, none."""
+        if self.sent is None:
+            return sorted(self.known.brokers)
+        return [] if self.sent.role == Role.CONTROLLER.text else [self.sent.node]
+
+    def in_zookeeper_mode(self) -> Passed | NotPassed:
+        if self.reach.znodes is None:
+            return NotPassed(
+                why="in ZooKeeper mode only the features node tells: give --zookeeper "
+                "HOST:PORT/CHROOT"
+            )
+        brokers = sorted(self.known.brokers) if self.sent is None else [self.sent.node]
         for broker in brokers:
-            _pass(reach, known, Role.BROKER, broker, sent, _has_judged)
-        if not known.controllers.get(leading.leader_id):
-            return NotPassed(
-                why=f"no address of controller {leading.leader_id}, which leads, is known, and a "
-                "broker may have handed the request on to it: give "
-                f"--controllers {leading.leader_id}@HOST:PORT"
-            )
-        _pass(reach, known, Role.CONTROLLER, leading.leader_id, sent, _has_judged)
-        how = (
-            f"controller {leading.leader_id} has handled all that was sent before, in epoch "
-            f"{leading.leader_epoch}"
-        )
-    return _committed(reach, known, leading, how, further=KRAFT_VERSION in features)
+            self.ask(Role.BROKER, broker, _has_had_its_turn)
+        titles = ", ".join(f"broker {broker}" for broker in brokers)
+        return Passed(how=f"{titles} has handled all that was sent before")
 
-
-def _committed(
-    reach: Reach, known: Map, leading: QuorumState, how: str, *, further: bool
-) -> Passed | NotPassed:
-    """With the offset up to which the leader has committed; it has to be the same leader still.
-
-    `further`: and a record that was appended after now is among it. The controller answers before
-    kraft.version is committed where it refuses the rest of a request (KAFKA-16538).
-    """
-    until, first = time.monotonic() + LONGEST_WAIT_S, None
-    while True:
-        now = _leading(reach, known)
-        if now is None or (now.leader_id, now.leader_epoch) != (
-            leading.leader_id,
-            leading.leader_epoch,
-        ):
-            return NotPassed(why="the controllers elected another leader meanwhile")
-        first = now if first is None else first
-        if now.high_watermark > (first.log_end + 1 if further else 0):
-            return Passed(how=how, offset=now.high_watermark - 1)
-        if time.monotonic() > until:
-            return NotPassed(
-                why=f"controller {now.leader_id} has committed nothing since it was asked"
-            )
-        time.sleep(_PAUSE_S)
-
-
-def _leading(reach: Reach, known: Map) -> QuorumState | None:
-    """What the leader itself says of the quorum: on a controller's listener nobody else answers,
-    and a broker hands the question on to it. Raises UnreachableError where nobody can be asked."""
-    leader = known.leader[1]
-    ways = [(Role.CONTROLLER, address) for address in known.controllers.get(leader, ())]
-    ways += [(Role.BROKER, some[0]) for node, some in sorted(known.brokers.items()) if some]
-    failed: UnreachableError | None = None
-    for role, address in ways:
+    def in_kraft(self, *, further: bool) -> Passed | NotPassed:
+        sent, why = self.sent, ""
+        holder = "" if sent is None else f" ({sent.title} took the request)"
         try:
-            with reach.wires[role].connect(address) as talk:
-                said = quorum(talk.describe_quorum())
+            leading = self.leading()
         except UnreachableError as error:
-            failed = error if failed is None else failed
-            continue
-        if said is not None and said.leader_id != NOBODY:
-            known.learn_quorum(said)
-            return said
-    if failed is not None:
-        raise failed
-    return None
+            leading, why = None, f": {error}"
+        if leading is None:
+            return NotPassed(why=f"nobody says which controller leads now{holder}{why}")
+        leads = f"controller {leading.leader_id}"
+        if sent is not None and not self.brokers() and leading.leader_id != sent.node:
+            how = (
+                f"{leads} leads in epoch {leading.leader_epoch}, and {sent.title}, which the "
+                "request was sent to, cannot commit it any more"
+            )
+            return self.committed(leading, how, further=further)
+        for broker in self.brokers():
+            self.ask(Role.BROKER, broker, _has_judged)
+        if not self.known.controllers.get(leading.leader_id):
+            return NotPassed(
+                why=f"no address of {leads}, which leads, is known, and a broker may have handed "
+                f"the request on to it: give --controllers {leading.leader_id}@HOST:PORT"
+            )
+        self.ask(Role.CONTROLLER, leading.leader_id, _has_judged)
+        how = f"{leads} has handled all that was sent before, in epoch {leading.leader_epoch}"
+        return self.committed(leading, how, further=further)
 
+    def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
+        """With the offset up to which the leader has committed; it has to be the same leader still.
 
-def _passed_in_zookeeper_mode(
-    reach: Reach, known: Map, sent: Recipient | None
-) -> Passed | NotPassed:
-    if reach.znodes is None:
-        return NotPassed(
-            why="in ZooKeeper mode only the features node tells: give --zookeeper HOST:PORT/CHROOT"
-        )
-    brokers = sorted(known.brokers) if sent is None else [sent.node]
-    for broker in brokers:
-        _pass(reach, known, Role.BROKER, broker, sent, _has_had_its_turn)
-    titles = ", ".join(f"broker {broker}" for broker in brokers)
-    return Passed(how=f"{titles} has handled all that was sent before")
+        `further`: and a record that was appended after now is among it. The controller answers
+        before kraft.version is committed where it refuses the rest of a request (KAFKA-16538).
+        """
+        until, first = time.monotonic() + LONGEST_WAIT_S, None
+        while True:
+            now = self.leading()
+            same = leading.leader_id, leading.leader_epoch
+            if now is None or (now.leader_id, now.leader_epoch) != same:
+                return NotPassed(why="the controllers elected another leader meanwhile")
+            first = first or now
+            if now.high_watermark > (first.log_end + 1 if further else 0):
+                return Passed(how=how, offset=now.high_watermark - 1)
+            if time.monotonic() > until:
+                why = f"controller {now.leader_id} has committed nothing since it was asked"
+                return NotPassed(why=why)
+            time.sleep(_PAUSE_S)
 
+    def leading(self) -> QuorumState | None:
+        """What the leader itself says of the quorum: on a controller's listener nobody else
+        answers, and a broker hands the question on to it. Raises UnreachableError where nobody
+        can be asked."""
+        leader = self.known.leader[1]
+        ways = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
+        ways += [(Role.BROKER, some[0]) for _, some in sorted(self.known.brokers.items()) if some]
+        failed: UnreachableError | None = None
+        for role, address in ways:
+            try:
+                with self.reach.wires[role].connect(address) as talk:
+                    said = quorum(talk.describe_quorum())
+            except UnreachableError as error:
+                failed = failed or error
+                continue
+            if said is not None and said.leader_id != NOBODY:
+                self.known.learn_quorum(said)
+                return said
+        if failed is not None:
+            raise failed
+        return None
 
-def _pass(
-    reach: Reach,
-    known: Map,
-    role: Role,
-    node: int,
-    sent: Recipient | None,
-    question: Callable[[Talk], None],
-) -> None:
-    """Ask one node over so many connections, each `TIMES` times; at the listener that the request
-    was sent to, since each has network threads of its own. Raises UnreachableError where one
-    question was not answered as it should be."""
-    title, wire = f"{role.text} {node}", reach.wires[role]
-    addresses = (known.controllers if role is Role.CONTROLLER else known.brokers).get(node, ())
-    if sent is not None and (sent.role, sent.node) == (role.text, node):
-        addresses = (sent.address,)
-    if not addresses:
-        raise UnreachableError(f"the address of {title}, which may hold the request, is not known")
-    try:
-        with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as pool:
-            first = stack.enter_context(wire.connect(addresses[0]))
-            question(first)  # who is silent is not asked by many
-            opening = [pool.submit(wire.connect, addresses[0]) for _ in range(1, CONNECTIONS)]
-            talks = [first, *_all_of(opening, stack.enter_context)]
-            for _ in range(TIMES):
-                _all_of([pool.submit(question, talk) for talk in talks])
-    except UnreachableError as error:
-        raise UnreachableError(f"{title}, which may hold the request: {error}") from error
-
-
-def _all_of(jobs: Sequence[Future[_T]], take: Callable[[_T], object] | None = None) -> list[_T]:
-    """What all came to, each handed to `take`, though one should fail; then its error is raised."""
-    done, failed = list[_T](), None
-    for job in jobs:
+    def ask(self, role: Role, node: int, question: Callable[[Talk], None]) -> None:
+        """Ask one node over so many connections, each `TIMES` times; at the listener that the
+        request was sent to, since each has network threads of its own. Raises UnreachableError
+        where one question was not answered as it should be."""
+        title, sent = f"{role.text} {node}", self.sent
+        nodes = self.known.controllers if role is Role.CONTROLLER else self.known.brokers
+        addresses = nodes.get(node, ())
+        if sent is not None and (sent.role, sent.node) == (role.text, node):
+            addresses = (sent.address,)
+        if not addresses:
+            raise UnreachableError(
+                f"the address of {title}, which may hold the request, is not known"
+            )
         try:
-            done.append(job.result())
-        except FeatureLibError as error:
-            failed = error
-            continue
-        if take is not None:
-            take(done[-1])
-    if failed is not None:
-        raise failed
-    return done
+            # Whatever fails, the pool waits for all, and then all that were opened are closed.
+            with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as pool:
+
+                def connect(_: int) -> Talk:
+                    return stack.enter_context(self.reach.wires[role].connect(addresses[0]))
+
+                first = connect(0)
+                question(first)  # who is silent is not asked by many
+                talks = [first, *pool.map(connect, range(1, CONNECTIONS))]
+                for _ in range(TIMES):
+                    list(pool.map(question, talks))
+        except UnreachableError as error:
+            raise UnreachableError(f"{title}, which may hold the request: {error}") from error
 
 
 def _has_judged(talk: Talk) -> None:
