@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from featurelib.api.documents import OfDescribed, document
-from featurelib.backends.embedded import Captured, Formatted, make_embedded
+from featurelib.backends.embedded import captured, formatted, make_embedded
 from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import NEWEST_RELEASE
@@ -177,13 +178,13 @@ def embedded(
     there already is reached with connect(file=…). Raises ConfigError, LandingError.
     """
     catalogue = open_catalogue(overlay)
-    like: Formatted | Captured
     if capture is not None:
-        like = Captured(path=capture, lines=landing_lines("--capture", capture))
+        lines = landing_lines("--capture", capture)
+        make = partial(captured, capture, lines, catalogue)
     else:
         own = choose_software(catalogue, software)
-        like = Formatted(own=own, metadata=metadata, brokers=brokers, controllers=controllers)
-    make_embedded(file, like, catalogue)
+        make = partial(formatted, own, metadata, brokers, controllers, catalogue)
+    make_embedded(file, make, catalogue)
     return Embedded(wanted=Wanted(file=file), catalogue=catalogue)
 
 

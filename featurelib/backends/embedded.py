@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -372,60 +372,38 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
             yield {"path": path, "version": version, "czxid": 1, "data": text}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Formatted:
-    """A KRaft cluster as kafka-storage.sh format of `own` leaves it: `metadata` is its release
-    version, None = the newest there is."""
-
-    own: ReleaseCatalogue
-    metadata: str | None = None
-    brokers: int = 3
-    controllers: int = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """What is in the file now."""
+class Made(NamedTuple):
+    """What is put into a new file."""
 
     mode: str  # kraft, zk
     cluster_id: str
     cluster: Cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
-    """The cluster that landing lines show; `path` is the file or folder they were read from."""
-
-    path: str
-    lines: Iterable[bytes]
-
-
-def make_embedded(file: str, like: Formatted | Captured, catalogue: Catalogue) -> Made:
-    """Make a new embedded cluster in `file`. Raises ConfigError, and for lines what reading them
-    raises, LandingError and NoEvidenceError."""
+def make_embedded(file: str, make: Callable[[], Made], catalogue: Catalogue) -> None:
+    """Make a new embedded cluster in `file`. Raises ConfigError, and what `make` raises."""
     if Path(file).exists():
         raise ConfigError(f"{file}: expected no file there, found one. Name another.")
-    made = (
-        _formatted(like, catalogue) if isinstance(like, Formatted) else _captured(like, catalogue)
-    )
-    about = {"mode": made.mode, "cluster_id": made.cluster_id}
-    with EmbeddedCluster(file, catalogue.tables, **about) as embedded:
-        embedded.put(made.cluster, len(made.cluster.nodes))
-    return made
+    mode, cluster_id, cluster = make()
+    with EmbeddedCluster(file, catalogue.tables, mode=mode, cluster_id=cluster_id) as embedded:
+        embedded.put(cluster, len(cluster.nodes))
 
 
-def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
-    own, metadata = like.own, like.metadata
+def formatted(
+    own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int, known: Catalogue
+) -> Made:
+    """A KRaft cluster as kafka-storage.sh format of `own` leaves it: `metadata` is its release
+    version, None = the newest there is. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         said = "; ".join(refusal.text for refusal in initial.refusals)
         raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {said}")
     names = (METADATA_VERSION, *own.features)
-    ranges = advertised(catalogue, names)
+    ranges = advertised(known, names)
     at = ranges.releases.index(own.release)
     rows = zip(names, ranges.min_version[at].tolist(), ranges.max_version[at].tolist(), strict=True)
     supported = {name: (low, high) for name, low, high in rows if high > 0}
-    halves = ((Role.CONTROLLER, FIRST_CONTROLLER, like.controllers), (Role.BROKER, 1, like.brokers))
+    halves = ((Role.CONTROLLER, FIRST_CONTROLLER, controllers), (Role.BROKER, 1, brokers))
     nodes = tuple(
         Node(
             node_id=first + i,
@@ -444,19 +422,20 @@ def _formatted(like: Formatted, catalogue: Catalogue) -> Made:
     made_up = "-"
     while made_up.startswith("-"):  # as Kafka: an id is no option (Uuid.randomUuid)
         made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
-    return Made(mode="kraft", cluster_id=made_up, cluster=cluster)
+    return Made("kraft", made_up, cluster)
 
 
-def _captured(like: Captured, catalogue: Catalogue) -> Made:
-    path = like.path
+def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
+    """The cluster that landing lines show; `path` is the file or folder they were read from.
+    Raises ConfigError, and what reading them raises, LandingError and NoEvidenceError."""
     one = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():
         one = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
-    sight = Terms(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(like.lines, None, one)
+    sight = Terms(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(lines, None, one)
     mode = sight.dialects[0].partition("-")[0] if sight.dialects else ""
     if not mode or not sight.releases:
         raise ConfigError(
             f"--capture {path}: expected a cluster whose controllers' release shows, found none. "
             "Collect the controllers too."
         )
-    return Made(mode=mode, cluster_id=sight.cluster_id, cluster=sight.cluster)
+    return Made(mode, sight.cluster_id, sight.cluster)
