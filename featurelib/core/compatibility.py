@@ -9,8 +9,8 @@ A node meets a level in three ways, and no two compare alike:
                           (Guard of its dialect)                 no longer; ZooKeeper mode: it exits
     whoever rolls         the ranges a release advertises        its nodes may join or not
 
-All of it is columns of one cluster: F features by N nodes. A broker 3 of 3.9 at a 4.2 controller
-that has finalized metadata.version 25 and group.version 1:
+A node and a cluster are columns: one row a feature. A broker 3 of 3.9 at a 4.2 controller that has
+finalized metadata.version 25 and group.version 1:
 
     level  25, 1     low  1, 0   high  21, 0   lists  yes, no
     the controller refuses it over both; running, it only goes blind over metadata.version
@@ -30,9 +30,17 @@ from typing import Final
 import numpy as np
 
 from featurelib.catalogue import Catalogue, Tables
-from featurelib.core.batch import NOT_HERE, Flags, Ints, Levels
+from featurelib.core.batch import NOT_HERE, Flags, Levels
 from featurelib.core.cluster import Cluster, Node, Range, string_hash
-from featurelib.core.dialect import Absence, Dialect, Guard, generation_of, is_before, load
+from featurelib.core.dialect import (
+    Absence,
+    Dialect,
+    Guard,
+    RegistrationTable,
+    generation_of,
+    is_before,
+    load,
+)
 from featurelib.core.reply import range_text
 from featurelib.core.rules import (
     incompatible_with_finalized,
@@ -108,75 +116,63 @@ class Stopped:
     refused: Joined | None = None  # its registration, where that keeps it out
 
 
-# --- One cluster as columns -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Columns:
-    """What is finalized in one cluster, beside the nodes that meet it: F features, N nodes."""
+class _Meeting:
+    """What is finalized in one cluster, beside a node that meets it: F features."""
 
+    node: Node
+    own: Dialect  # of the node's own generation
+    guarded: bool  # it looks at what is finalized (ZooKeeper mode: protocol 2.7 or above)
     names: tuple[str, ...]  # [F]
     level: Levels  # [F] 0 = not finalized
     minimum: Levels  # [F] the finalized minimum; the level where none is stored
     stored: Flags  # [F] it is finalized, and the feature system is on
-    raft_level: int  # kraft.version of the raft layer, where that is another thing
-    low: Levels  # [N, F] as nodes advertise them: nothing stands in for what they leave out
-    high: Levels  # [N, F]
-    lists: Flags  # [N, F]
-    nodes: tuple[Node, ...]  # [N]
-    own: tuple[Dialect, ...]  # [N] of each node's own generation
-    release: Ints  # [N] a position in the catalogue's tables; -1 = not known
-    controller: Flags  # [N]
-    guarded: Flags  # [N] it looks at what is finalized (ZooKeeper mode: protocol 2.7 or above)
+    low: Levels  # [F] as the node advertises them: nothing stands in for what it leaves out
+    high: Levels  # [F]
+    lists: Flags  # [F]
+
+    @property
+    def of_controller(self) -> bool:
+        return self.node.role is Role.CONTROLLER
 
     def code(self, name: str) -> int:
         return self.names.index(name)
 
-    def at(self, levels: Mapping[str, Range]) -> _Columns:
-        """The same nodes once feature → (minimum, level) is finalized."""
-        level, minimum = _level_columns(levels, self.names)
+    def at(self, levels: Mapping[str, Range]) -> _Meeting:
+        """The same node once feature → (minimum, level) is finalized."""
+        minimum, level = _ends(levels, self.names)
+        minimum = np.where(minimum == 0, level, minimum)
         return replace(self, level=level, minimum=minimum, stored=level != 0)
 
 
-def _columns(
-    cluster: Cluster,
-    nodes: Sequence[Node],
-    dialect: Dialect,
-    tables: Tables,
-    also: Collection[str] = (),
-) -> _Columns:
-    """The columns of `nodes` in `cluster`; `also` names features that nothing mentions yet."""
-    listed = (name for node in nodes for name in node.supported)
-    names = tuple(
-        dict.fromkeys((METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *listed))
-    )
-    level, minimum = _level_columns(cluster.finalized, names)
+def _meeting(
+    cluster: Cluster, node: Node, dialect: Dialect, also: Collection[str] = ()
+) -> _Meeting:
+    """`node` in `cluster`; `also` names features that nothing mentions yet."""
+    mentioned = (METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *node.supported)
+    names = tuple(dict.fromkeys(mentioned))
+    minimum, level = _ends(cluster.finalized, names)
+    low, high = _ends(node.supported, names)
     stored = np.array([name in cluster.finalized for name in names], dtype=bool)
-    ends = [[node.supported.get(name, (0, 0)) for name in names] for node in nodes]
-    ranges = np.array(ends, dtype=np.int32).reshape(len(nodes), len(names), 2)
-    lists = [[name in node.supported for name in names] for node in nodes]
-    return _Columns(
+    return _Meeting(
+        node=node,
+        own=_own_generation(node, dialect),
+        # A registered broker that is ignored and still runs never looks (protocol below 2.7).
+        guarded=not (node.ignored and node.running),
         names=names,
         level=level,
-        minimum=minimum,
+        minimum=np.where(minimum == 0, level, minimum),
         stored=stored & ((level != 0) | dialect.protection.zero_counts) & (not cluster.off),
-        raft_level=cluster.raft_level,
-        low=ranges[:, :, 0],
-        high=ranges[:, :, 1],
-        lists=np.array(lists, dtype=bool).reshape(len(nodes), len(names)),
-        nodes=tuple(nodes),
-        own=tuple(_own_generation(node, dialect) for node in nodes),
-        release=np.array([tables.release_code(node.release) for node in nodes], dtype=np.int64),
-        controller=np.array([node.role is Role.CONTROLLER for node in nodes], dtype=bool),
-        # A registered broker that is ignored and still runs never looks (protocol below 2.7).
-        guarded=np.array([not (node.ignored and node.running) for node in nodes], dtype=bool),
+        low=low,
+        high=high,
+        lists=np.array([name in node.supported for name in names], dtype=bool),
     )
 
 
-def _level_columns(levels: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
-    """[F] levels and minimums of feature → (minimum, level); 0 = not there."""
-    ends = np.array([levels.get(name, (0, 0)) for name in names], dtype=np.int32)
-    return ends[:, 1], np.where(ends[:, 0] == 0, ends[:, 1], ends[:, 0])
+def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
+    """[F] both ends of feature → range; 0 = not there."""
+    low, high = np.array([ranges.get(name, (0, 0)) for name in names], dtype=np.int32).T
+    return low, high
 
 
 def _own_generation(node: Node, dialect: Dialect) -> Dialect:
@@ -189,9 +185,6 @@ def _own_generation(node: Node, dialect: Dialect) -> Dialect:
         return dialect
 
 
-# --- The node itself ------------------------------------------------------------------------------
-
-
 def range_refused(
     guard: Guard, minimum: Levels, level: Levels, low: Levels, high: Levels, silent: Flags
 ) -> Flags:
@@ -201,33 +194,25 @@ def range_refused(
     return range_unsupported_by_node(lowest, level, low, high, silent)
 
 
-def _unfit(at: _Columns, tables: Tables) -> Flags:
-    """[N, F] what each node, of its own accord, does not accept of what is finalized.
+def _unfit(at: _Meeting, tables: Tables) -> Flags:
+    """[F] what a node, of its own accord, does not accept of what is finalized.
 
     Source: BrokerFeatures.hasIncompatibleFeatures; FeatureControlManager.replay; FeaturesDelta.
     """
-    found = np.zeros(at.low.shape, dtype=bool)
-    for i, own in enumerate(at.own):
-        guard = own.protection.controllers if at.controller[i] else own.protection.brokers
-        # A record of level 0 fits a controller that knows no such feature: it supports 0-0.
-        silent = ~at.lists[i] & ~at.controller[i]
-        outside = range_refused(guard, at.minimum, at.level, at.low[i], at.high[i], silent)
-        if guard is Guard.METADATA_VERSION:
-            code = at.code(METADATA_VERSION)
-            release = int(at.release[i])
-            # Software knows more than it advertises; where its release is not known, that counts.
-            known = _knows(tables, release, int(at.level[code]))
-            found[i, code] = outside[code] if release == NOT_HERE else not known
-        else:
-            found[i] = outside & (guard is not Guard.NOTHING)
-    return found & at.stored & at.guarded[:, None]
-
-
-def _knows(tables: Tables, release: int, level: int) -> bool:
-    """Whether software of a release has that metadata.version, stable or not."""
-    inside = 0 <= level < tables.width
-    code = tables.feature_code(METADATA_VERSION)
-    return inside and bool(tables.level_known[release, code, level])
+    guard = at.own.protection.controllers if at.of_controller else at.own.protection.brokers
+    if guard is Guard.NOTHING or not at.guarded:
+        return np.zeros(len(at.names), dtype=bool)
+    # A record of level 0 fits a controller that knows no such feature: it supports 0-0.
+    silent = ~at.lists & (not at.of_controller)
+    outside = range_refused(guard, at.minimum, at.level, at.low, at.high, silent)
+    if guard is Guard.METADATA_VERSION:
+        code, release = at.code(METADATA_VERSION), tables.release_code(at.node.release)
+        if release != NOT_HERE:  # software knows more than it advertises
+            level = int(at.level[code])
+            known = level in range(tables.width) and tables.level_known[release, 0, level]
+            outside[code] = not known
+        outside &= np.arange(len(at.names)) == code
+    return outside & at.stored
 
 
 def stopped(
@@ -249,137 +234,72 @@ def stopped(
 
     Source: FinalizedFeatureChangeListener; FeatureControlManager.replay; SharedServer.
     """
-    at = _columns(cluster, cluster.nodes, dialect, tables, also=tuple(proposed or ()))
-    kept_out = np.zeros(len(cluster.nodes), dtype=bool)
-    if moment is Moment.AFTER_UPDATE:
-        before, at = at, at.at(cluster.finalized if proposed is None else proposed)
-        records = replace(at, stored=at.level != before.level)
-        own = _unfit(at, tables) | (_unfit(records, tables) & at.controller[:, None])
-    else:
-        own = _unfit(at, tables)
-    if moment is Moment.NEXT_START:
-        judged = _registrations(at, dialect, tables)
-        kept_out = np.isin(judged.entry, (Admission.REFUSED, Admission.IGNORED)) & ~judged.too_early
-    else:
-        own &= np.array([node.running for node in cluster.nodes], dtype=bool)[:, None]
     halves = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     found = []
-    for i in np.flatnonzero(own.any(axis=1) | kept_out).tolist():
-        node = cluster.nodes[i]
-        exits = at.own[i].protection.broker_exits or node.node_id in halves
-        effect = max(
-            (Effect.EXITS if exits else Effect.BLIND) if own[i].any() else Effect.GOES_ON,
-            Effect.KEPT_OUT if kept_out[i] else Effect.GOES_ON,
-        )
-        newcomer = Newcomer(node=node, unguarded=not at.guarded[i])
-        refused = join(cluster, newcomer, dialect, tables) if effect is Effect.KEPT_OUT else None
-        words = tuple(_log_line(at, i, f, tables) for f in np.flatnonzero(own[i]).tolist())
-        found.append(Stopped(node=node, effect=effect, unfit=words, refused=refused))
+    for node in cluster.nodes:
+        if not node.running and moment is not Moment.NEXT_START:
+            continue
+        before = at = _meeting(cluster, node, dialect, also=tuple(proposed or ()))
+        if moment is Moment.AFTER_UPDATE:
+            at = at.at(cluster.finalized if proposed is None else proposed)
+        own, refused = _unfit(at, tables), None
+        if at.of_controller:
+            own |= _unfit(replace(at, stored=at.level != before.level), tables)
+        if moment is Moment.NEXT_START:
+            joined = _registration(cluster, at, dialect, tables)
+            early = at.of_controller and joined.entry is Admission.REFUSED
+            if joined.entry in (Admission.REFUSED, Admission.IGNORED) and not early:
+                refused = joined
+        effect = Effect.GOES_ON if refused is None else Effect.KEPT_OUT
+        if own.any():
+            exits = at.own.protection.broker_exits or node.node_id in halves
+            effect = max(effect, Effect.EXITS if exits else Effect.BLIND)
+        if effect is not Effect.GOES_ON:
+            words = tuple(_log_line(at, f, tables) for f in np.flatnonzero(own).tolist())
+            out = refused if effect is Effect.KEPT_OUT else None
+            found.append(Stopped(node=node, effect=effect, unfit=words, refused=out))
     return tuple(found)
 
 
-def _log_line(at: _Columns, node: int, feature: int, tables: Tables) -> Unfit:
+def _log_line(at: _Meeting, feature: int, tables: Tables) -> Unfit:
     """What a node logs about one feature it does not accept."""
-    table, release = at.own[node].protection, int(at.release[node])
-    ends = int(at.low[node, feature]), int(at.high[node, feature])
-    known, code = ends, tables.feature_code(METADATA_VERSION)
+    table, release = at.own.protection, tables.release_code(at.node.release)
+    known = low, high = int(at.low[feature]), int(at.high[feature])
     if release != NOT_HERE:
-        known = int(tables.oldest[release, code]), int(tables.newest_unstable[release, code])
-    says = table.says_broker if at.lists[node, feature] else table.says_broker_absent
-    if at.controller[node]:
+        known = int(tables.oldest[release, 0]), int(tables.newest_unstable[release, 0])
+    says = table.says_broker if at.lists[feature] else table.says_broker_absent
+    if at.of_controller:
         says = table.says_controller
-    text = (says or table.says_broker).format(
-        feature=at.names[feature],
+    return _unfit_words(
+        says or table.says_broker, at, feature,
+        node_range=range_text(low, high), oldest_known=known[0], newest_known=known[1],
+    )  # fmt: skip
+
+
+def _unfit_words(says: str, at: _Meeting, feature: int, **more: object) -> Unfit:
+    name = at.names[feature]
+    text = says.format(
+        feature=name,
         level=int(at.level[feature]),
         lowest=int(at.minimum[feature]),
-        node_min=ends[0],
-        node_max=ends[1],
-        node_range=range_text(*ends),
-        oldest_known=known[0],
-        newest_known=known[1],
+        node_min=int(at.low[feature]),
+        node_max=int(at.high[feature]),
+        **more,
     )
-    return Unfit(feature=at.names[feature], text=text)
+    return Unfit(feature=name, text=text)
 
 
-# --- The controller that judges a registration ----------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Registrations:
-    """What becomes of N registrations, and every feature that does not fit."""
-
-    entry: Ints  # [N] of Admission
-    unfit: Flags  # [N, F]
-    no_directories: Flags  # [N] refused before its features are looked at
-    too_early: Flags  # [N] a controller, before controllers register
-    read: _Columns  # as the controller reads them: what is absent has its value
-
-
-def _registrations(at: _Columns, dialect: Dialect, tables: Tables) -> _Registrations:
-    """What becomes of each node's registration, whether or not it is registered now.
-
-    Source: ClusterControlManager.registerBroker and registerController;
-    FinalizedFeatureChangeListener, KafkaController.partitionOnFeatureCompatibility.
-    """
-    nobody = np.zeros(len(at.own), dtype=bool)
-    read, table = _as_read(at, dialect), dialect.registration
-    if table.at_start:  # ZooKeeper mode: each broker by itself, the rest by the controller
-        own = _unfit(at, tables)
-        count = len(at.own)
-        judge = replace(at, own=(dialect,) * count, guarded=~nobody, controller=nobody)
-        seen = _unfit(judge, tables)
-        stops: Flags = np.logical_or.reduce(own, axis=1)
-        ignored: Flags = np.logical_or.reduce(seen, axis=1)
-        entry = np.select(
-            [stops, ignored], [Admission.STOPS, Admission.IGNORED], Admission.ACCEPTED
-        )
-        return _Registrations(
-            entry=entry,
-            unfit=np.where(stops[:, None], own, seen),
-            no_directories=nobody,
-            too_early=nobody,
-            read=read,
-        )
-    register_from = dialect.can.controllers_register_from
-    metadata_version = read.level[read.code(METADATA_VERSION)]
-    too_early = at.controller & (metadata_version < register_from)
-    bare = nobody
-    if 0 < table.directories_from <= metadata_version:
-        old = [is_before(node.release, FIRST_WITH_DIRECTORIES) for node in at.nodes]
-        bare = ~at.controller & np.array(old, dtype=bool)
-    unfit = _refused_features(read, dialect) & ~at.controller[:, None]
-    refused = bare | too_early | unfit.any(axis=1)
-    entry = np.where(refused, Admission.REFUSED, Admission.ACCEPTED)
-    if register_from == 0:
-        entry = np.where(at.controller, Admission.NOT_REGISTERED, entry)
-    return _Registrations(
-        entry=entry, unfit=unfit, no_directories=bare, too_early=too_early, read=read
-    )
-
-
-def _as_read(at: _Columns, dialect: Dialect) -> _Columns:
-    """The columns as a controller reads them: what is absent has the value it gives it."""
+def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
+    """What a controller reads of it: what is absent has the value it gives it."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
     level, low, high, lists = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
-    if most > 0:
-        absent = ~lists[:, code]
-        low[absent, code], high[absent, code], lists[absent, code] = least, most, True
+    if most > 0 and not lists[code]:
+        low[code], high[code], lists[code] = least, most, True
     if level[code] == 0:
         level[code] = dialect.can.absent_metadata_version
     if dialect.can.kraft_version == "record":  # what nodes report may be a record of no effect
-        level[at.code(KRAFT_VERSION)] = at.raft_level
+        level[at.code(KRAFT_VERSION)] = cluster.raft_level
     return replace(at, level=level, low=low, high=high, lists=lists)
-
-
-def _refused_features(read: _Columns, dialect: Dialect) -> Flags:
-    """[N, F] every feature over which a controller in KRaft mode refuses a broker."""
-    table = dialect.registration
-    compared = np.ones(read.lists.shape, dtype=bool)
-    if table.absence is Absence.SKIP:
-        compared &= read.lists
-    if table.not_finalized is Absence.SKIP:
-        compared &= read.level > 0
-    return unsupported_by_node(read.level, read.low, read.high, np.False_) & compared
 
 
 def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables) -> Joined:
@@ -391,36 +311,67 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
         node, guarded = replace(node, supported={}), False  # it says no ranges, it never looks
-    at = replace(_columns(cluster, [node], dialect, tables), guarded=np.array([guarded]))
-    judged = _registrations(at, dialect, tables)
-    entry, table = Admission(int(judged.entry[0])), dialect.registration
-    protection = (at.own[0] if entry is Admission.STOPS else dialect).protection
-    found = []
-    for name in _order(cluster, node):
-        where = judged.read.code(name)
-        if judged.unfit[0, where]:
-            own = protection.says_broker
-            if not judged.read.lists[0, where]:
-                own = protection.says_broker_absent
-            text = (table.says or own).format(
-                feature=name,
-                level=int(judged.read.level[where]),
-                lowest=int(at.minimum[where]),
-                node_min=int(judged.read.low[0, where]),
-                node_max=int(judged.read.high[0, where]),
-            )
-            found.append(Unfit(feature=name, text=text))
-    code, message = 0, None
-    if judged.no_directories[0]:
+    at = replace(_meeting(cluster, node, dialect), guarded=guarded)
+    return _registration(cluster, at, dialect, tables)
+
+
+def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tables) -> Joined:
+    """What becomes of a node's registration, whether or not it is registered now.
+
+    Source: ClusterControlManager.registerBroker and registerController;
+    FinalizedFeatureChangeListener, KafkaController.partitionOnFeatureCompatibility.
+    """
+    read, table, by = _as_read(cluster, at, dialect), dialect.registration, dialect
+    metadata_version = int(read.level[read.code(METADATA_VERSION)])
+    entry, bare, unfit = Admission.ACCEPTED, False, np.zeros(len(at.names), dtype=bool)
+    if table.at_start:  # ZooKeeper mode: each broker by itself, the rest by the controller
+        unfit = _unfit(at, tables)
+        if unfit.any():
+            entry, by = Admission.STOPS, at.own
+        elif (unfit := _unfit_for_controller(at, dialect, tables)).any():
+            entry = Admission.IGNORED
+    elif at.of_controller:
+        first = dialect.can.controllers_register_from
+        if first == 0 or metadata_version < first:
+            entry = Admission.REFUSED if first else Admission.NOT_REGISTERED
+    else:
+        old = is_before(at.node.release, FIRST_WITH_DIRECTORIES)
+        bare = 0 < table.directories_from <= metadata_version and old
+        unfit = _refused_features(read, table)
+        if bare or unfit.any():
+            entry = Admission.REFUSED
+    words = []
+    for where in (read.code(name) for name in _order(cluster, at.node)):
+        if unfit[where]:
+            protection, lists = by.protection, read.lists[where]
+            says = protection.says_broker if lists else protection.says_broker_absent
+            words.append(_unfit_words(table.says or says, read, where))
+    texts, code, message = [one.text for one in words], 0, None
+    if bare:
         code, message = table.directories_code, table.says_directories
     elif entry is Admission.REFUSED:
-        code = table.code
-        message = found[0].text if found else table.says_controller
+        code, message = table.code, texts[0] if texts else table.says_controller
     elif entry is Admission.STOPS:
-        message = protection.says_broker_prefix + ", ".join(item.text for item in found)
+        message = by.protection.says_broker_prefix + ", ".join(texts)
     elif entry is Admission.IGNORED:
-        message = table.says_ignored.format(node=node.node_id)
-    return Joined(entry=entry, code=code, message=message, unfit=tuple(found))
+        message = table.says_ignored.format(node=at.node.node_id)
+    return Joined(entry=entry, code=code, message=message, unfit=tuple(words))
+
+
+def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
+    """[F] every feature over which a controller in KRaft mode refuses a broker."""
+    compared = np.ones(len(read.names), dtype=bool)
+    if table.absence is Absence.SKIP:
+        compared &= read.lists
+    if table.not_finalized is Absence.SKIP:
+        compared &= read.level > 0
+    return unsupported_by_node(read.level, read.low, read.high, np.False_) & compared
+
+
+def _unfit_for_controller(at: _Meeting, dialect: Dialect, tables: Tables) -> Flags:
+    """[F] what a controller in ZooKeeper mode does not accept of a broker."""
+    broker = replace(at.node, role=Role.BROKER)
+    return _unfit(replace(at, node=broker, own=dialect, guarded=True), tables)
 
 
 def _order(cluster: Cluster, node: Node) -> list[str]:
@@ -440,16 +391,19 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
 def left_out(cluster: Cluster, releases: Sequence[str], tables: Tables) -> Cluster:
     """The cluster in ZooKeeper mode with those marked whom a controller of each of `releases`
     leaves out of the live brokers (KafkaController.partitionOnFeatureCompatibility)."""
-    ignored = np.array([node.registered for node in cluster.nodes], dtype=bool)
-    for name in sorted({generation_of(release, "zk") for release in releases}):
-        at = _columns(cluster, cluster.nodes, load(name), tables)
-        at = replace(at, guarded=np.zeros(len(cluster.nodes), dtype=bool))
-        ignored &= _registrations(at, load(name), tables).entry == Admission.IGNORED
-    nodes = zip(cluster.nodes, ignored.tolist(), strict=True)
-    return replace(cluster, nodes=tuple(replace(node, ignored=out) for node, out in nodes))
-
-
-# --- The software of a release --------------------------------------------------------------------
+    dialects = [load(name) for name in sorted({generation_of(name, "zk") for name in releases})]
+    out: dict[tuple[tuple[str, Range], ...], bool] = {}  # of brokers that support the same
+    for node in cluster.nodes:
+        if (ranges := tuple(node.supported.items())) not in out:
+            out[ranges] = all(
+                _unfit_for_controller(_meeting(cluster, node, own), own, tables).any()
+                for own in dialects
+            )
+    nodes = (
+        replace(node, ignored=node.registered and out[tuple(node.supported.items())])
+        for node in cluster.nodes
+    )
+    return replace(cluster, nodes=tuple(nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -506,15 +460,15 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
     names = sorted(levels)
     row = np.array([[levels[name] for name in names]], dtype=np.int32)
     stable, unstable = (
-        [
-            tuple(name for name, bad in zip(names, hit, strict=True) if bad)
-            for hit in misfits(row, advertised(catalogue, names, unstable=way))[0].tolist()
-        ]
-        for way in (False, True)
+        misfits(row, advertised(catalogue, names, unstable=way))[0] for way in (False, True)
     )
+
+    def named(hit: Flags) -> tuple[str, ...]:
+        return tuple(name for name, bad in zip(names, hit.tolist(), strict=True) if bad)
+
     return tuple(
-        Fit(release=release.release, misfits=one, misfits_unstable=other)
-        for release, one, other in zip(catalogue.releases, stable, unstable, strict=True)
+        Fit(release=own.release, misfits=named(stable[i]), misfits_unstable=named(unstable[i]))
+        for i, own in enumerate(catalogue.releases)
     )
 
 

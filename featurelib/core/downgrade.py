@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -47,13 +47,7 @@ class Position:
 
     def at(self, rows: Ints) -> Position:
         """Of the clusters at these rows."""
-        return Position(
-            level=self.level[rows],
-            min_version=self.min_version[rows],
-            max_version=self.max_version[rows],
-            others=self.others[rows],
-            stores=self.stores[rows],
-        )
+        return Position(**{part.name: getattr(self, part.name)[rows] for part in fields(self)})
 
 
 def position(
@@ -85,9 +79,8 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     """[R] the metadata.version that the other finalized levels need, as software of one release
     declares it; any level has to be stored (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
-    metadata = tables.feature_code(METADATA_VERSION)
     for by, feature, level, other, least in tables.dependencies.tolist():
-        if (by, other) == (release, metadata):
+        if (by, other) == (release, 0):  # metadata.version is the first feature of the tables
             there = at.others[:, feature] == level
             needed[there] = np.maximum(needed[there], least)
     return needed
@@ -101,7 +94,7 @@ def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capab
     """
     level = np.arange(tables.width, dtype=np.int32)
     current = np.minimum(at.level, tables.width - 1)[:, None]
-    known = tables.level_known[release, tables.feature_code(METADATA_VERSION)]
+    known = tables.level_known[release, 0]
     loses = tables.lossy(np.array(release), current.astype(np.int16), level.astype(np.int16))
     safe = np.int32(UpgradeType.SAFE_DOWNGRADE)
     refused = (
@@ -122,8 +115,7 @@ def floors(tables: Tables, release: int, at: Position, can: Capability) -> Level
     free = ~_held(tables, release, at, needed, can) & (level < at.level[:, None])
     lowest = np.where(free.any(axis=1), free.argmax(axis=1), at.level)
     inside = (at.level >= 0) & (at.level < tables.width)
-    code = tables.feature_code(METADATA_VERSION)
-    known = inside & tables.level_known[release, code, np.where(inside, at.level, 0)]
+    known = inside & tables.level_known[release, 0, np.where(inside, at.level, 0)]
     return np.where(known, lowest, NOT_HERE).astype(np.int32)
 
 
@@ -133,18 +125,12 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
     step of the way (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
-    steps &= tables.level_known[release, tables.feature_code(METADATA_VERSION)]
+    steps &= tables.level_known[release, 0]
     row, step = np.nonzero(steps)
     there = at.at(row)
     needed = _needed_by_others(tables, release, there)
     present = np.minimum(there.level, tables.width - 1)
-    there = Position(
-        level=step.astype(np.int32),
-        min_version=there.min_version,
-        max_version=there.max_version,
-        others=there.others,
-        stores=there.stores,
-    )
+    there = replace(there, level=step.astype(np.int32))
     lost = np.zeros_like(steps)
     lost[row, step] = _held(tables, release, there, needed, can)[np.arange(len(row)), present]
     return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
@@ -168,9 +154,8 @@ def of_metadata_version(
 ) -> WaysBack:
     """The way back of metadata.version by the worst of `judges`: (dialect, release, rows that they
     may judge). In ZooKeeper mode metadata.version means nothing."""
-    found = WaysBack(
-        floor=np.full(len(at.level), NOT_HERE), no_return=np.full(len(at.level), NOT_HERE)
-    )
+    none = np.full(len(at.level), NOT_HERE)
+    found = WaysBack(floor=none, no_return=none.copy())
     for dialect, release, rows in judges:
         if load(dialect).mode == "zk" or len(rows) == 0:
             continue
@@ -199,9 +184,6 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
         floor = np.where((level <= current) & (floor < level), level, floor)
         no_return = np.where((current < level) & (level <= target), level, no_return)
     return WaysBack(floor=floor, no_return=no_return)
-
-
-# --- Plans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,24 +226,21 @@ def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return
     """For each plan: what it moves and metadata.version, by name, as all of it leaves them."""
     levels = [levels_after(plan.requirements.levels, plan.steps) for plan in plans]
     lowest = lowest_metadata(list(zip(plans, levels, strict=True)), catalogue)
-    moved = [(plan, update) for plan in plans for step in plan.steps for update in step.updates]
-    points: dict[int, dict[str, int]] = defaultdict(dict)
-    for (plan, update), point in zip(moved, _points(moved, catalogue), strict=True):
-        points[id(plan)][update.feature] = point
+    moved = [(plan, update) for plan in plans for update in plan.moves]
+    points = iter(_points(moved, catalogue))
     found = []
     for plan, after, metadata in zip(plans, levels, lowest, strict=True):
-        of = points[id(plan)]
+        of = {update.feature: next(points) for update in plan.moves}
         floor = {METADATA_VERSION: metadata}
         for name in of.keys() - floor.keys():
             now = np.array([after.get(name, 0)])
             floor[name] = int(of_other_feature(catalogue, name, now, now).floor[0])
         names = sorted({*of, *({METADATA_VERSION} & after.keys())})
-        found.append(
-            tuple(
-                Return(feature=name, floor=floor[name], no_return=of.get(name, NOT_HERE))
-                for name in names
-            )
+        back = (
+            Return(feature=name, floor=floor[name], no_return=of.get(name, NOT_HERE))
+            for name in names
         )
+        found.append(tuple(back))
     return found
 
 
@@ -319,9 +298,6 @@ def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, 
     return [(name, ANY, np.array(mine, dtype=np.int64)) for name, mine in speaking.items()]
 
 
-# --- Software -------------------------------------------------------------------------------------
-
-
 def fitting_after_lowering(
     levels: Mapping[str, int], at: Position, release: str, can: Capability, catalogue: Catalogue
 ) -> Mapping[str, bool]:
@@ -337,12 +313,11 @@ def fitting_after_lowering(
     free = wide[~held & (wide <= at.level[0])]
     ranges = advertised(catalogue, [METADATA_VERSION])
     somewhere = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)
-    names = sorted(set(levels) - {METADATA_VERSION})
-    fixed = [
-        max((n for n in catalogue.irreversible(name) if n <= levels[name]), default=0)
-        for name in names
-    ]
-    others = advertised(catalogue, names)
-    stays = misfits(np.array([fixed], dtype=np.int32), others)[0].any(axis=1)
-    fits = (somewhere & ~stays).tolist()
+    fixed = {
+        name: max((n for n in catalogue.irreversible(name) if n <= level), default=0)
+        for name, level in levels.items()
+        if name != METADATA_VERSION
+    }
+    stays = misfits(np.array([[*fixed.values()]], dtype=np.int32), advertised(catalogue, [*fixed]))
+    fits = (somewhere & ~stays[0].any(axis=1)).tolist()
     return dict(zip(ranges.releases, fits, strict=True))
