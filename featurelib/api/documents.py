@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from featurelib.core.election import Entries, ZnodeContent
+from featurelib.core.features_znode import Entries, ZnodeContent
 from featurelib.feature import Role
 from featurelib.model import Move, Recipient
 from featurelib.planning.files import Approval, ForPeople

@@ -31,8 +31,15 @@ from featurelib.core.compatibility import (
 )
 from featurelib.core.dialect import Dialect, generation_of, load
 from featurelib.core.dry_run import Answered, answer
-from featurelib.core.election import DISABLED, ENABLED, elect
-from featurelib.core.features_znode import DecodedNode, Generation, behaviour_row, decode
+from featurelib.core.features_znode import (
+    DISABLED,
+    ENABLED,
+    DecodedNode,
+    Generation,
+    behaviour_row,
+    decode,
+    elect,
+)
 from featurelib.errors import InputError
 from featurelib.feature import METADATA_VERSION, Role
 

@@ -4,19 +4,20 @@ One file for each generation of controllers, `kip` for the literal reading of th
 for the policy that decides READY. A dialect is compiled when it is loaded: a name that is no rule,
 scope, group or capability fails there, not in the night, and so does a row that could not be asked.
 Beside its rules a table says who may join, who stops, and what an election writes: only values,
-of which compatibility.py and election.py say what follows.
+of which compatibility.py and features_znode.py say what follows.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -97,26 +98,18 @@ class RuleWords:
     severity: Severity
     message: str
     remedy: str
-    command: str
+    command: str = ""
 
 
 @cache
-def _table() -> dict[str, dict[str, str]]:
-    text = resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8")
-    table: dict[str, dict[str, str]] = tomllib.loads(text)
-    return table
+def _words() -> dict[str, RuleWords]:
+    text = resources.files(__package__).joinpath("rules.toml").read_bytes()
+    return msgspec.toml.decode(text, type=dict[str, RuleWords])
 
 
-@cache
 def rule_words(name: str) -> RuleWords:
-    """The words of rule `name`. Raises KeyError for a rule without words, ValueError (severity)."""
-    row = _table()[name]
-    return RuleWords(
-        severity=Severity(row["severity"]),
-        message=row["message"],
-        remedy=row["remedy"],
-        command=row.get("command", ""),
-    )
+    """The words of rule `name`. Raises KeyError for a rule without words."""
+    return _words()[name]
 
 
 STRICT = "strict"  # the policy that decides READY
@@ -277,56 +270,53 @@ def generation_of(release: str, mode: str) -> str:
     raise KeyError(f"no dialect for release {release} in {mode} mode")
 
 
-_WORDS: dict[str, Callable[[str], StrEnum]] = {
-    "absence": Absence,
-    "not_finalized": Absence,
-    "brokers": Guard,
-    "controllers": Guard,
-}
 T = TypeVar("T", Capability, Text, RegistrationTable, ProtectionTable, ElectionTable)
 
 
 def _fill(into: type[T], table: dict[str, object]) -> T:
     """A dataclass from a table; a key it does not have fails."""
-    make: Callable[..., T] = into
-    known = {field.name for field in fields(into)}
-    if unknown := sorted(set(table) - known):
+    if unknown := sorted(set(table) - {field.name for field in fields(into)}):
         raise KeyError(f"{into.__name__.lower()} has no {', '.join(unknown)}")
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
-    for key in sorted(set(_WORDS) & set(values)):
-        values[key] = _WORDS[key](str(values[key]))
-    return make(**values)
+    return msgspec.convert(table, into)
 
 
-_ROW = {"rule", "where", "asks", "absence", "order", "code", "says", "says_absent"}
-_ROW |= {"not_in_audits"}
+class _Row(msgspec.Struct, kw_only=True):
+    """A row as it is written; without a code or words of its own it has those of its table."""
+
+    rule: str
+    where: tuple[str, ...] = ()
+    asks: Asks | None = None
+    absence: Absence = Absence.ZERO
+    order: WalkOrder = WalkOrder.NONE
+    code: int | None = None
+    says: str = ""
+    says_absent: str | None = None
+    not_in_audits: str = ""
 
 
 def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = False) -> RuleRow:
     rule = RULES[str(row["rule"])]
-    if unknown := sorted(set(row) - _ROW):
+    if unknown := sorted(set(row) - set(_Row.__struct_fields__)):
         raise KeyError(f"rule {rule.name}: a row has no {', '.join(unknown)}")
-    where = row.get("where", [])
-    assert isinstance(where, list)
-    _check_columns(rule, [SCOPES[name] for name in where], asks="asks" in row, door=door)
-    number = row.get("code", code)
-    assert isinstance(number, int)
-    says = str(row.get("says", "")).replace("{invalid}", invalid)
+    read = msgspec.convert(row, _Row)
+    where = tuple(SCOPES[name] for name in read.where)
+    _check_columns(rule, where, asks=read.asks is not None, door=door)
+    absent = read.says if read.says_absent is None else read.says_absent
     return RuleRow(
         rule=rule,
-        where=tuple(SCOPES[name] for name in where),
-        asks=Asks(str(row["asks"])) if "asks" in row else None,
-        absence=Absence(str(row.get("absence", "zero"))),
-        order=WalkOrder(str(row.get("order", "none"))),
-        code_number=number,
-        says=says,
-        says_absent=str(row.get("says_absent", says)).replace("{invalid}", invalid),
+        where=where,
+        asks=read.asks,
+        absence=read.absence,
+        order=read.order,
+        code_number=code if read.code is None else read.code,
+        says=read.says.replace("{invalid}", invalid),
+        says_absent=absent.replace("{invalid}", invalid),
         words=rule_words(rule.name),
-        not_in_audits=str(row.get("not_in_audits", "")),
+        not_in_audits=read.not_in_audits,
     )
 
 
-def _check_columns(rule: Rule, scopes: list[Rule], *, asks: bool, door: bool) -> None:
+def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, door: bool) -> None:
     """Raise KeyError for a row that the engine could not ask: a column is missing where it stands,
     or nobody is named whose ranges it looks at."""
     if asks != (rule.about_nodes or rule.about_groups):

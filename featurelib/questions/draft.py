@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from featurelib.audit.configured import VOTERS
-from featurelib.core.election import ENABLED, ZnodeContent
-from featurelib.core.features_znode import Generation, Reading, decode
+from featurelib.core.features_znode import ENABLED, Generation, Reading, ZnodeContent, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
 from featurelib.schema import LAYOUT

@@ -18,19 +18,20 @@ from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
 from featurelib.core.dialect import GENERATIONS, generation_of, is_before, load
-from featurelib.core.election import (
+from featurelib.core.features_znode import (
     ENABLED,
     STEPS,
     ElectionResult,
+    Generation,
     ZnodeChange,
     ZnodeContent,
+    decode,
     elect,
     incompatible,
     is_protocol_version,
     knows,
     unfit_for,
 )
-from featurelib.core.features_znode import Generation, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
 from featurelib.planning.planner import mode_of

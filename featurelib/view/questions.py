@@ -13,7 +13,7 @@ from typing import Any
 from featurelib.audit.findings import Action, remedies
 from featurelib.audit.wording import FindingWords
 from featurelib.core.dialect import GENERATIONS, STRICT
-from featurelib.core.election import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
+from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.questions.election import Doubt, ElectionOutcome, Foreseen
 from featurelib.questions.muted import over_reason, over_row

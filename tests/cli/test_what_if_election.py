@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import featurelib
-from featurelib.core.election import ZnodeChange, ZnodeReason
+from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.questions.election import Doubt
 from featurelib.view.questions import CHANGES, DOUBTS, REASONS

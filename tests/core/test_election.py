@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.election import (
+from featurelib.core.features_znode import (
     ElectionResult,
     ZnodeChange,
     ZnodeContent,

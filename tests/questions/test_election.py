@@ -10,7 +10,7 @@ import pytest
 from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.core.election import ZnodeChange, ZnodeReason
+from featurelib.core.features_znode import ZnodeChange, ZnodeReason
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.election import Doubt, Foreseen

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.core.election import Entries, ZnodeChange
+from featurelib.core.features_znode import Entries, ZnodeChange
 from featurelib.questions.election import Doubt, Foreseen, foresee_election
 from tests.core.controllers.election import elect as elect_by_oracle
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
