@@ -57,8 +57,8 @@ def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initia
     asked = _Format(software, request, tool)
     refusals = tuple(
         FormatRefusal(code=code, text=tool.says[code].format_map(values))
-        for code, values in asked.refusals()
-        if code in tool.says
+        for code, is_so, values in asked.questions()
+        if is_so and code in tool.says
     )
     return Initial(levels={} if refusals else asked.written(), refusals=refusals)
 
@@ -100,7 +100,7 @@ def _tool(software: ReleaseCatalogue) -> _Tool:
     return next(own, _TOOLS[-1])
 
 
-_Asked = Iterator[tuple[str, dict[str, object]]]  # a question's code, the values of its words
+_Asked = tuple[str, bool, dict[str, object]]  # a question's code, is it so, values of its words
 
 
 class _Format:
@@ -109,6 +109,8 @@ class _Format:
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool
+        # Whether a name of an unstable version is one the tool does not know.
+        self.names_unstable = request.unstable or not tool.unstable_names_unknown
         self.version = self._chosen_version()
         self.before_kraft = self._old_name() if "before_kraft" in tool.says else None
         self.features = {
@@ -118,31 +120,52 @@ class _Format:
             if name != METADATA_VERSION
         }
         self.proposed = self._proposed()
+        self.others = sorted(set(self.proposed) - {METADATA_VERSION})
+        usable = software.known_levels(METADATA_VERSION, unstable=request.unstable)
+        self.is_unstable = self.version is not None and self.version not in usable
 
-    def refusals(self) -> _Asked:
+    def questions(self) -> Iterator[_Asked]:
         """Everything a tool may ask, in its order."""
-        yield from self._flags()
-        yield from self._version()
-        listed = ", ".join(sorted(self.software.features))
-        for name in sorted(set(self.features) - set(self.software.features)):
-            yield "unsupported_feature", {"feature": name, "features": listed}
-        yield from self._kraft()
-        for name in sorted(set(self.proposed) - {METADATA_VERSION}):
-            yield from self._level(name, self.proposed[name])
-        if self.version is not None and self.version not in self._bootstraps():
-            yield "bootstrap", {}
+        software, request, version = self.software, self.request, self.version
+        text, level = request.release_version, request.features.get(METADATA_VERSION)
+        dynamic, features = request.dynamic_quorum, bool(request.features)
+        accepted = software.known_levels(METADATA_VERSION, unstable=self.names_unstable)
+        names = [software.names[n] for n in accepted]
+        listed = {"names": ", ".join(names), "oldest": names[0], "newest": names[-1]}
+        ends = {"oldest_level": accepted[0], "newest_level": max(software.names)}
+        unknown = text is not None and version is None and self.before_kraft is None
+        yield "no_feature_flag", features, {}
+        yield "no_dynamic_quorum", dynamic, {}
+        yield "both_flags", features and text is not None, {}
+        yield "unknown_version", unknown, {"version": text, **listed}
+        yield "no_quorum", not (request.static_voters or dynamic), {}
+        yield "version_twice", text is not None and level is not None, {}
+        unknown = text is None and level is not None and version is None
+        yield "unknown_level", unknown, {"level": level, **ends}
+        yield "before_kraft", self.before_kraft is not None, {"name": self.before_kraft}
+        yield "unstable", self.is_unstable, {"name": software.names.get(version or 0)}
+        known = ", ".join(sorted(software.features))
+        for name in sorted(set(self.features) - set(software.features)):
+            yield "unsupported_feature", True, {"feature": name, "features": known}
+        if KRAFT_VERSION in self.features and KRAFT_VERSION in software.features:
+            kraft = self.features[KRAFT_VERSION]
+            yield "kraft_of_dynamic", dynamic and kraft == STATIC, {"level": kraft}
+            yield "kraft_of_static", not dynamic and kraft != STATIC, {"level": kraft}
+        for name in self.others:
+            yield from self._of_level(name, self.proposed[name])
+        too_old = version is not None and version < software.oldest_bootstrap
+        yield "bootstrap", too_old, {}  # BootstrapMetadata.java
 
     def written(self) -> dict[str, int]:
         """The levels above 0: metadata.version, then by name."""
-        others = sorted(set(self.proposed) - {METADATA_VERSION})
-        return {n: self.proposed[n] for n in (METADATA_VERSION, *others) if self.proposed[n]}
+        names = (METADATA_VERSION, *self.others)
+        return {name: self.proposed[name] for name in names if self.proposed[name]}
 
     def _chosen_version(self) -> int | None:
         """The metadata.version asked for, or the tool's default; None if it knows none such."""
         software, request = self.software, self.request
         if request.release_version is not None:
-            hidden = self.tool.unstable_names_unknown and not request.unstable
-            return software.level_of(request.release_version, unstable=not hidden)
+            return software.level_of(request.release_version, unstable=self.names_unstable)
         if METADATA_VERSION in request.features:
             level = request.features[METADATA_VERSION]
             return level if software.knows(METADATA_VERSION, level) else None
@@ -174,68 +197,17 @@ class _Format:
                 levels[name] = software.default(name, mapped)
         return levels
 
-    def _flags(self) -> _Asked:
-        request = self.request
-        if request.features:
-            yield "no_feature_flag", {}
-        if request.dynamic_quorum:
-            yield "no_dynamic_quorum", {}
-        if request.features and request.release_version is not None:
-            yield "both_flags", {}
-
-    def _version(self) -> _Asked:
-        software, text = self.software, self.request.release_version
-        level = self.request.features.get(METADATA_VERSION)
-        hidden = self.tool.unstable_names_unknown and not self.request.unstable
-        accepted = software.known_levels(METADATA_VERSION, unstable=not hidden)
-        names = [software.names[n] for n in accepted]
-        ends = {"oldest_level": accepted[0], "newest_level": max(software.names)}
-        if text is not None and self.version is None and self.before_kraft is None:
-            listed = {"names": ", ".join(names), "oldest": names[0], "newest": names[-1]}
-            yield "unknown_version", {"version": text, **listed}
-        if not (self.request.static_voters or self.request.dynamic_quorum):
-            yield "no_quorum", {}
-        if text is not None and level is not None:
-            yield "version_twice", {}
-        elif level is not None and self.version is None:
-            yield "unknown_level", {"level": level, **ends}
-        if self.before_kraft is not None:
-            yield "before_kraft", {"name": self.before_kraft}
-        if self._version_is_unstable():
-            yield "unstable", {"name": software.names[self.version or 0]}
-
-    def _version_is_unstable(self) -> bool:
-        """Whether the metadata.version is known, but not for production, and that matters."""
-        usable = self.software.known_levels(METADATA_VERSION, unstable=self.request.unstable)
-        return self.version is not None and self.version not in usable
-
-    def _kraft(self) -> _Asked:
-        level = self.features.get(KRAFT_VERSION)
-        if level is None or KRAFT_VERSION not in self.software.features:
-            return
-        if self.request.dynamic_quorum and level == STATIC:
-            yield "kraft_of_dynamic", {"level": level}
-        if not self.request.dynamic_quorum and level != STATIC:
-            yield "kraft_of_static", {"level": level}
-
-    def _level(self, name: str, level: int) -> _Asked:
+    def _of_level(self, name: str, level: int) -> Iterator[_Asked]:
         what: dict[str, object] = {"feature": name, "level": level}
         if not self.software.knows(name, level, unstable=self.request.unstable):
             # The default of an unstable version is refused with it, not once more.
-            if name in self.features or not self._version_is_unstable():
-                yield "unknown_feature_level", what
+            yield "unknown_feature_level", name in self.features or not self.is_unstable, what
             return
         if self.version is None or (name == KRAFT_VERSION and self.tool.kraft_needs_nothing):
             return
         declared = self.software.needs(name, level)
         for needed in self.software.unmet(self.proposed):
-            if needed.feature != name:
-                continue
             code = "dependency" if needed in declared else "too_old_for_features"
             least = {"other": needed.other, "least": needed.least}
-            yield code, {**what, **least, "least_name": self.software.names.get(needed.least, "")}
-
-    def _bootstraps(self) -> list[int]:
-        """The metadata.versions a new cluster may start with (BootstrapMetadata.java)."""
-        names = self.software.names
-        return [level for level in names if level >= self.software.oldest_bootstrap]
+            least_name = self.software.names.get(needed.least, "")
+            yield code, needed.feature == name, {**what, **least, "least_name": least_name}
