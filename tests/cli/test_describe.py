@@ -39,24 +39,6 @@ def node(described: Description, role: str, node_id: int) -> NodeShown:
     return next(n for n in described.nodes if (n.role, n.node_id) == (role, node_id))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_recorded_cluster_fits_a_terminal_and_shows_every_node(name: str) -> None:
-    code, out, _ = of_sample(name)
-    assert code == 0
-    about_paths = "landing files in"
-    assert [x for x in out.splitlines() if len(x) > WIDTH and about_paths not in x] == []
-    code, out, _ = of_sample(name, "--json")
-    document = json.loads(out)
-    asked = [json.loads(x) for x in (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()]
-    shown = {(n["role"], n["node_id"]) for n in document["nodes"]}
-    answered = {
-        (x["role"], x["node_id"]) for x in asked if x["kind"] == "api_versions" and "error" not in x
-    }
-    gone = {("broker", 1)} if name == "zk-roll-282-332" else set()  # it was unregistered since
-    assert answered - gone <= shown
-    assert (code, document["version"], document["name"]) == (0, 1, name)
-
-
 def test_a_node_that_does_not_fit_is_marked_where_it_does_not(tmp_path: Path) -> None:
     unfit = broker(5, supported={"metadata.version": (7, 21), "group.version": (0, 1)})
     entry = embedded(tmp_path, "one", replace(KRAFT, nodes=(*KRAFT.nodes, unfit)))
@@ -81,14 +63,6 @@ def test_who_contradicts_is_shown() -> None:
     shown = list(describe_page(described, FleetEntry(id="x"), "here"))
     assert [line for line in shown if line.startswith(disputed) and "(disputed)" in line]
     assert "witnesses_disagree" in {finding.code for finding in described.findings}
-
-
-def test_zookeeper_mode_shows_the_features_node_and_what_it_disables() -> None:
-    described = description("zk-282-disabled")
-    assert described.mode == "ZooKeeper mode"
-    (believed,) = [w.witness for w in described.witnesses if w.is_believed]
-    assert believed == "features node"
-    assert {row.level for row in described.levels} == {0}
 
 
 def test_zookeeper_mode_shows_generations_and_the_inventory_a_release() -> None:
@@ -203,13 +177,6 @@ def test_many_builds_take_as_many_tables_as_fit(tmp_path: Path) -> None:
     assert [name for head in heads for name in head[2:]] == [letter(i) for i in range(41)]
 
 
-def test_a_hundred_equal_brokers_are_one_row(tmp_path: Path) -> None:
-    nodes = [broker(100 + i) for i in range(100)]
-    entry = embedded(tmp_path, "many", replace(KRAFT, nodes=(*KRAFT.nodes, *nodes)))
-    _, out, _ = run("describe", "--file", entry.file)
-    assert "brokers 3-4, 100-199  running" in out
-
-
 def test_ids_with_many_gaps_take_several_lines(tmp_path: Path) -> None:
     nodes = [broker(10_000 + 2 * i) for i in range(30)]
     entry = embedded(tmp_path, "gaps", replace(KRAFT, nodes=(*KRAFT.nodes, *nodes)))
@@ -225,13 +192,6 @@ def test_names_from_outside_cannot_move_the_cursor() -> None:
     described = replace(description("k40-fresh"), levels=(level,))
     shown = describe_page(described, FleetEntry(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
     assert [line for line in shown if not line.isprintable()] == []
-
-
-@pytest.mark.parametrize(
-    ("position", "name"), [(0, "A"), (25, "Z"), (26, "A2"), (51, "Z2"), (52, "A3")]
-)
-def test_profiles_are_lettered(position: int, name: str) -> None:
-    assert letter(position) == name
 
 
 @pytest.mark.parametrize(

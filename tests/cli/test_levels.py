@@ -83,30 +83,6 @@ def test_version_mapping_prints_what_the_real_tool_of_each_release_prints() -> N
         assert (code, out, err) == (0, "\n".join(lines) + "\n", "")
 
 
-def test_version_mapping_without_options_is_the_newest_release() -> None:
-    assert run("version-mapping") == run("version-mapping", "--software", "4.4.0")
-
-
-def test_version_mapping_as_json() -> None:
-    code, out, err = run(
-        "version-mapping", "--release-version", "3.9", "--software", "4.0", "--json"
-    )
-    assert (code, err) == (0, "")
-    assert json.loads(out) == {
-        "version": 1,
-        "catalogue": "2026-11-21",
-        "software": "4.0",
-        "release_version": "3.9-IV0",
-        "levels": {
-            "metadata.version": 21,
-            "kraft.version": 1,
-            "transaction.version": 0,
-            "group.version": 0,
-            "eligible.leader.replicas.version": 0,
-        },
-    }
-
-
 def test_a_version_that_is_not_known_is_told_with_those_near_it() -> None:
     assert told("version-mapping", "--release-version", "4.1", "--software", "4.0") == (
         "error: --release-version 4.1: expected a release up to 4.0 or one of the 20 "
@@ -149,24 +125,6 @@ def test_feature_dependencies_prints_what_the_real_tool_of_each_release_prints()
         else:
             assert (code, out.startswith(text), err) == (0, True, "")
             assert out.endswith(" has no dependencies.\n")
-
-
-def test_feature_dependencies_of_several_features() -> None:
-    features = ("--feature", "group.version=1", "--feature", "eligible.leader.replicas.version=1")
-    assert run("feature-dependencies", *features, "--feature", "metadata.version=17") == (
-        0,
-        "group.version=1 has no dependencies.\n"
-        "eligible.leader.replicas.version=1 requires:\n"
-        "    metadata.version=23 (4.0-IV1)\n"
-        "metadata.version=17 (3.7-IV2) has no dependencies.\n",
-        "",
-    )
-    code, out, _ = run("feature-dependencies", *features, "--json")
-    assert code == 0
-    assert json.loads(out)["dependencies"] == {
-        "group.version=1": {},
-        "eligible.leader.replicas.version=1": {"metadata.version": 23},
-    }
 
 
 @pytest.mark.parametrize("text", ["group.version", "group.version=", "=1", "a=-1", "a=1.0", "a=³"])
@@ -228,26 +186,8 @@ def test_initial_levels_says_what_the_real_tool_of_each_release_writes_or_refuse
     assert compared == 66
 
 
-def test_initial_levels_in_full() -> None:
-    assert run("initial-levels", "--software", "4.1.2", "--dynamic-quorum") == (
-        0,
-        "metadata.version=27 (4.1-IV1)\neligible.leader.replicas.version=1\ngroup.version=1\n"
-        "kraft.version=1\ntransaction.version=2\n",
-        "",
-    )
-
-
 def test_initial_levels_as_json() -> None:
     args = ("initial-levels", "--software", "4.0", "--release-version", "3.9", "--json")
-    code, out, err = run(*args)
-    assert (code, err) == (0, "")
-    assert json.loads(out) == {
-        "version": 1,
-        "catalogue": "2026-11-21",
-        "software": "4.0",
-        "levels": {"metadata.version": 21},
-        "refusals": [],
-    }
     code, out, err = run(*args, "--feature", "eligible.leader.replicas.version=1")
     text = "eligible.leader.replicas.version could not be set to 1 because it depends on "
     text += "metadata.version level 23"
@@ -348,13 +288,6 @@ def test_a_command_line_that_cannot_be_read_is_told_as_every_error_is(
     assert first == f"error: {message}."
     assert usage.startswith(f"Usage: {command} [")
     assert more == f"Help: {command} --help"
-
-
-def test_without_a_command_the_help_is_shown() -> None:
-    code, out, err = run()
-    assert code == 2
-    assert "Commands:\n  version-mapping " in out + err
-    assert "error:" not in err
 
 
 def test_the_module_is_the_command_and_needs_no_spark() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from featurelib import source
 from tests.cli.commands import run
-from tests.questions.nights import NAMES, RUN, write_histories, write_night
+from tests.questions.nights import RUN, write_histories, write_night
 from tests.report.samples import SAMPLES, read_samples
 
 COMMANDS = ("why-not", "what-if", "roll", "timeline", "diff")
@@ -73,33 +73,6 @@ def test_a_catalogue_of_another_label_is_said(tmp_path: Path) -> None:
     _, _, err = run("what-if", "k40-fresh", "--release", "4.1", *options)
     assert "was judged with the catalogue of 2030-01-01" in err
     assert "--overlay FILE" in err
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_line_is_wider_than_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.chdir(SAMPLES)  # a folder's name is not broken
-    for command, words in (
-        ("why-not", ("metadata.version=29",)),
-        ("what-if", ("--release", "3.9")),
-        ("roll", ("--to", "3.9")),
-    ):
-        given = [*words] if command == "why-not" else []
-        options = [] if command == "why-not" else words
-        code, out, err = run(command, *given, "--capture", name, "--fleet", FLEET, *options)
-        assert code == 0, err
-        wide = [line for line in out.splitlines() if len(line) > 60]
-        # A command and a word of Kafka's are not broken.
-        kept = ("featurelib plan", "kafka-", "FeatureLevelRecord(name=")
-        assert all(any(word in line for word in kept) for line in wide), wide
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_teaches_with_an_example(command: str) -> None:
-    code, out, _ = run(command, "--help")
-    assert code == 0
-    assert f"    featurelib {command} " in out
-    assert "Exit codes: 0 answered" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

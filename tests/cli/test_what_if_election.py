@@ -31,13 +31,6 @@ def ask(name: str, version: str, *more: str) -> tuple[int, str, str]:
     return run("what-if", *words)
 
 
-def test_a_quorum_is_refused_and_told_what_stands_in_its_place() -> None:
-    code, out, err = ask("k40-fresh", "2.6")
-    assert (code, out) == (2, "")
-    assert "--ibp 2.6: expected a cluster in ZooKeeper mode, found k40-fresh with a KRaft" in err
-    assert "--finalize metadata.version=LEVEL" in err
-
-
 @pytest.mark.parametrize("text", ["", "4.0", "2.7-IV9", "latest"])
 def test_a_protocol_version_that_there_is_not_is_a_usage_error(text: str) -> None:
     code, out, err = ask("zk-282-ranges", text)

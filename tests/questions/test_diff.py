@@ -49,22 +49,6 @@ def blocker(cluster: str, node: int, feature: str = "f", **more: Any) -> Row:
     )  # fmt: skip
 
 
-def test_what_is_new_resolved_and_unchanged_is_told_by_cluster(tmp_path: Path) -> None:
-    found = nights(
-        tmp_path,
-        ([plan("a", "BLOCKED"), plan("b", "READY")], [ghost("a", 1), blocker("a", 1)]),
-        ([plan("a", "BLOCKED"), plan("b", "READY")], [blocker("a", 1), blocker("a", 2)]),
-    )
-    [one] = found.clusters
-    assert (one.cluster, one.before, one.after, one.unchanged) == ("a", "BLOCKED", "BLOCKED", 1)
-    assert [(r["code"], r["node_id"]) for r in one.new] == [("unsupported_by_node", 2)]
-    assert [(r["code"], r["node_id"]) for r in one.resolved] == [("ghost_broker", 1)]
-    assert found.counts == {
-        State.NEW: 1, State.RESOLVED: 1, State.UNCHANGED: 1, State.INCOMPARABLE: 0,
-    }  # fmt: skip
-    assert found.same == 1
-
-
 def test_a_finding_about_another_level_or_time_is_the_same_finding(tmp_path: Path) -> None:
     other = blocker("a", 1) | {"level": 3, "min_version": 1, "max_version": 2}
     found = nights(
@@ -153,16 +137,3 @@ def test_a_night_against_itself_has_no_difference(tmp_path: Path) -> None:
     assert (found.clusters, found.same) == ((), 26)
     with pytest.raises(ConfigError, match="--run 7: expected one of the 1 runs"):
         diff(Lake(str(tmp_path)), ONE, 7)
-
-
-def test_a_ghost_that_is_gone_is_resolved_in_the_night_after(tmp_path: Path) -> None:
-    from featurelib.questions.what_if import Changes, what_if
-    from tests.questions.nights import TERMS, sight
-
-    one = sight("ghost-broker")
-    after = what_if(one, Changes(removed=(2,)), TERMS).after
-    write_night(tmp_path, ONE, one.rows)
-    write_night(tmp_path, TWO, after.rows)
-    [found] = diff(Lake(str(tmp_path)), ONE, TWO).clusters
-    assert (found.before, found.after, found.new) == ("BLOCKED", "READY", ())
-    assert {r["code"] for r in found.resolved} == {"ghost_broker", "unsupported_by_node"}

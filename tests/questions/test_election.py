@@ -105,15 +105,6 @@ def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
     return [*later, json.dumps(node).encode()]
 
 
-def test_only_the_schema_moves_and_the_software_stays_known() -> None:
-    """Schema 1 shows no release; what schema 2 showed of it is true all the same."""
-    found = ask("zk-332-ranges", "3.2")
-    one = election(found).settled
-    assert one is not None
-    assert (one.election.reasons, one.election.lost) == ((ZnodeReason.SCHEMA_DOWN,), ())
-    assert (found.turns, found.new, found.gone) == ((), (), ())
-
-
 def test_the_election_comes_after_the_other_changes() -> None:
     found = election(ask("zk-282-ranges", "2.6", finalized={"geo": 3}, removed=(3,)))
     (one,) = found.outcomes

@@ -6,34 +6,12 @@ import pytest
 
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.roll import Back, Roll, roll
+from featurelib.questions.roll import Roll, roll
 from tests.questions.nights import NAMES, TERMS, sight
 
 
 def ask(name: str, release: str) -> Roll:
     return roll(sight(name), release, TERMS)
-
-
-def test_newer_software_joins_and_the_old_comes_back_once_levels_are_lowered() -> None:
-    found = ask("ghost-broker", "4.2.1")
-    assert (found.release, found.may_join, found.misfits) == ("4.2", True, ())
-    way = found.way_back
-    assert way is not None
-    assert way.brings[METADATA_VERSION] == 29
-    assert way.joins_after == ("4.2", "4.3", "4.4")
-    assert way.back == (
-        Back(release="4.1", after_roll=True, after_finalizing=False, after_lowering=True),
-    )
-    assert (way.floor, way.no_return) == (23, None)
-
-
-def test_from_some_level_on_there_is_no_way_back() -> None:
-    way = ask("k37-forgotten", "4.0").way_back
-    assert way is not None
-    assert way.back == (
-        Back(release="3.7", after_roll=True, after_finalizing=False, after_lowering=False),
-    )
-    assert (way.no_return, way.floor) == (13, 23)
 
 
 def test_older_software_needs_its_levels_lowered_first() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake
 from featurelib.questions.timeline import Timeline, read_timeline, timeline
@@ -99,11 +99,6 @@ def test_a_sample_s_timeline_ends_where_its_snapshot_is(tables: Path, name: str)
     if name not in ("zk-282-disabled", "zk-392-many"):
         assert told == known
     assert found.epochs == ()
-
-
-def test_a_cluster_that_is_not_there_is_refused(tables: Path) -> None:
-    with pytest.raises(ConfigError, match="cluster nobody: expected one of the 26 clusters"):
-        read_timeline(Lake(str(tables)), "nobody")
 
 
 def test_a_cluster_of_which_nothing_answered_is_told(

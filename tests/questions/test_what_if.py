@@ -33,20 +33,6 @@ def codes(rows: tuple[dict[str, object], ...]) -> list[tuple[object, ...]]:
     return sorted((row["code"], row["node_id"] or 0, row["feature"] or "") for row in rows)
 
 
-def test_without_the_ghost_the_cluster_is_ready() -> None:
-    found = ask("ghost-broker", Changes(removed=(2,)))
-    assert verdicts(found, METADATA_VERSION) == ("READY", 25, 27)
-    assert codes(found.gone) == [
-        ("ghost_broker", 2, ""),
-        ("unsupported_by_node", 2, METADATA_VERSION),
-    ]
-    assert found.new == ()
-    assert found.after.judged.plans["verdict"].to_pylist() == ["READY"]
-    changed = {turn.feature for turn in found.turns}
-    assert METADATA_VERSION in changed
-    assert found.unchanged == found.before.judged.readiness.num_rows - len(changed)
-
-
 def test_a_node_with_newer_software_joins_and_blocks_no_more() -> None:
     found = ask("mixed-42-39", Changes(nodes={3: "4.2.1"}))
     assert (found.joined, found.refused) == ((3,), ())
@@ -73,12 +59,6 @@ def test_finalized_levels_are_as_asked() -> None:
     # Broker 3 supports nothing of geo below 3, and 1 is the minimum then.
     told = {code for code, _, _ in codes(in_zookeeper.new)}
     assert told == {"incompatible_with_finalized", "minimum_would_rise"}
-
-
-def test_in_zookeeper_mode_production_software_lists_nothing_and_ends() -> None:
-    found = ask("zk-282-ranges", Changes(release="3.9"))
-    assert {one.entry for one in found.refused} == {"stops"}
-    assert {one.node_id for one in found.refused} == {1, 2, 3}
 
 
 @pytest.mark.parametrize(

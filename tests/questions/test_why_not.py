@@ -64,13 +64,6 @@ def test_a_node_that_only_the_own_controller_refuses_over_is_found() -> None:
     assert (found.unlock.fixes, found.unlock.only_own_controllers) == ((), ((Role.BROKER, 3),))
 
 
-def test_nobody_proves_anything_where_no_node_answers() -> None:
-    found = ask("rollback-too-late", METADATA_VERSION, 29)
-    assert found.answer is LevelStatus.UNKNOWN
-    assert found.proofs == ()
-    assert ("node_not_answering", "controller 1") in [(p.code, p.node) for p in found.unknown]
-
-
 def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
     assert ask("ghost-broker", METADATA_VERSION, 23).answer is LevelStatus.NOTHING
     found = ask("ghost-broker", METADATA_VERSION, 21)
@@ -78,10 +71,6 @@ def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
     assert "lossy_safe_downgrade" in {proof.code for proof in found.proofs}
     assert found.unlock is None
     assert found.words == "downgrade --feature metadata.version=21"
-
-
-def test_a_level_no_release_knows_is_never_open() -> None:
-    assert ask("ghost-broker", METADATA_VERSION, 99).answer is not LevelStatus.NOTHING
 
 
 def expect_as_the_audit(one: Sight) -> Iterator[LevelStatus]:
