@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from featurelib.api import documents as of_clusters
 from featurelib.feature import Role
-from featurelib.questions.diff import ClusterDiff
 from featurelib.questions.election import Foreseen
+from featurelib.questions.nights import ClusterDiff
 from featurelib.questions.what_if import WhatIf
 from featurelib.schema import FINDING
 from featurelib.tables import ALL, Table

@@ -21,10 +21,9 @@ from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
 from featurelib.questions.describe import Description
-from featurelib.questions.diff import Diff
 from featurelib.questions.election import Foreseen
+from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll, WayBack
-from featurelib.questions.timeline import RangeChange, Timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
 from featurelib.snapshot.history import LevelChange

@@ -23,16 +23,22 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
-from featurelib.questions.diff import ClusterDiff, Diff, State
-from featurelib.questions.diff import diff as compare
+from featurelib.questions.nights import (
+    ClusterDiff,
+    Diff,
+    RangeChange,
+    State,
+    Timeline,
+    read_timeline,
+)
+from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
-from featurelib.questions.timeline import RangeChange, Timeline, read_timeline
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.source import RUN_TIME, Wanted, open_fleet
+from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
-from featurelib.view.nights import diff_page, timeline_page
 from featurelib.view.report import report_run, summarize
 from featurelib.words import nodes as say_nodes
 

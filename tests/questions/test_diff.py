@@ -11,7 +11,7 @@ import pytest
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
-from featurelib.questions.diff import Diff, State, Why, diff
+from featurelib.questions.nights import Diff, State, Why, diff
 from tests.questions.nights import write_night
 from tests.report.samples import read_samples
 from tests.report.tables import finding, judged, plan

@@ -12,7 +12,7 @@ import pytest
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake
-from featurelib.questions.timeline import Timeline, read_timeline, timeline
+from featurelib.questions.nights import Timeline, read_timeline, timeline
 from tests.questions.nights import NAMES, sight
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -1,0 +1,420 @@
+"""What tables remember: one cluster over time, and what two nights found, against each other.
+
+A timeline is told by the histories of silver, as every node said it itself. A range that ends
+lower, a feature that is gone, a level that is lower and an epoch that is smaller are regressions; a
+range that begins higher is what newer software does.
+
+A finding that is in one night only says something only if the other night could have found it: with
+the same catalogue and policy, of a cluster that was judged then, on evidence that was known then.
+What is wrong with the evidence itself can always be compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelib.audit.findings import wordings
+from featurelib.core.dialect import STRICT, load
+from featurelib.errors import NoEvidenceError
+from featurelib.feature import Role, Severity, Verdict, Witness
+from featurelib.lake import Lake
+from featurelib.questions.describe import Ends
+from featurelib.snapshot.history import LOG, LevelChange, level_changes
+from featurelib.snapshot.history import Row as LevelRow
+from featurelib.tables import (
+    FEATURE_READINESS,
+    FINALIZED_FEATURES,
+    FINDINGS,
+    NODE_ADVERTISEMENT,
+    UPGRADE_PLANS,
+)
+
+Row = dict[str, Any]
+Flags = npt.NDArray[np.bool_]
+KEY = ("cluster", "code", "role", "node_id", "feature")
+_SEVERITIES = list(Severity)
+_BETWEEN = "\x1f"  # in no name that a landing line can hold unescaped
+BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
+REGISTRATION = "registration"  # what a broker of ZooKeeper mode stored of itself
+TOOL = Witness.TOOL.name.lower()
+Ranges = Mapping[str, Ends]
+
+
+class RangeMove(NamedTuple):
+    """A feature's range before and after; None = not listed."""
+
+    feature: str
+    before: Ends | None
+    after: Ends | None
+
+
+class RangeRow(TypedDict):
+    """The columns of silver.node_advertisement that a timeline is made of."""
+
+    observed_at: datetime
+    line_id: int
+    witness: str
+    node_id: int
+    epoch: int | None
+    feature: str | None
+    min_version: int | None
+    max_version: int | None
+
+
+class EpochRow(LevelRow):
+    """The same of silver.finalized_features, with who said it."""
+
+    node_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeChange:
+    """Nodes that began to support something else, between two times, in one way. `first`: they
+    were never seen before."""
+
+    since: datetime
+    until: datetime
+    role: str
+    node_ids: tuple[int, ...]
+    changes: tuple[RangeMove, ...]
+    first: bool
+
+    @property
+    def shrank(self) -> tuple[str, ...]:
+        """The features that these nodes support less far than before, or no longer."""
+        return tuple(name for name, was, now in self.changes if was and _shrank(was, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochBack:
+    """A witness whose epoch is smaller than the one it had said before."""
+
+    at: datetime
+    witness: str
+    node_id: int | None
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """One cluster, each part oldest first."""
+
+    cluster_id: str
+    ranges: tuple[RangeChange, ...]
+    levels: tuple[LevelChange, ...]
+    epochs: tuple[EpochBack, ...]
+
+    @property
+    def regressions(self) -> int:
+        """How many changes went back."""
+        shrank = sum(1 for change in self.ranges if change.shrank)
+        return shrank + sum(1 for one in self.levels if one.went_down) + len(self.epochs)
+
+
+def timeline(
+    cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[EpochRow]
+) -> Timeline:
+    """Make the timeline of one cluster from the rows of both histories."""
+    levels = list(finalized)
+    return Timeline(
+        cluster_id=cluster_id,
+        ranges=tuple(_together(_range_changes(advertised))),
+        levels=tuple(level_changes(levels)),
+        epochs=tuple(sorted(_epochs_back(levels), key=lambda one: one.at)),
+    )
+
+
+def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
+    """The timeline of a cluster up to a night. Raises ConfigError for one that is not there,
+    NoEvidenceError for one that never said anything."""
+    advertised = lake.history(NODE_ADVERTISEMENT, cluster_id, run).to_pylist()
+    finalized = lake.history(FINALIZED_FEATURES, cluster_id, run).to_pylist()
+    if not advertised and not finalized:
+        lake.expect_cluster(cluster_id, run)
+        raise NoEvidenceError(
+            f"cluster {cluster_id}: nothing that answered landed from it up to run "
+            f"{lake.run(run)}. Collect it."
+        )
+    return timeline(cluster_id, advertised, finalized)
+
+
+_Who = tuple[str, int]  # a role, or the log, and a node id
+_Saying = tuple[datetime, int, int]  # when, at which epoch, in which line
+
+
+def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
+    said: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
+    for row in rows:
+        who = BROKER if row["witness"] == REGISTRATION else row["witness"]
+        epoch = -1 if row["epoch"] is None else row["epoch"]
+        # Several records of the log stand in dumps of one time; only their offsets tell them apart.
+        line = 0 if who == LOG else row["line_id"]
+        saying = said[who, row["node_id"]].setdefault((row["observed_at"], epoch, line), {})
+        if row["feature"] is not None:
+            saying[row["feature"]] = Ends(row["min_version"] or 0, row["max_version"] or 0)
+    own = list[RangeChange]()
+    for (who, node_id), sayings in sorted(said.items()):
+        if who != LOG:
+            own += _of_node(who, node_id, sayings)
+    yield from own
+    told = {(change.node_ids, change.changes) for change in own}
+    themselves = {node_id for who, node_id in said if who == BROKER}
+    controllers = {node_id for who, node_id in said if who == CONTROLLER}
+    for (who, node_id), sayings in sorted(said.items()):
+        # The log does not say here which half of a process registered.
+        if who == LOG and node_id not in controllers:
+            for change in _of_node(BROKER, node_id, sayings):
+                known = change.first and node_id in themselves
+                if not known and (change.node_ids, change.changes) not in told:
+                    yield change
+
+
+def _of_node(role: str, node_id: int, sayings: Mapping[_Saying, Ranges]) -> Iterator[RangeChange]:
+    before: Ranges | None = None
+    for (at, _, _), ranges in sorted(sayings.items()):
+        if before is not None and (ranges == before or _is_partial(before, ranges)):
+            continue
+        was = before or {}
+        names = sorted({name for name, _ in was.items() ^ ranges.items()})
+        yield RangeChange(
+            since=at,
+            until=at,
+            role=role,
+            node_ids=(node_id,),
+            changes=tuple(RangeMove(name, was.get(name), ranges.get(name)) for name in names),
+            first=before is None,
+        )
+        before = ranges
+
+
+def _is_partial(before: Ranges, ranges: Ranges) -> bool:
+    """Whether an answer says no more than that it was asked below ApiVersions v4, which leaves out
+    features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
+    left_out = [name for name in before if name not in ranges]
+    kept = {name: ends for name, ends in before.items() if name in ranges}
+    return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
+
+
+def _shrank(was: Ends, now: Ends | None) -> bool:
+    return now is None or now[1] < was[1]
+
+
+def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
+    """Changes in the order of time; nodes that change alike, one after the other, are one row."""
+    ordered = sorted(changes, key=lambda one: (one.since, one.role, one.node_ids))
+    rows: list[RangeChange] = []
+    for change in ordered:
+        alike = next((i for i, one in enumerate(rows) if _is_alike(one, change, rows)), None)
+        if alike is None:
+            rows.append(change)
+        else:
+            ids = tuple(sorted({*rows[alike].node_ids, *change.node_ids}))
+            rows[alike] = replace(rows[alike], node_ids=ids, until=change.since)
+    return iter(rows)
+
+
+def _is_alike(one: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
+    """Whether a change belongs to an earlier row: nothing else happened to its nodes since."""
+    if (one.role, one.changes, one.first) != (change.role, change.changes, change.first):
+        return False
+    after = rows[rows.index(one) + 1 :]
+    return not any(set(later.node_ids) & {*one.node_ids, *change.node_ids} for later in after)
+
+
+def _epochs_back(rows: Iterable[EpochRow]) -> Iterator[EpochBack]:
+    said: dict[tuple[str, int], set[tuple[datetime, int]]] = defaultdict(set)
+    for row in rows:
+        if row["epoch"] is not None and row["witness"] not in (LOG, TOOL):
+            node_id = -1 if row["node_id"] is None else row["node_id"]
+            said[row["witness"], node_id].add((row["observed_at"], row["epoch"]))
+    for (witness, node_id), sayings in said.items():
+        last: int | None = None
+        for at, epoch in sorted(sayings):
+            if last is not None and epoch < last:
+                node = None if node_id < 0 else node_id
+                yield EpochBack(at=at, witness=witness, node_id=node, before=last, after=epoch)
+            last = epoch
+
+
+class State(StrEnum):
+    """What became of one finding."""
+
+    NEW = "new"
+    RESOLVED = "resolved"
+    UNCHANGED = "unchanged"
+    INCOMPARABLE = "incomparable"
+
+
+class Why(StrEnum):
+    """Why a finding of one night cannot be compared."""
+
+    JUDGED_OTHERWISE = "the nights were judged by another catalogue or policy"
+    NOT_JUDGED = "its cluster was judged in one of the nights only"
+    UNKNOWN = "the other night's evidence was UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDiff:
+    """One cluster, and what the inventory calls it. `before` and `after` are its verdicts, None
+    where it was not judged; an `incomparable` row has a key more, `why`."""
+
+    cluster: str
+    name: str | None
+    before: str | None
+    after: str | None
+    new: tuple[Row, ...]
+    resolved: tuple[Row, ...]
+    unchanged: int
+    incomparable: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Two nights. `clusters` are those with anything new, resolved or incomparable, or another
+    verdict, by id; `same` counts the others. Rows are of featurelib.schema.FINDING."""
+
+    before: int
+    after: int
+    judged_alike: bool
+    counts: Mapping[State, int]
+    same: int
+    clusters: tuple[ClusterDiff, ...]
+
+    def new_at_least(self, severity: Severity) -> int:
+        """How many findings are new, that severe or more, and not muted."""
+        order = list(Severity)
+        bad = set(order[: order.index(severity) + 1])
+        new = (row for one in self.clusters for row in one.new)
+        return sum(row["severity"] in bad and row["muted"] is None for row in new)
+
+
+def diff(lake: Lake, before: int, after: int, names: Mapping[str, str] | None = None) -> Diff:
+    """The night `after` against the night `before`; `names` by cluster id. Raises ConfigError for a
+    night that is not there."""
+    was, now = _Night(lake, before), _Night(lake, after)
+    alike = was.judged_by == now.judged_by
+    gone, come = was.missing_in(now), now.missing_in(was)
+    found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for night, other, only, state in (
+        (was, now, gone, State.RESOLVED),
+        (now, was, come, State.NEW),
+    ):
+        for row in night.rows(only):
+            why = Why.JUDGED_OTHERWISE if not alike else other.why_silent(row)
+            if why is None:
+                found[row["cluster"]][state].append(row)
+            else:
+                found[row["cluster"]][State.INCOMPARABLE].append(row | {"why": why})
+    both = now.count_by_cluster(~come)
+    every = was.verdicts.keys() | now.verdicts.keys()
+    moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
+    clusters = []
+    for cluster in sorted(found.keys() | moved):
+        rows = {state: tuple(sorted(found[cluster][state], key=_order)) for state in State}
+        clusters.append(
+            ClusterDiff(
+                cluster=cluster,
+                name=names.get(cluster) if names else None,
+                before=was.verdicts.get(cluster),
+                after=now.verdicts.get(cluster),
+                new=rows[State.NEW],
+                resolved=rows[State.RESOLVED],
+                unchanged=both.get(cluster, 0),
+                incomparable=rows[State.INCOMPARABLE],
+            )
+        )
+    counts = {state: sum(len(rows[state]) for rows in found.values()) for state in State}
+    return Diff(
+        before=before,
+        after=after,
+        judged_alike=alike,
+        counts=counts | {State.UNCHANGED: sum(both.values())},
+        same=len(every) - len(clusters),
+        clusters=tuple(clusters),
+    )
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    """The worst first, then by code, node and feature, whatever the order of the tables' files."""
+    node = -1 if row["node_id"] is None else row["node_id"]
+    where = row["role"] or "", node, row["feature"] or ""
+    return _SEVERITIES.index(row["severity"]), row["code"], *where, row["detail"] or ""
+
+
+class _Night:
+    """The findings of one night, and what it knew."""
+
+    def __init__(self, lake: Lake, run: int) -> None:
+        row = next(row for row in lake.runs.to_pylist() if row["run"] == lake.run(run))
+        self.judged_by = (row["catalogue"], row["dialect"])
+        self._lake, self._run = lake, run
+        keys = lake.rows(FINDINGS, run=run, columns=KEY)
+        self._keys = _texts(keys)
+        self._clusters = keys["cluster"]
+        plans = lake.rows(UPGRADE_PLANS, run=run, columns=["cluster", "verdict"])
+        names, verdicts = plans["cluster"].to_pylist(), plans["verdict"].to_pylist()
+        self.verdicts: dict[str, str] = dict(zip(names, verdicts, strict=True))
+        self._known: dict[tuple[str, str], str] | None = None
+
+    def missing_in(self, other: _Night) -> Flags:
+        """Which of its findings the other night does not have."""
+        there = pc.is_in(self._keys, value_set=other._keys)
+        missing: Flags = np.logical_not(there.to_numpy(zero_copy_only=False))
+        return missing
+
+    def rows(self, which: Flags) -> Iterator[Row]:
+        """These findings whole, read only if there are any."""
+        if which.any():
+            found = self._lake.rows(FINDINGS, run=self._run)
+            keys = _texts(found)  # a table is not read in one order every time
+            wanted = self._keys.filter(pa.array(which))
+            yield from found.filter(pc.is_in(keys, value_set=wanted)).to_pylist()
+
+    def count_by_cluster(self, which: Flags) -> dict[str, int]:
+        """How many of these findings each cluster has."""
+        counted = self._clusters.filter(pa.array(which)).value_counts()
+        return {row["values"]: row["counts"] for row in counted.to_pylist()}
+
+    def why_silent(self, row: Row) -> Why | None:
+        """Why this night may not have found what another did; None where its silence counts."""
+        cluster, feature = row["cluster"], row["feature"]
+        if cluster not in self.verdicts:
+            return Why.NOT_JUDGED
+        if _is_about_evidence(row):
+            return None
+        verdict = self.verdicts[cluster] if feature is None else self._verdict(cluster, feature)
+        return Why.UNKNOWN if verdict == Verdict.UNKNOWN else None
+
+    def _verdict(self, cluster: str, feature: str) -> str:
+        """On one feature; on one that nobody spoke of the cluster's."""
+        if self._known is None:
+            columns = ["cluster", "feature", "verdict"]
+            rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
+            unknown = rows.filter(pc.equal(rows["verdict"], Verdict.UNKNOWN.value))
+            self._known = {
+                (row["cluster"], row["feature"]): row["verdict"] for row in unknown.to_pylist()
+            }
+        return self._known.get((cluster, feature), "")
+
+
+def _texts(keys: pa.Table) -> pa.Array:
+    """What tells two findings of a night apart, as one text each."""
+    parts = [pc.fill_null(keys[name].cast(pa.string()), "") for name in KEY]
+    return pc.binary_join_element_wise(*parts, _BETWEEN).combine_chunks()
+
+
+def _is_about_evidence(row: Row) -> bool:
+    known = wordings(load(STRICT)).get(row["code"])
+    severity = row["severity"] if known is None else known.severity
+    return bool(severity == Severity.UNKNOWN)
