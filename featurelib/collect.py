@@ -344,7 +344,7 @@ _UNSEEN |= {"evidence_too_old", "evidence_too_new"}
 
 
 def probe(
-    backend: Backend, entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue, say: Say
+    backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say, catalogue: Catalogue
 ) -> ProbeResult:
     """Ask the controller of a cluster that was just looked at, as `lines`.
 

@@ -43,7 +43,7 @@ HAUNTED = replace(AT_39, nodes=(*AT_39.nodes, replace(GHOST, fenced=True)))
 
 
 def asking(backend: Backend, entry: Entry, lines: Any, say: Say) -> ProbeResult:
-    return probe(backend, entry, lines, CATALOGUE, say)
+    return probe(backend, entry, lines, say, CATALOGUE)
 
 
 class Unaware:

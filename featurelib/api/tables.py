@@ -19,14 +19,13 @@ from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.catalogue import open_catalogue
-from featurelib.config.fleet import FleetEntry
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
 from featurelib.questions.nights import (
     ClusterDiff,
     Diff,
-    RangeChange,
     State,
     Timeline,
     read_timeline,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, object]
 FINALIZED = "finalized"
+_CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
 
@@ -64,14 +64,17 @@ class NightTables:
     def report(self) -> Report:
         """The night's report: the values behind its text, JSON and page."""
         lake, run = self.lake, self.run
-        about = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root)
-        _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
-        return summarize(lake.judged(run), about, self.catalogue, inventory=fleet)
+        about, judged = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root), lake.judged(run)
+        return summarize(judged, about, self.catalogue, inventory=self._inventory)
 
     @cached_property
+    def _inventory(self) -> Fleet:
+        return open_fleet(self._wanted.fleet, self.catalogue)[1]
+
+    @property
     def names(self) -> dict[str, str]:
         """What the inventory calls clusters, by id."""
-        return open_fleet(self._wanted.fleet, self.catalogue)[1].names
+        return self._inventory.names
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -89,8 +92,7 @@ class NightTables:
 
     def __getitem__(self, cluster: str) -> Stored:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""
-        _, fleet = open_fleet(self._wanted.fleet, self.catalogue)
-        entry = fleet.named(cluster) or FleetEntry(id=cluster)
+        entry = self._inventory.named(cluster) or FleetEntry(id=cluster)
         self.lake.expect_cluster(entry.id, self.run, list(self.names.values()))
         wanted = replace(self._wanted, cluster=entry.id, run=self.run)
         return Stored(wanted=wanted, catalogue=self.catalogue)
@@ -216,48 +218,27 @@ def diff(
 
 
 def _before(lake: Lake, run: int) -> int:
-    earlier = [one for one in lake.runs["run"].to_pylist() if one < run]
-    if not earlier:
-        raise NoEvidenceError(
-            f"diff: expected a night before {run} below {lake.root}, found none. Run the nightly "
-            "again, or name two nights: diff(tables, before=RUN, after=RUN)"
-        )
-    return int(max(earlier))
+    earlier: list[int] = [one for one in lake.runs["run"].to_pylist() if one < run]
+    if earlier:
+        return max(earlier)
+    raise NoEvidenceError(
+        f"diff: expected a night before {run} below {lake.root}, found none. Run the nightly "
+        "again, or name two nights: diff(tables, before=RUN, after=RUN)"
+    )
 
 
 def _changes(found: Timeline) -> Iterator[Row]:
     for level in found.levels:
         for name, was, now in level.changes:
-            yield {
-                "since": level.at,
-                "until": level.at,
-                "who": FINALIZED,
-                "feature": name,
-                "before": str(was),
-                "after": str(now),
-                "epoch": level.epoch,
-                "went_back": now < was,
-            }
+            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, now < was
+            yield dict(zip(_CHANGE, row, strict=True))
     for change in found.ranges:
-        yield from _range_changes(change)
-
-
-def _range_changes(change: RangeChange) -> Iterator[Row]:
-    for name, was, now in change.changes:
-        yield {
-            "since": change.since,
-            "until": change.until,
-            "who": say_nodes(change.role, change.node_ids),
-            "feature": name,
-            "before": _range(was),
-            "after": _range(now),
-            "epoch": None,
-            "went_back": name in change.shrank,
-        }
-
-
-def _range(ends: tuple[int, int] | None) -> str | None:
-    return None if ends is None else f"{ends[0]}-{ends[1]}"
+        who = say_nodes(change.role, change.node_ids)
+        for name, *ends in change.changes:
+            before, after = (None if one is None else f"{one[0]}-{one[1]}" for one in ends)
+            shrank = name in change.shrank
+            seen = change.since, change.until, who, name, before, after, None, shrank
+            yield dict(zip(_CHANGE, seen, strict=True))
 
 
 def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
@@ -268,11 +249,7 @@ def _finding_rows(one: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
         yield {
             "cluster": one.name or one.cluster,
             "state": str(state),
-            "severity": row["severity"],
-            "code": row["code"],
-            "role": row["role"],
-            "node_id": row["node_id"],
-            "feature": row["feature"],
+            **{key: row[key] for key in ("severity", "code", "role", "node_id", "feature")},
             "says": words.of(columns).message,
             "why": str(row["why"]) if "why" in row else None,
             "muted": row["muted"],

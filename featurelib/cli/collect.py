@@ -7,15 +7,15 @@ be looked at does not keep the others from landing.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from featurelib.backends.base import Backend, Say
 from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
@@ -23,7 +23,6 @@ from featurelib.collect import (
     STDIN,
     Collected,
     NodeListener,
-    ProbeResult,
     name_of,
     read_lines,
     write_lines,
@@ -47,79 +46,7 @@ from featurelib.view.documents import (
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import count, some
 
-# `featurelib collect --from`: what people already have, as a landing file.
-#
-# The file's own time is when it was read, unless it is told: a dump of last week must not land as
-# today's evidence.
-
-
 Kind = Annotated[str | None, typer.Option("--kind", help=f"Of --from: {', '.join(KINDS)}.")]
-
-
-def choose_source(
-    name: str,
-    cluster: str,
-    observed_at: str | None,
-    paths: tuple[str, ...],
-    chroot: str,
-    fleet: str | None,
-) -> ToolOutput:
-    """What the options say of the file: whose it is, and when it was read. Raises ConfigError."""
-    _, inventory = open_fleet(fleet, None)
-    named = [entry.id for entry in inventory.cluster if cluster in (entry.id, entry.name)]
-    cluster_id = inventory.find(cluster, "--cluster").id if named else cluster
-    at = _own_time(name) if observed_at is None else _time(observed_at)
-    if observed_at is None and name != STDIN:
-        say(f"{name}: read from the cluster at {write_time(at)}, the file's time (--observed-at)")
-    return ToolOutput(where=name, cluster_id=cluster_id, observed_at=at, paths=paths, chroot=chroot)
-
-
-def convert_file(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
-    """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
-    path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
-    written = write_lines(path, convert(kind, read_lines(source.where), source))
-    say(
-        f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
-        f"{count(written, 'landing line')} of cluster {source.cluster_id}"
-    )
-    if as_json:
-        about = fill(
-            ConvertedDocument,
-            file=str(path),
-            cluster=source.cluster_id,
-            observed_at=write_time(source.observed_at),
-            read=source.lines,
-            left_out=source.left_out,
-            lines=written,
-        )
-        print(to_json(about))
-    else:
-        print(path)
-    return 0
-
-
-def _own_time(name: str) -> int:
-    try:
-        seconds = datetime.now(UTC).timestamp() if name == STDIN else os.stat(name).st_mtime
-    except OSError as error:
-        raise ConfigError(
-            f"--from {name}: expected a file that can be read, found: {error.strerror}."
-        ) from error
-    return int(seconds * 1_000_000)
-
-
-def _time(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(
-            f"--observed-at {text}: expected a time as 2026-11-21T06:00:00Z."
-        ) from error
-    if moment.tzinfo is None:
-        raise ConfigError(f"--observed-at {text}: expected a time with Z or an offset, found none.")
-    return int(moment.timestamp() * 1_000_000)
-
-
 SHOWN = 3  # silent listeners that a line names
 
 
@@ -159,8 +86,6 @@ def collect(
     """
     if not out:
         raise ConfigError("--out: expected a folder for the landing files. Add --out FOLDER.")
-    given = {"--kind": kind, "--cluster": cluster, "--observed-at": observed_at, "--path": path}
-    given["--chroot"] = chroot
     if from_ is not None:
         if probe:
             raise ConfigError("--probe: expected a live cluster to ask, found --from. Keep one.")
@@ -169,9 +94,18 @@ def collect(
                 f"--from {from_}: expected --kind KIND and --cluster CLUSTER beside it, and no "
                 "other cluster. Which kinds there are is what featurelib collect --help says."
             )
-        source = choose_source(from_, cluster, observed_at, tuple(path or ()), chroot, fleet)
-        return convert_file(kind, source, Path(out), as_json)
-    for option, value in given.items():
+        cluster_id = _id_of(cluster, fleet)
+        at = _read_at(from_, observed_at)
+        source = ToolOutput(
+            where=from_,
+            cluster_id=cluster_id,
+            observed_at=at,
+            paths=tuple(path or ()),
+            chroot=chroot,
+        )
+        return _convert(kind, source, Path(out), as_json)
+    given = {"--kind": kind, "--cluster": cluster, "--observed-at": observed_at, "--path": path}
+    for option, value in (given | {"--chroot": chroot}).items():
         if value:
             raise ConfigError(f"{option}: expected beside --from FILE, found none.")
     wanted = Wanted(
@@ -179,6 +113,68 @@ def collect(
     )
     entries = _entries(clusters or [], wanted)
     return _collect(entries, Path(out), timeout, parallel, as_json, probe)
+
+
+# --- What people already have, as a landing file --------------------------------------------------
+
+
+def _id_of(cluster: str, fleet: str | None) -> str:
+    entry = open_fleet(fleet, None)[1].named(cluster, "--cluster: ")
+    return cluster if entry is None else entry.id
+
+
+def _read_at(name: str, told: str | None) -> int:
+    """When the file was read from its cluster, microseconds: its own time unless it is told, since
+    a dump of last week must not land as today's evidence. Raises ConfigError."""
+    if told is not None:
+        try:
+            moment = datetime.fromisoformat(told)
+        except ValueError as error:
+            raise ConfigError(
+                f"--observed-at {told}: expected a time as 2026-11-21T06:00:00Z."
+            ) from error
+        if moment.tzinfo is None:
+            raise ConfigError(
+                f"--observed-at {told}: expected a time with Z or an offset, found none."
+            )
+        return int(moment.timestamp() * 1_000_000)
+    if name == STDIN:
+        return time.time_ns() // 1000
+    try:
+        at = os.stat(name).st_mtime_ns // 1000
+    except OSError as error:
+        raise ConfigError(
+            f"--from {name}: expected a file that can be read, found: {error.strerror}."
+        ) from error
+    say(f"{name}: read from the cluster at {write_time(at)}, the file's time (--observed-at)")
+    return at
+
+
+def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
+    """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
+    path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
+    written = write_lines(path, convert(kind, read_lines(source.where), source))
+    say(
+        f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
+        f"{count(written, 'landing line')} of cluster {source.cluster_id}"
+    )
+    if not as_json:
+        print(path)
+        return 0
+    about = fill(
+        ConvertedDocument,
+        source,
+        file=str(path),
+        cluster=source.cluster_id,
+        observed_at=write_time(source.observed_at),
+        read=source.lines,
+        lines=written,
+    )
+    print(to_json(about))
+    return 0
+
+
+# --- Live clusters --------------------------------------------------------------------------------
 
 
 def _entries(names: list[str], wanted: Wanted) -> list[FleetEntry]:
@@ -204,22 +200,16 @@ def _entries(names: list[str], wanted: Wanted) -> list[FleetEntry]:
 def _collect(
     entries: list[FleetEntry], out: Path, timeout: float, parallel: int, as_json: bool, probe: bool
 ) -> int:
-    def open_one(entry: FleetEntry) -> Backend:
-        return open_backend(entry, load(), timeout=timeout)
-
-    def ask(backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say) -> ProbeResult:
-        return ask_to_validate(backend, entry, lines, load(), say)
-
+    open_one = partial(open_backend, catalogue=load(), timeout=timeout)
+    probing = partial(ask_to_validate, catalogue=load()) if probe else None
     if probe:
         say(
             "--probe: each KRaft controller is sent one UpdateFeatures request with ValidateOnly "
             "for what could be upgraded; nothing is written. It needs ALTER on the cluster."
         )
-    probing = ask if probe else None
+    found = collect_clusters(entries, out, open_one, parallel=parallel, say=say, probing=probing)
     done = []
-    for result in collect_clusters(
-        entries, out, open_one, parallel=parallel, say=say, probing=probing
-    ):
+    for result in found:
         done.append(result)
         say(_line(result, alone=len(entries) == 1))
     failed = [result for result in done if result.error]

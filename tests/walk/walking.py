@@ -310,7 +310,7 @@ def _lines(collected: Collected) -> list[bytes]:
 
 
 def _probe(catalogue: Catalogue, backend, entry, lines, say):  # type: ignore[no-untyped-def]
-    return probe(backend, entry, lines, catalogue, say)
+    return probe(backend, entry, lines, say, catalogue)
 
 
 def _quietly(text: str) -> None:
