@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -183,27 +183,50 @@ class NodeListener(NamedTuple):
         return f"{self.role.text} {self.node_id}"
 
 
+class SilentListener(NamedTuple):
+    """A listener, and why it did not answer."""
+
+    role: Role
+    node_id: int
+    error: str
+
+
+class NotAllowed(NamedTuple):
+    """What the user may not ask, in the words that name the right, and who refused it."""
+
+    error: str
+    refused_by: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What one round brought of one cluster. `error` says why it could not be looked at."""
+    """What one round brought of one cluster. `error` says why it could not be looked at;
+    `quarantined` are the reasons for which ingest would set a line aside; `probe` is what became of
+    the probe, in a sentence, None = none was wanted."""
 
     entry: FleetEntry
-    cluster_id: str = ""
-    file: Path | None = None
+    id: str | None = None
+    file: str | None = None
     lines: int = 0
     answered: tuple[NodeListener, ...] = ()
-    silent: dict[NodeListener, str] = field(default_factory=dict)  # why each did not answer
-    not_allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # words → who refused
-    refused: tuple[str, ...] = ()  # reasons for which ingest would quarantine a line
-    error: str = ""
-    probe: str = ""  # what became of the probe, in a sentence; "" = none was wanted
+    not_answering: tuple[SilentListener, ...] = ()
+    not_allowed: tuple[NotAllowed, ...] = ()
+    quarantined: tuple[str, ...] = ()
+    probe: str | None = None
+    error: str | None = None
 
     @property
-    def title(self) -> str:
+    def name(self) -> str:
         """What people call the cluster; how it is reached, where nothing says who it is."""
         entry = self.entry
         ways = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
-        return entry.title or self.cluster_id or entry.file or entry.zookeeper or ways
+        return entry.title or self.id or entry.file or entry.zookeeper or ways
+
+
+class Round(NamedTuple):
+    """What was collected of several clusters."""
+
+    clusters: tuple[Collected, ...]
 
 
 def collect(
@@ -245,7 +268,7 @@ def collect_one(
 ) -> Collected:
     """Read one cluster and write what it said, or that it said nothing. Raises ConfigError for a
     folder that cannot be written to; the cluster's own errors are in the result."""
-    line, text = None, ""
+    line = text = None
     try:
         with closing(open_one(entry)) as backend:
             lines = look(backend, entry, say)
@@ -254,11 +277,13 @@ def collect_one(
     except (UnreachableError, CredentialsError) as error:  # nobody could be asked
         return _unreached(entry, out, str(error))
     except FeatureLibError as error:  # it is not the nodes that are at fault
-        return Collected(entry=entry, cluster_id=entry.id, error=str(error))
+        return Collected(entry=entry, id=entry.id or None, error=str(error))
     return replace(_written(entry, out, [*lines, *([line] if line else [])]), probe=text)
 
 
-def _written(entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str = "") -> Collected:
+def _written(
+    entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str | None = None
+) -> Collected:
     said = [read(line) for line in lines]
     landed = [line for line in said if isinstance(line, Landing)]
     answers = [line.content for line in landed if isinstance(line.content, ApiVersionsAnswer)]
@@ -268,13 +293,15 @@ def _written(entry: FleetEntry, out: Path, lines: Sequence[bytes], error: str = 
     path = out / name_of(cluster_id, datetime.now(UTC))
     return Collected(
         entry=entry,
-        cluster_id=cluster_id,
-        file=path,
+        id=cluster_id or None,
+        file=str(path),
         lines=write_lines(path, lines),
         answered=tuple(sorted(answered)),
-        silent={one: silent[one] for one in sorted(silent.keys() - answered)},
+        not_answering=tuple(
+            SilentListener(*one, silent[one]) for one in sorted(silent.keys() - answered)
+        ),
         not_allowed=_not_allowed(lines),
-        refused=tuple(line.reason for line in said if isinstance(line, Quarantined)),
+        quarantined=tuple(line.reason for line in said if isinstance(line, Quarantined)),
         error=error,
     )
 
@@ -289,8 +316,7 @@ class _Refusal(msgspec.Struct):
     role: str = ""
 
 
-def _not_allowed(lines: Sequence[bytes]) -> dict[str, tuple[str, ...]]:
-    """What the user may not ask, in the words that name the right, and who refused it."""
+def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
     found: dict[str, list[str]] = {}
     for line in lines:
         said = msgspec.json.decode(line, type=_Refusal)
@@ -298,7 +324,7 @@ def _not_allowed(lines: Sequence[bytes]) -> dict[str, tuple[str, ...]]:
             found.setdefault(said.error, []).append(
                 f"{said.listener or said.role} {said.asked_node}"
             )
-    return {words: tuple(halves) for words, halves in found.items()}
+    return tuple(NotAllowed(words, tuple(halves)) for words, halves in found.items())
 
 
 def _unreached(entry: FleetEntry, out: Path, error: str) -> Collected:
@@ -309,7 +335,7 @@ def _unreached(entry: FleetEntry, out: Path, error: str) -> Collected:
         keys |= {"asked_version": ASKED_VERSION, "error": error}
         lines.append(write_line("api_versions", entry.id, now, keys))
     if not lines:  # nobody is known who could be said not to answer
-        return Collected(entry=entry, cluster_id=entry.id, error=error)
+        return Collected(entry=entry, id=entry.id, error=error)
     return _written(entry, out, lines, error)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from featurelib.collect import Collected, Round
 from featurelib.core.features_znode import Entries, ZnodeContent
 from featurelib.feature import Role
 from featurelib.model import Move, Recipient
@@ -58,6 +59,9 @@ KEYS = {
         "point_of_no_return=no_return"
     ),
     Timeline: _row("regressions levels ranges epochs_back=epochs"),
+    Collected: _row(
+        "id name file lines answered not_answering not_allowed quarantined probe error"
+    ),
     LevelChange: _row("at epoch changes went_down"),
     RangeChange: _row("since until role node_ids first changes shrank"),
 }
@@ -80,6 +84,12 @@ class OfDescribed(Document):
     made_from: str
 
 
+class OfRound(Document):
+    """The head of what was collected: the folder of the landing files."""
+
+    out: str
+
+
 class OfTables(Document):
     """The head of what is about a fleet."""
 
@@ -93,6 +103,7 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "describe": (OfDescribed, Description),
     "timeline": (OfCluster, Timeline),
     "diff": (OfTables, Diff),
+    "collect": (OfRound, Round),
 }
 
 

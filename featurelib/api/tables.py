@@ -64,8 +64,8 @@ class NightTables:
     def report(self) -> Report:
         """The night's report: the values behind its text, JSON and page."""
         lake, run = self.lake, self.run
-        about, judged = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root), lake.judged(run)
-        return summarize(judged, about, self.catalogue, inventory=self._inventory)
+        about = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root)
+        return summarize(lake.judged(run), about, self.catalogue, inventory=self._inventory)
 
     @cached_property
     def _inventory(self) -> Fleet:

@@ -16,13 +16,14 @@ from typing import Annotated
 
 import typer
 
+from featurelib.api.documents import OfRound, document
 from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
 from featurelib.collect import (
     STDIN,
     Collected,
-    NodeListener,
+    Round,
     name_of,
     read_lines,
     write_lines,
@@ -35,14 +36,7 @@ from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Wanted, choose, open_fleet
-from featurelib.view.documents import (
-    CollectDocument,
-    CollectedDocument,
-    ConvertedDocument,
-    ListenerDocument,
-    NotAllowedDocument,
-    fill,
-)
+from featurelib.view.documents import ConvertedDocument, fill
 from featurelib.view.documents import as_json as to_json
 from featurelib.words import count, some
 
@@ -214,10 +208,10 @@ def _collect(
         say(_line(result, alone=len(entries) == 1))
     failed = [result for result in done if result.error]
     if as_json:
-        print(to_json(fill(CollectDocument, out=str(out), clusters=[*map(_document, done)])))
+        print(to_json(document(fill(OfRound, out=str(out)), Round(tuple(done)))))
     else:
         looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
-        missed = f", {len(failed)} not: {', '.join(r.title for r in failed)}" if failed else ""
+        missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
         print(f"{looked}{missed}. Landing files are in {out}")
     return BackendError.exit_code if failed else 0
 
@@ -227,44 +221,23 @@ def _line(result: Collected, *, alone: bool) -> str:
     rights."""
     if result.error:
         recorded = (
-            f" Recorded: {_halves(len(result.silent))} did not answer." if result.file else ""
+            f" Recorded: {_halves(len(result.not_answering))} did not answer."
+            if result.file
+            else ""
         )
-        return f"{result.title}: NOT LOOKED AT: {result.error.rstrip('.')}.{recorded}"
+        return f"{result.name}: NOT LOOKED AT: {result.error.rstrip('.')}.{recorded}"
     silent = ""
-    if result.silent:
-        named = [f"{half}: {why}" for half, why in result.silent.items()][:SHOWN]
-        more = "; …" if len(result.silent) > SHOWN else ""
-        silent = f", {len(result.silent)} did not ({'; '.join(named)}{more})"
-    reasons = [*dict.fromkeys(result.refused)]
+    if late := result.not_answering:
+        named = [f"{one.role.text} {one.node_id}: {one.error}" for one in late[:SHOWN]]
+        more = "; …" if len(late) > SHOWN else ""
+        silent = f", {len(late)} did not ({'; '.join(named)}{more})"
+    reasons = [*dict.fromkeys(result.quarantined)]
     odd = f"; ingest will quarantine: {some(reasons, SHOWN)}" if reasons else ""
     probe = f"; {result.probe}" if result.probe else ""
-    missing = {} if alone else result.not_allowed
-    rights = "".join(f"; {some(halves, SHOWN)}: {words}" for words, halves in missing.items())
-    return f"{result.title}: {_halves(len(result.answered))} answered{silent}{rights}{odd}{probe}"
+    missing = () if alone else result.not_allowed
+    rights = "".join(f"; {some(one.refused_by, SHOWN)}: {one.error}" for one in missing)
+    return f"{result.name}: {_halves(len(result.answered))} answered{silent}{rights}{odd}{probe}"
 
 
 def _halves(number: int) -> str:
     return count(number, "listener")
-
-
-def _document(result: Collected) -> CollectedDocument:
-    return fill(
-        CollectedDocument,
-        result,
-        id=result.cluster_id or None,
-        name=result.title,
-        file=None if result.file is None else str(result.file),
-        answered=[_listener(half) for half in result.answered],
-        not_answering=[_listener(half, error=why) for half, why in result.silent.items()],
-        not_allowed=[
-            NotAllowedDocument(error=words, refused_by=halves)
-            for words, halves in result.not_allowed.items()
-        ],
-        quarantined=result.refused,
-        probe=result.probe or None,
-        error=result.error or None,
-    )
-
-
-def _listener(half: NodeListener, **error: str) -> ListenerDocument:
-    return fill(ListenerDocument, half, **error)

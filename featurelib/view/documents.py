@@ -114,37 +114,6 @@ class EmbeddedDocument(Document, kw_only=True):
     levels: Levels | UnsetType = UNSET
 
 
-class ListenerDocument(JsonPart, kw_only=True):
-    role: str
-    node_id: int
-    error: str | UnsetType = UNSET
-
-
-class NotAllowedDocument(JsonPart):
-    error: str
-    refused_by: tuple[str, ...]
-
-
-class CollectedDocument(JsonPart):
-    id: str | None
-    name: str
-    file: str | None
-    lines: int
-    answered: list[ListenerDocument]
-    not_answering: list[ListenerDocument]
-    not_allowed: list[NotAllowedDocument]
-    quarantined: tuple[str, ...]
-    probe: str | None
-    error: str | None
-
-
-class CollectDocument(Document):
-    """featurelib collect"""
-
-    out: str
-    clusters: list[CollectedDocument]
-
-
 class ConvertedDocument(Document):
     """featurelib collect --from"""
 

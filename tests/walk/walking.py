@@ -181,7 +181,7 @@ class Walk:
             self.tally.counts["judgements without an active controller"] += 1
             self._nobody_leads(sight)
             return None
-        needless = all_run and controllers and not (hidden or collected.silent)
+        needless = all_run and controllers and not (hidden or collected.not_answering)
         self._why_unknown(sight, compared, needless=bool(needless))
         return _Judged(
             lines=lines, fleet=fleet, sight=sight, answers=answers, levels=levels,
@@ -306,7 +306,7 @@ def _node(rng: Random, node_id: int, releases: Sequence[str], roles: str) -> Nod
 def _lines(collected: Collected) -> list[bytes]:
     if collected.file is None:
         return []
-    return collected.file.read_bytes().splitlines()
+    return Path(collected.file).read_bytes().splitlines()
 
 
 def _probe(catalogue: Catalogue, backend, entry, lines, say):  # type: ignore[no-untyped-def]
