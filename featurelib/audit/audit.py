@@ -13,17 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit import evidence as facts
-from featurelib.audit import missing
-from featurelib.audit.checks import find_deprecations, find_incompatible, listed, report_unmet
+from featurelib.audit.checks import find_deprecations, find_incompatible, report_unmet
 from featurelib.audit.columns import Bool, Int
 from featurelib.audit.controllers import OwnDialects, Software
-from featurelib.audit.evidence import Conditions, Evidence, Expected
-from featurelib.audit.findings import NO_NUMBER, Findings, set_aside, wordings
-from featurelib.audit.probe import report_probes
-from featurelib.audit.quorum import least_software, report_ghosts, report_settings, report_unread
+from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
+from featurelib.audit.findings import set_aside, wordings
+from featurelib.audit.missing import least_software, report_nodes, report_unknown, report_unread
 from featurelib.audit.side_effects import say_briefly, side_effects
-from featurelib.audit.target import Bounds, Judge, agree, bounds
+from featurelib.audit.target import Judge, agree, bounds, report_probes
 from featurelib.audit.verdict import (
+    READY,
     beyond_ceiling,
     find_forgotten,
     plans,
@@ -35,7 +34,7 @@ from featurelib.audit.verdict import (
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
 from featurelib.core.rules import level_newer_than_catalogue
-from featurelib.feature import Severity, UpgradeType, Verdict
+from featurelib.feature import Severity, UpgradeType
 from featurelib.model import Move, Step
 
 
@@ -64,49 +63,45 @@ def judge(
     `severities` by finding code go before the wordings' own; no verdict depends on them.
     """
     evidence = facts.read(batch, conditions, dialect.can.absent_metadata_version)
-    told = [conditions.inventory.get(name, Expected()).release for name in evidence.clusters]
+    told = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
     software = Software(evidence, told, catalogue)
     evidence = software.with_stable_ends()
-    limits = bounds(evidence, catalogue)
-    asking = Judge(evidence, limits, dialect, catalogue)
+    asking = Judge(evidence, bounds(evidence, catalogue), dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
-    said = Findings(evidence.clusters, usual | (severities or {}))
-
-    unknown = missing.report(evidence, said)
-    unfit = find_incompatible(evidence, said)
+    said = BatchFindings(evidence, usual | (severities or {}))
     # Made when first asked.
     own = cache(partial(OwnDialects, evidence, told, catalogue, asking.fleet, software.runs))
-    agreed = agree(asking, own, limits.ceiling, said)
+
+    unknown, unknown_features = report_unknown(said)
+    unfit = find_incompatible(evidence, said)
+    agreed = agree(asking, own, said)
     probed = report_probes(asking, agreed, own, conditions, said)
-    covered = missing.covered_by_probe(evidence, probed.proven, probed.controllers)
-    unknown = missing.report_nodes(evidence, said, unknown, probed.proven, covered)
-    report_ghosts(asking, limits.ceiling, covered, said)
-    report_settings(evidence, said)
     target = probed.target
-    blockers = agreed.refusals + probed.refusals + _blockers(asking, limits.ceiling, target, said)
-    unknown_feature = unknown.features | _beyond_catalogue(asking, target, said)
-    unsure = unknown_feature | ~asking.asked.known
-    hangs = asking.rests_on(target, unsure) | agreed.unanswered
-    unknown_feature |= hangs & (target > asking.asked.current)
+    of_nodes, covered = report_nodes(asking, probed.proven, probed.controllers, said)
+    unknown += of_nodes
+    blockers = agreed.refusals + probed.refusals + _blockers(asking, target, said)
+    unsure = (unknown_features > 0) | _beyond_catalogue(asking, target, said)
+    hangs = asking.rests_on(target, unsure | ~asking.asked.known) | agreed.unanswered
     unread = report_unread(asking, target, probed.proven, said)
-    unknown_feature |= unread
+    unsure |= (hangs & (target > asking.asked.current)) | unread
     _unstable(asking, said)
-    _side_effects(asking, limits, said)
+    more = beyond_ceiling(asking)
+    _side_effects(asking, more, said)
     report_unmet(evidence, own, catalogue.tables, said)
     find_deprecations(evidence, said)
-    verdict = verdicts(asking, limits, target, unknown.clusters, unknown_feature)
-    counts = unknown.per_cluster[evidence.questions.cluster] + unknown.per_question
-    counts += agreed.unanswered + unread.astype(np.int64)
-    ready = verdict == list(Verdict).index(Verdict.READY)
+
+    verdict = verdicts(asking, target, unknown > 0, unsure)
+    unknowns = unknown[asking.asked.cluster] + unknown_features + agreed.unanswered + unread
+    ready = verdict == READY
     back = ways_back(evidence, ready, target, own().spoken if ready.any() else {}, catalogue)
-    rows = readiness(evidence, limits, asking, verdict, target, blockers, counts, back)
-    rows = remember(rows, evidence, conditions, unknown.clusters)
-    find_forgotten(rows, evidence, conditions, said)
+    rows = readiness(asking, verdict, target, more, blockers, unknowns, back)
+    rows = remember(rows, evidence, conditions, unknown > 0)
+    find_forgotten(rows, conditions, said)
     return Judged(
         findings=set_aside(said, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
         readiness=rows,
-        plans=plans(evidence, verdict, target, unknown.clusters, agreed.dialects, catalogue),
+        plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue),
         evidence=evidence,
         probed={
             row: probed.agreed[int(evidence.subjects.cluster[row])]
@@ -115,122 +110,73 @@ def judge(
     )
 
 
-def _blockers(asking: Judge, ceiling: Int, target: Int, said: Findings) -> Int:
+def _blockers(asking: Judge, target: Int, said: BatchFindings) -> Int:
     """Add everything that stands between the finalized levels and the ceilings, under the code of
     the row that says so; counts by question."""
     evidence, asked, fleet = asking.evidence, asking.asked, asking.fleet
-    wanted = ceiling > asked.current
-    count = np.zeros(len(wanted), dtype=np.int64)
-    proposed = asking.propose(ceiling, wanted, fleet.known_or_enough(target))
+    ceiling = asking.bounds.ceiling
+    count = np.zeros(len(ceiling), dtype=np.int64)
+    proposed = asking.propose(ceiling, ceiling > asked.current, fleet.known_or_enough(target))
     # What is wrong with a cluster comes before each of its nodes.
     for place, row, hit in sorted(proposed.by_row(), key=lambda one: one[1].rule.about_nodes):
         question, profile, who = fleet.offenders(proposed, place)
-        is_named = len(question) > 0
-        if not is_named:
+        columns: dict[str, Int] = {}
+        if len(question):
+            columns["role"] = fleet.nodes.controller[who].astype(np.int64)
+            columns["node_id"] = fleet.nodes.node_id[who]
+        else:
             question = proposed.questions[hit]
         where = asked.cluster[question]
-        at, line = evidence.levels.at[where], evidence.levels.line[where]
-        low, high = None, None
         if row.rule.about_nodes:
             pair = asked.pair_first[question] + profile - evidence.answering.first[where]
-            low, high = (listed(end, asked, pair) for end in (asked.pair_min, asked.pair_max))
-            at, line = evidence.subjects.at[who], evidence.subjects.line[who]
-        said.add(
-            row.code,
-            where,
-            role=fleet.nodes.controller[who].astype(np.int64) if is_named else None,
-            node_id=fleet.nodes.node_id[who] if is_named else None,
-            feature=evidence.features(question),
-            finalized_level=_current(asking, question),
-            level=ceiling[question],
-            min_version=low,
-            max_version=high,
-            at=at,
-            line=line,
-            detail=_details(asking, row.code, question, ceiling),
-        )
-        np.add.at(count, question, 1)
+            columns["min_version"] = asked.listed(asked.pair_min, pair)
+            columns["max_version"] = asked.listed(asked.pair_max, pair)
+            columns["at"], columns["line"] = evidence.subjects.at[who], evidence.subjects.line[who]
+        match row.code:
+            case "dependency_unmet":
+                details = [asking.dependency(q, int(ceiling[q])) for q in question.tolist()]
+            case "voter_not_registered":
+                details = least_software(asking, where)
+            case "configured_voter_not_registered":
+                details = [str(evidence.controller[cluster]) for cluster in where]
+            case _:
+                details = []
+        count += said.of_questions(row.code, question, details, level=ceiling[question], **columns)
     return count
 
 
-def _details(asking: Judge, code: str, question: Int, ceiling: Int) -> list[str] | None:
-    """What the words of one rule need beside its columns."""
-    evidence, where = asking.evidence, asking.asked.cluster[question]
-    match code:
-        case "dependency_unmet":
-            return [asking.dependency(int(q), int(ceiling[q])) for q in question]
-        case "voter_not_registered":
-            return least_software(evidence, asking.catalogue, ceiling, where)
-        case "configured_voter_not_registered":
-            return [str(evidence.controller[cluster]) for cluster in where]
-    return None
-
-
-def _current(asking: Judge, questions: Int) -> Int:
-    asked = asking.asked
-    return np.where(asked.known, asked.current, NO_NUMBER)[questions]
-
-
-def _beyond_catalogue(asking: Judge, target: Int, said: Findings) -> Bool:
+def _beyond_catalogue(asking: Judge, target: Int, said: BatchFindings) -> Bool:
     """Features with levels the catalogue does not know, where nothing lower can be finalized."""
-    asked, seen = asking.asked, asking.bounds.seen
-    highest = np.maximum(seen, asked.current)
+    highest = np.maximum(asking.bounds.seen, asking.asked.current)
     hit = level_newer_than_catalogue(highest, asking.bounds.newest_known)
-    questions = np.flatnonzero(hit)
-    said.add(
-        "level_newer_than_catalogue",
-        asked.cluster[questions],
-        feature=asking.evidence.features(questions),
-        finalized_level=_current(asking, questions),
-        level=highest[questions],
-        at=asking.evidence.levels.at[asked.cluster[questions]],
-        line=asking.evidence.levels.line[asked.cluster[questions]],
-    )
-    return hit & (target <= asked.current)
+    said.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
+    return hit & (target <= asking.asked.current)
 
 
-def _side_effects(asking: Judge, limits: Bounds, said: Findings) -> None:
+def _side_effects(asking: Judge, more: Bool, said: BatchFindings) -> None:
     """Levels that every node supports, and that move only by name because they change more."""
-    evidence, asked, catalogue = asking.evidence, asking.asked, asking.catalogue
+    asked, catalogue, common = asking.asked, asking.catalogue, asking.bounds.common
     changing = {row.feature for row in catalogue.rows.side_effect}
     codes = [code for code, name in enumerate(asked.names) if name in changing]
-    more = beyond_ceiling(asking, limits) & asked.known & np.isin(asked.feature, codes)
     found = {}
-    for question in np.flatnonzero(more).tolist():
+    for question in np.flatnonzero(more & asked.known & np.isin(asked.feature, codes)).tolist():
         update = Move(
             feature=asked.names[asked.feature[question]],
             from_level=int(asked.current[question]),
-            to_level=int(limits.common[question]),
+            to_level=int(common[question]),
             upgrade_type=UpgradeType.UPGRADE.name,
         )
-        step = Step(updates=(update,), timeout_ms=1)
-        effects = side_effects(catalogue, [step], evidence, int(asked.cluster[question]))
-        if effects:
+        step, cluster = Step(updates=(update,), timeout_ms=1), int(asked.cluster[question])
+        if effects := side_effects(catalogue, [step], asking.evidence, cluster):
             found[question] = " ".join(map(say_briefly, effects))
     questions = np.array(list(found), dtype=np.int64)
-    said.add(
-        "side_effect_by_name",
-        asked.cluster[questions],
-        feature=evidence.features(questions),
-        finalized_level=_current(asking, questions),
-        level=limits.common[questions],
-        at=evidence.levels.at[asked.cluster[questions]],
-        line=evidence.levels.line[asked.cluster[questions]],
-        detail=list(found.values()),
-    )
+    details = list(found.values())
+    said.of_questions("side_effect_by_name", questions, details, level=common[questions])
 
 
-def _unstable(asking: Judge, said: Findings) -> None:
+def _unstable(asking: Judge, said: BatchFindings) -> None:
     """Nodes that support more of metadata.version than is stable in their software."""
-    asked, limits = asking.asked, asking.bounds
+    limits = asking.bounds
     above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
-    questions = np.flatnonzero(above & (limits.seen <= limits.newest_known))
-    said.add(
-        "unstable_features_enabled",
-        asked.cluster[questions],
-        feature=asking.evidence.features(questions),
-        finalized_level=_current(asking, questions),
-        level=limits.seen[questions],
-        at=asking.evidence.levels.at[asked.cluster[questions]],
-        line=asking.evidence.levels.line[asked.cluster[questions]],
-    )
+    above &= limits.seen <= limits.newest_known
+    said.of_questions("unstable_features_enabled", above, level=limits.seen[above])

@@ -23,11 +23,9 @@ from importlib import resources
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int
+from featurelib.audit.columns import Bool, Int, marked
 from featurelib.audit.controllers import OwnDialects
-from featurelib.audit.evidence import Evidence
-from featurelib.audit.features import Questions
-from featurelib.audit.findings import NO_NUMBER, Findings
+from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
@@ -48,42 +46,45 @@ MINIMUM_CODE = "minimum_would_rise"
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
 
 
-def find_incompatible(evidence: Evidence, said: Findings) -> pa.Table:
+def find_incompatible(evidence: Evidence, said: BatchFindings) -> pa.Table:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
     asked, who = evidence.questions, evidence.subjects
     pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
-    level = asked.current[asked.pair_question[pairs]].astype(np.int32)
+    level, minimum, *ends = (
+        column.astype(np.int32)
+        for column in (
+            asked.current[asked.pair_question[pairs]],
+            asked.finalized_min[asked.pair_question[pairs]],
+            asked.pair_min[pairs],
+            asked.pair_max[pairs],
+        )
+    )
     # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
-    minimum = asked.finalized_min[asked.pair_question[pairs]].astype(np.int32)
-    lowest = np.where(minimum > 0, minimum, level)
-    ends = (column[pairs].astype(np.int32) for column in (asked.pair_min, asked.pair_max))
-    hit = incompatible_with_finalized(lowest, level, *ends)
+    hit = incompatible_with_finalized(np.where(minimum > 0, minimum, level), level, *ends)
     pair, subject = evidence.expand(pairs[hit & ~asked.pair_unclear[pairs]])
     # A controller that replays a level it does not support ends. One that answers supports it, and
     # its listener only leaves the unstable level out.
     is_metadata = asked.of_feature(METADATA_VERSION)[asked.pair_question[pair]]
     keep = ~(who.own_word[subject] & is_metadata & asked.pair_listed[pair])
     pair, subject, is_metadata = pair[keep], subject[keep], is_metadata[keep]
-    question = asked.pair_question[pair]
-    cluster, role = asked.cluster[question], who.role[subject]
-    membership, fates = evidence.membership, _fates()
+    question, fates = asked.pair_question[pair], _fates()
     fate = np.select(
-        [(membership.zookeeper & ~membership.kraft)[cluster], role == Role.CONTROLLER, is_metadata],
+        [
+            evidence.membership.on_zookeeper[asked.cluster[question]],
+            who.role[subject] == Role.CONTROLLER,
+            is_metadata,
+        ],
         [fates["zookeeper"], fates["controller"], fates["broker_metadata_version"]],
         fates["broker_other"],
     )
-    said.add(
+    said.of_nodes(
         INCOMPATIBLE_CODE,
-        cluster,
-        role=role,
-        node_id=who.node_id[subject],
+        subject,
+        detail=fate.tolist(),
         feature=evidence.features(question),
         finalized_level=asked.current[question],
-        min_version=listed(asked.pair_min, asked, pair),
-        max_version=listed(asked.pair_max, asked, pair),
-        at=who.at[subject],
-        line=who.line[subject],
-        detail=fate.tolist(),
+        min_version=asked.listed(asked.pair_min, pair),
+        max_version=asked.listed(asked.pair_max, pair),
     )
     table = said.table()
     rows = table.filter(pa.compute.equal(table["code"], INCOMPATIBLE_CODE))
@@ -94,19 +95,11 @@ def find_incompatible(evidence: Evidence, said: Findings) -> pa.Table:
     )
 
 
-def listed(values: Int, asked: Questions, pair: Int) -> Int:
-    """An end of the ranges of these pairs, and no number where a node does not list the feature."""
-    return np.where(asked.pair_listed[pair], values[pair], NO_NUMBER)
-
-
 @cache
 def _fates() -> dict[str, str]:
     """What nodes do that do not support what is finalized, by mode, role and feature."""
     text = resources.files(__package__).joinpath("incompatible.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
-
-
-# --- Dependencies ---------------------------------------------------------------------------------
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
@@ -119,13 +112,11 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
     levels, known = np.zeros((clusters, len(tables.features)), dtype=np.int32), column >= 0
     levels[asked.cluster[known], column[known]] = level[known]
     levels[:, 0] = np.where(levels[:, 0] == 0, SILENT_METADATA_VERSION, levels[:, 0])
-    beyond = np.zeros(clusters, dtype=bool)
-    beyond[asked.cluster[~known & (level > 0)]] = True
-    return levels, column, beyond
+    return levels, column, marked(clusters, asked.cluster[~known & (level > 0)])
 
 
 def report_unmet(
-    evidence: Evidence, own: Callable[[], OwnDialects], tables: Tables, said: Findings
+    evidence: Evidence, own: Callable[[], OwnDialects], tables: Tables, said: BatchFindings
 ) -> None:
     """A finding for each finalized level whose dependency the finalized levels do not meet, as the
     newest software declares it or the cluster's own controllers would ask for it (KIP-1022, Feature
@@ -161,22 +152,15 @@ def report_unmet(
         if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
             found[question].add((METADATA_VERSION, least))
     questions = np.array(sorted(found), dtype=np.int64)
-    cluster = asked.cluster[questions]
-    said.add(
-        DEPENDENCY_CODE,
-        cluster,
-        feature=evidence.features(questions),
-        finalized_level=asked.current[questions],
-        at=evidence.levels.at[cluster],
-        line=evidence.levels.line[cluster],
-        detail=[
-            "; ".join(
-                f"{name} {least}, and {name} {there[row, tables.feature_code(name)]} is finalized"
-                for name, least in sorted(found[question])
-            )
-            for question, row in zip(questions.tolist(), cluster.tolist(), strict=True)
-        ],
-    )
+    rows = zip(sorted(found), asked.cluster[questions].tolist(), strict=True)
+    details = [
+        "; ".join(
+            f"{name} {least}, and {name} {there[row, tables.feature_code(name)]} is finalized"
+            for name, least in sorted(found[question])
+        )
+        for question, row in rows
+    ]
+    said.of_questions(DEPENDENCY_CODE, questions, details)
 
 
 @cache
@@ -190,10 +174,7 @@ def _needed(dialect: str) -> int:
     return load(dialect).can.metadata_needed if _asks(dialect, "metadata_version_unmet") else 0
 
 
-# --- Minimums -------------------------------------------------------------------------------------
-
-
-def find_deprecations(evidence: Evidence, said: Findings) -> None:
+def find_deprecations(evidence: Evidence, said: BatchFindings) -> None:
     """Add a finding for every minimum that would rise by KIP-584's text: every registered broker's
     minimum counts, also of one that its controller leaves out of the live ones because of it.
 
@@ -202,31 +183,17 @@ def find_deprecations(evidence: Evidence, said: Findings) -> None:
     """
     asked, who, levels = evidence.questions, evidence.subjects, evidence.levels
     mine = (who.role == Role.BROKER) & who.registered & (evidence.answering.of_subject >= 0)
-    counts = np.zeros(len(evidence.answering.cluster), dtype=bool)
-    counts[evidence.answering.of_subject[mine]] = True
+    counts = marked(len(evidence.answering.cluster), evidence.answering.of_subject[mine])
     least = np.zeros(len(asked.cluster), dtype=np.int64)
     says = asked.pair_listed & counts[asked.pair_profile]
     np.maximum.at(least, asked.pair_question[says], asked.pair_min[says])
-    in_zookeeper = evidence.membership.zookeeper & ~evidence.membership.kraft
+    stores = evidence.membership.on_zookeeper & ~levels.system_off
     rises = asked.known & (asked.current > 0) & (asked.finalized_min > 0)
-    rises &= (in_zookeeper & ~levels.system_off)[asked.cluster] & (least > asked.finalized_min)
+    rises &= stores[asked.cluster] & (least > asked.finalized_min)
     rises &= ~below_finalized_min(asked.current.astype(np.int32), least.astype(np.int32))
-    questions = np.flatnonzero(rises)
-    where, before, after = (
-        asked.cluster[questions],
-        asked.finalized_min[questions],
-        least[questions],
-    )
-    said.add(
-        MINIMUM_CODE,
-        where,
-        feature=evidence.features(questions),
-        finalized_level=asked.current[questions],
-        level=after,
-        at=levels.at[where],
-        line=levels.line[where],
-        detail=[_levels(*ends) for ends in zip(before.tolist(), after.tolist(), strict=True)],
-    )
+    before, after = asked.finalized_min[rises].tolist(), least[rises].tolist()
+    details = [_levels(*ends) for ends in zip(before, after, strict=True)]
+    said.of_questions(MINIMUM_CODE, rises, details, level=least[rises])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,34 +1,45 @@
-"""Everything known of one cluster from landing lines in memory, without tables and without Spark.
+"""Everything known of one cluster, without tables and without Spark: its verdicts and plain values.
 
-The same reading, folding and judging as the nightly's, for a batch of one: no verdict can differ.
-A broken line is set aside with its reason and the rest goes on.
+From landing lines in memory it is the same reading, folding and judging as the nightly's, for a
+batch of one: no verdict can differ. A broken line is set aside with its reason and the rest goes
+on.
+
+Plain values are what goals, steps, floors and joins take. Nothing is judged anew for them: who
+counts, whose range is believed and what is finalized is the evidence's word. What it leaves open is
+no reason to hope: a node whose range nobody knows supports nothing there, and whether that is
+UNKNOWN or BLOCKED is for the audit to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 
+import numpy as np
 import pyarrow as pa
 
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.cluster_of import PlainClusters
-from featurelib.audit.columns import latest
-from featurelib.audit.evidence import Conditions, Evidence, Expected
+from featurelib.audit.columns import latest, spread
+from featurelib.audit.controllers import Likely, blind_leaders
+from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
+from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
-from featurelib.core.cluster import Cluster
-from featurelib.core.dialect import STRICT, load
+from featurelib.core.cluster import Cluster, Features, Node, Range
+from featurelib.core.compatibility import left_out
+from featurelib.core.dialect import STRICT, Asks, load
+from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
-from featurelib.feature import Severity
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, Quarantined, read
 from featurelib.snapshot import fold_lines, snapshot_rows
+from featurelib.words import moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
 NEXT = "docs/landing.md says what a landing line holds."
 _SHOWN = 5  # reasons and clusters that an error names
+_REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +52,8 @@ class Sight:
     cluster: Cluster  # plain values for goals, steps, floors
     releases: tuple[str, ...]  # its controllers may run, the likeliest first
     dialects: tuple[str, ...]  # its controllers may speak, also where nothing can go up
-    rejected: tuple[tuple[int, str], ...]  # number and reason of each quarantined line
     newest: int
+    rejected: tuple[tuple[int, str], ...] = ()  # number and reason of each quarantined line
     address: str = ""  # of its brokers, for commands; "" = not known
 
     @property
@@ -95,7 +106,7 @@ class Terms:
         chosen = _choose(accepted, rejected, cluster_id, choosing)
         until = None if self.as_of is None else latest(self.as_of)
         rows = snapshot_rows([(chosen, fold_lines(accepted[chosen], self.catalogue, until))])
-        return _judged(rows, self, tuple(rejected))
+        return replace(self.see(rows), rejected=tuple(rejected))
 
     def see(self, row: pa.RecordBatch) -> Sight:
         """The same from a stored row of silver.cluster_snapshot.
@@ -108,7 +119,37 @@ class Terms:
                 f"expected one row of silver.cluster_snapshot, found {row.num_rows}; "
                 "choose one by its cluster id."
             )
-        return _judged(row, self, ())
+        cluster_id: str = row.column("cluster")[0].as_py()
+        newest = row.column("observed_at").cast(pa.int64())[0].as_py()
+        if newest is None and row.column("waiting")[0].as_py():
+            until = f"{moment(self.as_of or 1):%Y-%m-%dT%H:%M:%SZ}"
+            raise NoEvidenceError(
+                f"cluster {cluster_id}: expected lines of before {until}, found later ones only, "
+                "so nothing can be said. Judge as of another time (--as-of), or set the clock of "
+                "the collector right."
+            )
+        if newest is None:
+            raise NoEvidenceError(
+                f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
+            )
+        mine = self.fleet.inventory.get(cluster_id, UNEXPECTED)
+        if self.controller_decides:
+            mine = replace(mine, controller_decides=True)
+        as_of = newest if self.as_of is None else self.as_of
+        inventory = {cluster_id: mine}
+        conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory)
+        judged = judge(row, conditions, self.catalogue, load(STRICT), self.severities)
+        assert judged.evidence is not None
+        plain = PlainClusters(judged.evidence, [mine.release], self.catalogue, judged.probed)
+        return Sight(
+            cluster_id=cluster_id,
+            rows=row,
+            judged=judged,
+            cluster=plain.cluster(0),
+            releases=plain.releases(0),
+            dialects=plain.dialects(0),
+            newest=newest,
+        )
 
 
 def see(
@@ -128,48 +169,6 @@ def see(
     return terms.see_lines(lines, cluster_id)
 
 
-def _judged(row: pa.RecordBatch, terms: Terms, rejected: tuple[tuple[int, str], ...]) -> Sight:
-    cluster_id: str = row.column("cluster")[0].as_py()
-    newest = row.column("observed_at").cast(pa.int64())[0].as_py()
-    if newest is None and row.column("waiting")[0].as_py():
-        raise NoEvidenceError(
-            f"cluster {cluster_id}: expected lines of before {_time(terms.as_of)}, found later "
-            "ones only, so nothing can be said. Judge as of another time (--as-of), or set the "
-            "clock of the collector right."
-        )
-    if newest is None:
-        raise NoEvidenceError(
-            f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
-        )
-    inventory = terms.fleet.inventory
-    mine = inventory.get(cluster_id, Expected())
-    if terms.controller_decides:
-        inventory |= {cluster_id: replace(mine, controller_decides=True)}
-    conditions = Conditions(
-        as_of=newest if terms.as_of is None else terms.as_of,
-        max_age=terms.max_age,
-        inventory=inventory,
-    )
-    catalogue, told = terms.catalogue, mine.release
-    judged = judge(row, conditions, catalogue, load(STRICT), terms.severities)
-    assert judged.evidence is not None
-    plain = PlainClusters(judged.evidence, [told], catalogue, judged.probed)
-    return Sight(
-        cluster_id=cluster_id,
-        rows=row,
-        judged=judged,
-        cluster=plain.cluster(0),
-        releases=plain.releases(0),
-        dialects=plain.dialects(0),
-        rejected=rejected,
-        newest=newest,
-    )
-
-
-def _time(moment: int | None) -> str:
-    return f"{datetime.fromtimestamp((moment or 0) // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def _choose(
     found: Collection[str], rejected: Sequence[tuple[int, str]], wanted: str | None, choosing: str
 ) -> str:
@@ -178,21 +177,166 @@ def _choose(
         raise InputError(
             f"expected lines of one cluster, found {len(found)}: {_some(sorted(found))}. {choosing}"
         )
-    if wanted is None and found:
-        return next(iter(found))
-    if wanted is not None and wanted in found:
-        return wanted
+    if found and (wanted is None or wanted in found):
+        return next(iter(found)) if wanted is None else wanted
     reasons = _some([f"line {number}: {reason}" for number, reason in rejected], "; ")
     said = f"; quarantined: {reasons}" if rejected else ""
-    if wanted is None:
-        raise NoEvidenceError(f"expected landing lines, found none that is accepted{said}. {NEXT}")
     others = f"; there are lines of {_some(sorted(found))}" if found else ""
+    which = "" if wanted is None else f" of cluster {wanted}"
     raise NoEvidenceError(
-        f"expected landing lines of cluster {wanted}, found none that is accepted{others}{said}. "
-        f"{NEXT}"
+        f"expected landing lines{which}, found none that is accepted{others}{said}. {NEXT}"
     )
 
 
 def _some(texts: Sequence[str], between: str = ", ") -> str:
     more = len(texts) - _SHOWN
     return between.join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+class PlainClusters:
+    """The clusters of one batch of evidence, each as plain values when it is asked for."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        told: Sequence[str],
+        catalogue: Catalogue,
+        probed: Mapping[int, Features] | None = None,
+    ) -> None:
+        """`told` is the release the inventory names for each cluster, "" where it names none;
+        `probed`: what its controller agreed to in the place of a subject, as ranges."""
+        self._evidence, self._catalogue, self._probed = evidence, catalogue, probed or {}
+        self._likely = Likely(evidence, told, catalogue)
+        self._leads = evidence.may_lead(~evidence.subjects.expected_only)
+        self._blind = blind_leaders(evidence)
+        nodes = self._likely.fleet.nodes
+        gone = are_asked(nodes, Asks.CONFIGURED_ONLY)
+        columns = nodes.cluster[gone].tolist(), nodes.node_id[gone].tolist()
+        self._leftovers = set(zip(*columns, strict=True))
+
+    def dialects(self, position: int) -> tuple[str, ...]:
+        """The dialects its controllers may speak, sorted; of those that judge alike one: that of
+        the active controller, if it is among them."""
+        active = self._active(position)
+        own = self._likely.of_node(active) if active != NOBODY else ""
+        return tuple(self._likely.own.dialects(position, self._catalogue.release_named(own) or ""))
+
+    def releases(self, position: int) -> tuple[str, ...]:
+        """The releases its controllers may run, the likeliest of the active one first."""
+        return self._likely.of_cluster(position, self._may_lead(position))
+
+    def cluster(self, position: int) -> Cluster:
+        """The plain value of the cluster at `position`."""
+        levels, membership = self._evidence.levels, self._evidence.membership
+        zookeeper = bool(membership.on_zookeeper[position])
+        off, blind = bool(levels.system_off[position]), bool(self._blind[position] != NOBODY)
+        missing = zookeeper and position in levels.absent
+        releases, finalized = self.releases(position), self._finalized(position)
+        level = finalized.get(KRAFT_VERSION, (0, 0))[1]
+        # 3.9 reports its own record of kraft.version, which the raft layer may know nothing of;
+        # then the metadata log disputes it (facts of 3.9.2; KAFKA-18979).
+        disputed = (position, KRAFT_VERSION) in {(at, name) for at, name, _ in levels.disputed}
+        nodes = self._nodes(position, finalized.get(METADATA_VERSION, (0, 0))[1])
+        cluster = Cluster(
+            release=releases[0] if releases else "",
+            nodes=nodes,
+            active=self._leader(position),
+            finalized=finalized,
+            cached={} if off or missing or blind else None,
+            kraft_record=level if disputed else 0,
+            raft_level=0 if disputed else level,
+            configured_voters=self._configured(position, nodes),
+            off=off,
+            migrating=bool((membership.kraft & membership.zookeeper)[position]),
+            node_missing=missing,
+            blind=blind,
+        )
+        return left_out(cluster, releases, self._catalogue.tables) if zookeeper else cluster
+
+    def _subjects(self, position: int) -> slice:
+        found = np.searchsorted(self._evidence.subjects.cluster, (position, position + 1))
+        return slice(*found.tolist())
+
+    def _may_lead(self, position: int) -> list[int]:
+        """The subjects that may be the active controller: it alone, where it is known."""
+        mine = self._subjects(position)
+        return (np.flatnonzero(self._leads[mine]) + mine.start).tolist()
+
+    def _active(self, position: int) -> int:
+        """The subject that is the active controller; -1 = not known."""
+        some = self._may_lead(position)
+        return some[0] if len(some) == 1 else NOBODY
+
+    def _configured(self, position: int, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
+        """Whom the active controller is configured to ask; None where that was not read. Who is no
+        node here is among them if a list of controllers shows that it is gone: else no such list
+        was read, or its owner vouches for it."""
+        read = self._evidence.configured.of.get(position)
+        if read is None:
+            return None
+        known = {(position, node.node_id) for node in nodes if node.role is Role.CONTROLLER}
+        return tuple(i for i in read.ids if (position, i) in known | self._leftovers)
+
+    def _leader(self, position: int) -> int:
+        leader, active = int(self._evidence.controller[position]), self._active(position)
+        return leader if leader >= 0 or active < 0 else int(self._evidence.subjects.node_id[active])
+
+    def _nodes(self, position: int, metadata_version: int) -> tuple[Node, ...]:
+        """What only the inventory speaks of is left out: nothing shows that it is there, or its
+        owner vouches for a controller that nobody could ask. No word of the owner stands for a
+        voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
+        who, member = self._evidence.subjects, self._evidence.membership
+        controller, profile = who.role == Role.CONTROLLER, self._evidence.answering.of_subject
+        # Nobody is held to a list that was never read; what answers after a list is on it by now.
+        registered = who.registered | ~controller | ~member.controllers_known[position]
+        never_failed = (who.failed_at == 0) & ~who.gone
+        on_zookeeper = member.on_zookeeper[position]
+        running = who.answers | never_failed | (on_zookeeper & who.registered)
+        vouched = controller & self._evidence.controllers_vouched[position]
+        in_the_way = who.voter & ~registered & (metadata_version >= _REGISTER_FROM)
+        out = who.expected_only | (vouched & ~who.answers & (profile < 0) & ~in_the_way)
+        ranges, mine = self._ranges(position), self._subjects(position)
+        return tuple(
+            Node(
+                node_id=int(who.node_id[i]),
+                role=Role(int(who.role[i])),
+                supported=self._probed.get(i) or ranges.get(int(profile[i]), {}),
+                release=self._likely.of_node(i),
+                registered=bool(registered[i]),
+                fenced=bool(who.fenced[i] == 1),
+                running=bool(running[i]),
+                gone=bool(who.gone[i]),
+                voter=bool(who.voter[i]),
+            )
+            for i in range(mine.start, mine.stop)
+            if not out[i]
+        )
+
+    def _ranges(self, position: int) -> dict[int, Features]:
+        """What each answering profile of a cluster lists. A feature that a partial answer may have
+        left out is not listed: nobody saw it."""
+        asked, found = self._evidence.questions, dict[int, Features]()
+        of_cluster = np.flatnonzero(asked.cluster == position)
+        _, pairs = spread(asked.pair_first[of_cluster], asked.pair_count[of_cluster])
+        for pair in pairs[asked.pair_listed[pairs]].tolist():
+            name = asked.names[asked.feature[asked.pair_question[pair]]]
+            ends = int(asked.pair_min[pair]), int(asked.pair_max[pair])
+            found.setdefault(int(asked.pair_profile[pair]), {})[name] = ends
+        return found
+
+    def _finalized(self, position: int) -> dict[str, Range]:
+        """Feature → (minimum, level) as the witness that is believed says them; a level that it
+        cannot see is left out, and so is the 0 with which KRaft says that nothing is finalized."""
+        levels = self._evidence.levels
+        entries = np.flatnonzero(levels.entry_cluster == position)
+        least = 0 if self._evidence.membership.on_zookeeper[position] else 1
+        return {
+            name: (max(low, 0) or level, level)
+            for name, low, level in zip(
+                levels.names.take(pa.array(entries)).to_pylist(),
+                levels.entry_min[entries].tolist(),
+                levels.entry_level[entries].tolist(),
+                strict=True,
+            )
+            if level >= least
+        }

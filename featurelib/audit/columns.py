@@ -6,6 +6,8 @@ decides nothing yet. Times are microseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -50,9 +52,18 @@ def pick(values: Int, at: Int, absent: int) -> Int:
     return picked
 
 
-def any_of(row: Int, hit: Bool, rows: int) -> Bool:
-    """For each of `rows` rows: whether some entry of it is hit."""
-    return np.bincount(row[hit], minlength=rows) > 0
+def marked(rows: int, where: Int | Sequence[int]) -> Bool:
+    """Return which of `rows` rows are named in `where`, once or more often."""
+    found = np.zeros(rows, dtype=bool)
+    found[where] = True
+    return found
+
+
+def spread(first: Int, count: Int) -> tuple[Int, Int]:
+    """Return the positions of runs of `count` entries that begin at `first`: for each entry the run
+    it is of, and where it stands."""
+    run = np.repeat(np.arange(len(count)), count)
+    return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
 
 
 def distinct(values: Int) -> Int:
@@ -66,6 +77,18 @@ def first_of_equals(ordered: Int) -> Bool:
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
+
+
+def firsts(keys: Int, *order: Int | Bool) -> Int:
+    """Return the position of each distinct key, ascending: where it stands first by `order`, the
+    weightiest column first."""
+    at = np.lexsort((*reversed(order), keys)) if order else np.argsort(keys, kind="stable")
+    return at[first_of_equals(keys[at])]
+
+
+def place(keys: Int, order: Int, wanted: Int) -> Int:
+    """Return where `wanted` stand in the unsorted `keys`, which `order` sorts; -1 where not."""
+    return pick(order, find(keys[order], wanted), -1)
 
 
 def positions(keys: Int, end: int) -> tuple[Int, Int]:

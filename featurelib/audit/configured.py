@@ -101,7 +101,7 @@ class Configurations:
             if (ids := voter_ids(one.value)) is not None
         )
 
-    def voters(self, active: Int, *, as_of: int, max_age: int) -> ConfiguredVoters:
+    def voters(self, active: Int, as_of: int, max_age: int) -> ConfiguredVoters:
         """Whom the controller that is active (-1 = not known) in each cluster is to ask."""
         mine = {
             one.cluster: one

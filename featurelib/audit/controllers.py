@@ -13,24 +13,22 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from featurelib.audit.columns import Bool, Int, find, node_key, pick
+from featurelib.audit.columns import Bool, Int, find, marked, pick
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.fleet import FleetColumns, Proposed
+from featurelib.audit.registrations import NOBODY, record_keys
 from featurelib.catalogue import Catalogue
+from featurelib.core.batch import Flags
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
 from featurelib.feature import METADATA_VERSION, Role
-
-Flags = npt.NDArray[np.bool_]
-_UNTOLD = -1
 
 
 class Software:
     """`runs` [subjects, releases of the catalogue]: which releases each node may run; none where
     nobody knows its range."""
 
-    def __init__(self, evidence: Evidence, told: list[str], catalogue: Catalogue) -> None:
+    def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         profile = evidence.answering.of_subject
@@ -46,7 +44,13 @@ class Software:
         vendors = counts & ~agree & offers.any(axis=1) & (offered_at >= evidence.subjects.at)
         self.runs[vendors] = offers[vendors]
         self._sure = agree | vendors
-        self._narrow(told)
+        # The owner's word decides for each node that may run what it names.
+        code = pick(release_codes(told, catalogue), evidence.subjects.cluster, NOBODY)
+        fits = np.flatnonzero(code >= 0)
+        fits = fits[self.runs[fits, code[fits]]]
+        self.runs[fits] = False
+        self.runs[fits, code[fits]] = True
+        self._sure[fits] = True
 
     def with_stable_ends(self) -> Evidence:
         """The evidence with each node's newest stable metadata.version as the release says that its
@@ -61,19 +65,14 @@ class Software:
 
     def _by_ranges(self) -> Flags:
         """[answering profiles, releases] which releases may advertise each."""
-        evidence, tables = self._evidence, self._tables
-        ranges = FleetColumns(evidence, tables).ranges
-        shape = len(evidence.answering.cluster), len(tables.features)
-        low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-        names = evidence.questions.names
-        for code, feature in enumerate(tables.features):
-            if feature in names:
-                low[:, code] = ranges.min_version[: shape[0], names.index(feature)]
-                high[:, code] = ranges.max_version[: shape[0], names.index(feature)]
-        counts = evidence.answering.of_subject >= 0
-        partial = np.zeros(shape[0], dtype=bool)
-        partial[evidence.answering.of_subject[counts]] = evidence.subjects.partial[counts]
-        return possible_releases(low, high, partial, tables)
+        answering, names = self._evidence.answering, self._evidence.questions.names
+        ranges, features = FleetColumns(self._evidence, self._tables).ranges, self._tables.features
+        low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
+        here = [code for code, name in enumerate(features) if name in names]
+        at = [names.index(features[code]) for code in here]
+        low[:, here] = ranges.min_version[: len(low), at]
+        high[:, here] = ranges.max_version[: len(low), at]
+        return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Flags, Int]:
         """[subjects, releases] which releases offer what each node's listener does, and when it was
@@ -81,33 +80,23 @@ class Software:
         listeners, who = self._evidence.listeners, self._evidence.subjects
         told = np.flatnonzero(listeners.field("releases") >= 0)
         code, told_at = listeners.field("releases")[told], listeners.field("releases_at")[told]
-        offers = np.zeros((len(who.cluster), len(self._tables.releases)), dtype=bool)
-        offered_at = np.zeros(len(who.cluster), dtype=np.int64)
-        keys = node_key(listeners.row, listeners.field("role"), listeners.field("node_id"))
-        at = find(node_key(who.cluster, who.role, who.node_id), keys[told])
+        offers, offered_at = np.zeros_like(self.runs), np.zeros(len(self.runs), dtype=np.int64)
+        at = find(who.key, record_keys(listeners)[told])
+        # A vendor's releases are what they are based on.
+        based = [self._catalogue.of(release).based_on for release in self._tables.releases]
         for one, first in zip(*np.unique(code, return_index=True), strict=True):
             mine = (code == one) & (at >= 0)
-            text = listeners.text("releases", int(told[first])) or ""
-            offers[at[mine]] = self._named(text.split(";"))
+            lines = (listeners.text("releases", int(told[first])) or "").split(";")
+            offers[at[mine]] = [line in lines for line in based]
             offered_at[at[mine]] = told_at[mine]
         return offers, offered_at
 
-    def _named(self, lines: list[str]) -> Flags:
-        """The releases that are of these lines: a vendor's are what they are based on."""
-        based = [self._catalogue.of(release).based_on for release in self._tables.releases]
-        return np.array([line in lines for line in based], dtype=bool)
 
-    def _narrow(self, told: list[str]) -> None:
-        """The owner's word decides for each node that may run what it names."""
-        named = {text: self._catalogue.release_named(text) or "" for text in set(told)}
-        codes = {text: self._tables.release_code(name) for text, name in named.items()}
-        of_cluster: Int = np.array([codes[text] for text in told], dtype=np.int64)
-        code = pick(of_cluster, self._evidence.subjects.cluster, _UNTOLD)
-        fits = np.flatnonzero(code >= 0)
-        fits = fits[self.runs[fits, code[fits]]]
-        self.runs[fits] = False
-        self.runs[fits, code[fits]] = True
-        self._sure[fits] = True
+def release_codes(told: Sequence[str], catalogue: Catalogue) -> Int:
+    """Return the catalogue's releases that these texts mean; -1 = none."""
+    named = {text: catalogue.release_named(text) or "" for text in set(told)}
+    codes = {text: catalogue.tables.release_code(name) for text, name in named.items()}
+    return np.array([codes[text] for text in told], dtype=np.int64)
 
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
@@ -115,31 +104,43 @@ ZOOKEEPER_RELEASES = ("3.2", "3.9")
 
 
 class OwnDialects:
-    """The dialects the clusters of a batch may speak, and their answers."""
+    """The dialects the clusters of a batch may speak, and their answers.
+
+    `spoken`: (dialect, release) → the clusters whose controllers may be of it.
+    """
 
     def __init__(
         self,
         evidence: Evidence,
-        told: list[str],
+        told: Sequence[str],
         catalogue: Catalogue,
-        fleet: FleetColumns | None = None,
-        runs: Flags | None = None,
+        fleet: FleetColumns,
+        runs: Flags,
     ) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none;
-        `fleet` and `runs` (Software) are of the same evidence, where they are at hand."""
-        self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
-        self.fleet = fleet or FleetColumns(evidence, catalogue.tables)
-        self.zookeeper = self.fleet.zookeeper
-        self.runs = Software(evidence, told, catalogue).runs if runs is None else runs
-        self.spoken: dict[tuple[str, str], Bool] = self._spoken(told)
+        `fleet` and `runs` (Software) are of the same evidence."""
+        self._evidence, self._fleet = evidence, fleet
+        zookeeper = evidence.membership.on_zookeeper
+        possible = self._possible(runs, release_codes(told, catalogue)) & ~zookeeper[:, None]
+        self.spoken: dict[tuple[str, str], Bool] = {
+            (_generation(catalogue.of(release).based_on), release): which
+            for release, which in zip(catalogue.tables.releases, possible.T, strict=True)
+            if which.any()
+        }
+        for release in ZOOKEEPER_RELEASES:
+            name = generation_of(release, "zk")
+            which = zookeeper & np.array([zookeeper_dialect(t) in ("", name) for t in told])
+            if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
+                which[evidence.levels.modern] = False
+            if which.any():
+                self.spoken[name, release] = which
 
     def dialects(self, cluster: int, first: str = "") -> list[str]:
         """The dialects that one cluster's controllers may speak, sorted; of those that judge alike
         one: that of the release `first`, if it is there."""
-        spoken = {pair: which for pair, which in self.spoken.items() if which[cluster]}
-        names = {name for name, _ in spoken}
+        spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
         own = next((name for name, release in spoken if release == first), "")
-        return list(_unlike(tuple(sorted(names)), own))
+        return list(_unlike(tuple(sorted({name for name, _ in spoken})), own))
 
     def propose(self, level: Int) -> Iterator[Proposed]:
         """Put every question's `level` above the current one to each dialect that may be spoken
@@ -149,43 +150,22 @@ class OwnDialects:
         for (name, release), which in self.spoken.items():
             questions = np.flatnonzero(wanted & which[asked.cluster])
             if len(questions):
-                yield self.fleet.propose(questions, level, load(name), release=release)
+                yield self._fleet.propose(questions, level, load(name), release=release)
 
-    def _spoken(self, told: list[str]) -> dict[tuple[str, str], Bool]:
-        possible = self._possible(told)
-        spoken: dict[tuple[str, str], Bool] = {}
-        for code, release in enumerate(self._tables.releases):
-            if possible[:, code].any():
-                spoken[_generation(self._catalogue.of(release).based_on), release] = possible[
-                    :, code
-                ]
-        for release in ZOOKEEPER_RELEASES:
-            name = generation_of(release, "zk")
-            may_be = {text: _may_be(text, name) for text in set(told)}
-            others = np.array([not may_be[text] for text in told], dtype=bool)
-            if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
-                others[self._evidence.levels.modern] = True
-            which = self.zookeeper & ~others
-            if which.any():
-                spoken[name, release] = which
-        return spoken
-
-    def _possible(self, told: list[str]) -> npt.NDArray[np.bool_]:
+    def _possible(self, runs: Flags, told: Int) -> Flags:
         """[clusters, releases] which releases the controllers of KRaft clusters may run."""
-        evidence, tables, subjects = self._evidence, self._tables, self._evidence.subjects
+        evidence, who = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
-        controllers = counts & (subjects.role == Role.CONTROLLER)
-        shown = np.zeros(len(evidence.clusters), dtype=bool)
-        shown[subjects.cluster[controllers]] = True
-        speaks = np.where(shown[subjects.cluster], controllers, counts)
-        possible = np.zeros((len(evidence.clusters), len(tables.releases)), dtype=bool)
-        np.logical_or.at(possible, subjects.cluster[speaks], self.runs[speaks])
-        for i, release in ((i, release) for i, release in enumerate(told) if release):
-            code = tables.release_code(self._catalogue.release_named(release) or "")
-            if code >= 0:  # the owner's word decides between look-alikes, or is one candidate more
-                possible[i] &= ~possible[i, code]
-                possible[i, code] = True
-        return possible & ~self.zookeeper[:, None]
+        controllers = counts & (who.role == Role.CONTROLLER)
+        shown = marked(len(evidence.clusters), who.cluster[controllers])
+        speaks = np.where(shown[who.cluster], controllers, counts)
+        possible = np.zeros((len(evidence.clusters), runs.shape[1]), dtype=bool)
+        np.logical_or.at(possible, who.cluster[speaks], runs[speaks])
+        # The owner's word decides between look-alikes, or is one candidate more.
+        named = np.flatnonzero(told >= 0)
+        possible[named] &= ~possible[named, told[named]][:, None]
+        possible[named, told[named]] = True
+        return possible
 
 
 @cache
@@ -198,6 +178,16 @@ def _generation(release: str) -> str:
 
 
 @cache
+def zookeeper_dialect(told: str) -> str:
+    """Return the dialect that the release of the inventory has in ZooKeeper mode; "" where it names
+    none, or one without that mode: then the evidence counts."""
+    try:
+        return generation_of(told, "zk")
+    except KeyError:
+        return ""
+
+
+@cache
 def _unlike(names: tuple[str, ...], first: str) -> tuple[str, ...]:
     alike = {load(name).judges_by: name for name in names}
     if first:
@@ -205,15 +195,6 @@ def _unlike(names: tuple[str, ...], first: str) -> tuple[str, ...]:
     return tuple(sorted(alike.values()))
 
 
-def _may_be(told: str, generation: str) -> bool:
-    """Whether the release the inventory names is of a generation of ZooKeeper mode, or silent."""
-    try:
-        return not told or generation_of(told, "zk") == generation
-    except KeyError:  # no release that has a ZooKeeper mode: the evidence counts
-        return True
-
-
-NOBODY = -1
 _Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightiest first
 
 
@@ -222,11 +203,11 @@ class Likely:
 
     def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
-        self.own = OwnDialects(evidence, list(told), catalogue)
         self._evidence, self._tables, self._told = evidence, catalogue.tables, list(told)
+        self._runs = Software(evidence, told, catalogue).runs
+        self.fleet = FleetColumns(evidence, catalogue.tables)
+        self.own = OwnDialects(evidence, told, catalogue, self.fleet, self._runs)
         self._named = [catalogue.release_named(text) for text in told]
-        self._newest = self._newest_metadata_versions()
-        self._known: dict[tuple[int, int, str | None, bytes], dict[str, _Weight]] = {}
 
     def of_node(self, subject: int) -> str:
         """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
@@ -244,11 +225,8 @@ class Likely:
         controller listener shows, if the node advertises its stable levels; and of two alike the
         older one, which knows less.
         """
-        spoken = {
-            release: dialect
-            for (dialect, release), which in self.own.spoken.items()
-            if which[position]
-        }
+        pairs = [pair for pair, which in self.own.spoken.items() if which[position]]
+        spoken = {release: dialect for dialect, release in pairs}
         weighed: dict[str, _Weight] = {}
         for subject in may_lead:
             for name, weight in self._weighed(subject).items():
@@ -259,37 +237,21 @@ class Likely:
 
     def _weighed(self, subject: int) -> dict[str, _Weight]:
         """The releases that may advertise what one node does, and what speaks against each."""
-        evidence = self._evidence
+        evidence, names = self._evidence, self._evidence.questions.names
         profile = int(evidence.answering.of_subject[subject])
         position = int(evidence.subjects.cluster[subject])
-        if profile < 0 or self.own.zookeeper[position]:
+        if profile < 0 or evidence.membership.on_zookeeper[position]:
             return {}
-        shown, named = int(evidence.subjects.stable_metadata[subject]), self._named[position]
-        runs = self.own.runs[subject]
-        key = profile, shown, named, runs.tobytes()
-        if key not in self._known:
-            codes = np.flatnonzero(runs).tolist()
-            newest = int(self._newest[profile])
-            stable = {code: int(self._tables.newest_stable[code, 0]) for code in codes}
-            self._known[key] = {
-                self._tables.releases[code]: (
-                    self._tables.releases[code] != named,
-                    0 < shown != stable[code],
-                    newest != stable[code],
-                )
-                for code in codes
-            }
-        return self._known[key]
-
-    def _newest_metadata_versions(self) -> Int:
-        """The highest metadata.version of each answering profile; 0 where it lists none."""
-        asked = self._evidence.questions
-        newest = np.zeros(len(self._evidence.answering.cluster), dtype=np.int64)
-        if METADATA_VERSION in asked.names:
-            code = asked.names.index(METADATA_VERSION)
-            mine = (asked.feature[asked.pair_question] == code) & asked.pair_listed
-            newest[asked.pair_profile[mine]] = asked.pair_max[mine]
-        return newest
+        newest = 0
+        if METADATA_VERSION in names:
+            newest = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
+        shown = evidence.subjects.stable_metadata[subject]
+        weighed: dict[str, _Weight] = {}
+        for code in np.flatnonzero(self._runs[subject]).tolist():
+            name, stable = self._tables.releases[code], self._tables.newest_stable[code, 0]
+            is_other = 0 < shown != stable
+            weighed[name] = name != self._named[position], bool(is_other), bool(newest != stable)
+        return weighed
 
     def _age(self, release: str) -> tuple[int, ...]:
         """The older a release, the less."""
@@ -299,38 +261,32 @@ class Likely:
     def _as_told(self, release: str, position: int, dialect: str = "") -> str:
         """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""
         told = self._told[position]
-        if not self.own.zookeeper[position]:
-            return told if self._named[position] == release else release
-        return told if _is_of(told, dialect) else release
+        if self._evidence.membership.on_zookeeper[position]:
+            is_same = zookeeper_dialect(told) == dialect
+        else:
+            is_same = self._named[position] == release
+        return told if is_same else release
 
 
-def _is_of(told: str, dialect: str) -> bool:
-    try:
-        return bool(told) and generation_of(told, "zk") == dialect
-    except KeyError:
-        return False
-
-
-def blind_leaders(evidence: Evidence, zookeeper: Bool) -> Int:
-    """By cluster the id of a broker that is the controller, or may be where nobody knows that one,
-    and whose newest answer knows no finalized features although a features node was read before;
-    -1 = there is none. `zookeeper` are the clusters in ZooKeeper mode.
+def blind_leaders(evidence: Evidence) -> Int:
+    """By cluster in ZooKeeper mode the id of a broker that is the controller, or may be where
+    nobody knows that one, and whose newest answer knows no finalized features although a features
+    node was read before; -1 = there is none.
 
     A broker that saw the node deleted never sees the next one (FinalizedFeatureChangeListener): as
     controller it writes back what it saw last, and then says that it failed.
     """
-    who, levels, clusters = evidence.subjects, evidence.levels, len(evidence.clusters)
-    readable = zookeeper & levels.trusted & ~levels.system_off
-    broker = readable[who.cluster] & (who.role == Role.BROKER) & ~who.expected_only
-    active = broker & (who.node_id == evidence.controller[who.cluster])
-    told = np.bincount(who.cluster[active], minlength=clusters) > 0
-    leads = np.flatnonzero(np.where(told[who.cluster], active, broker) & (who.listener >= 0))
+    who, levels = evidence.subjects, evidence.levels
+    readable = evidence.membership.on_zookeeper & levels.trusted & ~levels.system_off
+    leads = np.flatnonzero(
+        evidence.may_lead(~who.expected_only) & readable[who.cluster] & (who.listener >= 0)
+    )
     full, partial, known = (
         evidence.listeners.field(name)[who.listener[leads]]
         for name in ("full_at", "partial_at", "levels_at")
     )
     cluster = who.cluster[leads]
     blind = np.maximum(full, partial) > np.maximum(known, levels.at[cluster])
-    found = np.full(clusters, NOBODY, dtype=np.int64)
+    found = np.full(len(evidence.clusters), NOBODY)
     found[cluster[blind][::-1]] = who.node_id[leads][blind][::-1]  # the first of them stays
     return found

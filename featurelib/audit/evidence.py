@@ -22,19 +22,21 @@ ever refuses anything: missing.py makes findings of them, and those make UNKNOWN
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, node_key
+from featurelib.audit.columns import Bool, Int, is_fresh, marked, node_key, spread
 from featurelib.audit.configured import Configurations, ConfiguredVoters
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
-from featurelib.audit.findings import Mute
+from featurelib.audit.findings import NO_NUMBER, Findings, Mute
 from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes
 from featurelib.core.features_znode import Generation
-from featurelib.feature import KRAFT_VERSION, Role
+from featurelib.feature import KRAFT_VERSION, Role, Severity
 from featurelib.snapshot.records import Records, Snapshots
 
 
@@ -50,6 +52,9 @@ class Expected:
     controller_decides: bool = False
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
     release: str = ""  # of the software that runs there, as 3.9; "" = not told
+
+
+UNEXPECTED = Expected()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,71 +113,57 @@ class Evidence:
         names = pa.array(self.questions.names, pa.string())
         return names.take(pa.array(self.questions.feature[questions]))
 
+    def may_lead(self, counted: Bool) -> Bool:
+        """Which subjects, of those `counted`, are the active controller, or may be it where that is
+        not known. In ZooKeeper mode it is a broker; elsewhere brokers stand in for unknown
+        controllers."""
+        who, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
+        led = marked(clusters, who.cluster[controller & counted]) & ~self.membership.on_zookeeper
+        local = np.where(led[who.cluster], controller, ~controller) & counted
+        active = local & (who.node_id == self.controller[who.cluster])
+        known = marked(clusters, who.cluster[active])
+        return np.where(known[who.cluster], active, local)
+
     def dynamic(self) -> tuple[Bool, Bool]:
         """By cluster, whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and whether
         it may be one for all that is known. A record that the raft layer disputes makes none."""
-        asked, clusters = self.questions, len(self.clusters)
-        mine = np.zeros(len(asked.cluster), dtype=bool)
-        if KRAFT_VERSION in asked.names:
-            mine = asked.feature == asked.names.index(KRAFT_VERSION)
-        is_dynamic = np.zeros(clusters, dtype=bool)
-        is_dynamic[asked.cluster[mine & (asked.current > 0)]] = True
+        asked, mine = self.questions, self.questions.of_feature(KRAFT_VERSION)
+        is_dynamic = marked(len(self.clusters), asked.cluster[mine & (asked.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
-        may_be = is_dynamic.copy()
-        may_be[asked.cluster[mine & ~asked.known]] = True
-        return is_dynamic, may_be
+        return is_dynamic, is_dynamic | marked(len(is_dynamic), asked.cluster[mine & ~asked.known])
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
         """Every subject behind the given pairs: (pair, subject), one row each."""
-        answering = self.answering
-        profile = self.questions.pair_profile[pairs]
-        count = answering.subject_first[profile + 1] - answering.subject_first[profile]
-        pair = np.repeat(pairs, count)
-        begin = np.repeat(answering.subject_first[profile] - (np.cumsum(count) - count), count)
-        return pair, answering.subject_order[begin + np.arange(len(pair))]
+        first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
+        pair, at = spread(first[profile], first[profile + 1] - first[profile])
+        return pairs[pair], self.answering.subject_order[at]
 
 
 def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) -> Evidence:
     """Evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
     snapshots = Snapshots(batch)
-    names, malformed = snapshots.clusters, snapshots.malformed
-    inventory = conditions.inventory
-    known = {
-        i: inventory[name]
-        for i, name in enumerate(names)
-        if name in inventory and i not in malformed
-    }
+    malformed, inventory = snapshots.malformed, conditions.inventory
+    known = [
+        UNEXPECTED if i in malformed else inventory.get(name, UNEXPECTED)
+        for i, name in enumerate(snapshots.clusters)
+    ]
+    controllers = np.array([one.controllers_vouched for one in known], dtype=bool)
+    decides = np.array([one.controller_decides for one in known], dtype=bool)
+    vouched = np.array([one.vouched for one in known], dtype=bool) | decides
+    fresh = partial(is_fresh, as_of=conditions.as_of, max_age=conditions.max_age)
     profiles = Profiles(snapshots)
-    decides = _those(names, [i for i, entry in known.items() if entry.controller_decides])
-    vouched = _those(names, [i for i, entry in known.items() if entry.vouched]) | decides
-    controllers = _those(names, [i for i, entry in known.items() if entry.controllers_vouched])
-    levels = read_levels(
-        snapshots,
-        as_of=conditions.as_of,
-        max_age=conditions.max_age,
-        generations={i: e.generation for i, e in known.items() if e.generation is not None},
-    )
+    levels = read_levels(snapshots, fresh, [one.generation for one in known])
     subjects, membership = read_nodes(
-        snapshots,
-        profiles,
-        as_of=conditions.as_of,
-        max_age=conditions.max_age,
-        expected=_expected_keys(known),
-        vouched=vouched,
-        system_off=levels.system_off,
+        snapshots, profiles, fresh, _expected_keys(known), vouched, levels.system_off
     )
     # Who vouches for controllers says that there are some.
     run_by_quorum = membership.kraft | (controllers & ~membership.zookeeper)
     membership = replace(membership, kraft=run_by_quorum)
     answering, profile = answer(subjects, profiles)
-    questions = ask(profiles, levels, membership, answering, profile, subjects, absent_metadata)
     controller = snapshots.scalar("controller")
     configurations = Configurations(snapshots["configs"])
-    configured = configurations.voters(
-        controller, as_of=conditions.as_of, max_age=conditions.max_age
-    )
     return Evidence(
-        clusters=names,
+        clusters=snapshots.clusters,
         as_of=conditions.as_of,
         landed=snapshots.landed,
         snapshots=snapshots,
@@ -181,23 +172,98 @@ def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) ->
         controller=controller,
         levels=levels,
         answering=answering,
-        questions=questions,
+        questions=ask(profiles, levels, membership, answering, profile, absent_metadata),
         listeners=snapshots["listeners"],
         configurations=configurations,
-        configured=configured,
+        configured=configurations.voters(controller, conditions.as_of, conditions.max_age),
         controllers_vouched=controllers,
         controller_decides=decides,
         malformed=malformed,
     )
 
 
-def _those(names: list[str], positions: list[int]) -> Bool:
-    these = np.zeros(len(names), dtype=bool)
-    these[positions] = True
-    return these
-
-
-def _expected_keys(known: dict[int, Expected]) -> Int:
-    rows = [(i, Role.BROKER, node) for i, entry in known.items() for node in entry.brokers]
-    rows += [(i, Role.CONTROLLER, node) for i, entry in known.items() for node in entry.controllers]
+def _expected_keys(known: Sequence[Expected]) -> Int:
+    rows = [(i, Role.BROKER, node) for i, one in enumerate(known) for node in one.brokers]
+    rows += [(i, Role.CONTROLLER, node) for i, one in enumerate(known) for node in one.controllers]
     return np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
+
+
+Seen = tuple[Int, ...]  # times, lines, and perhaps epochs
+Details = Sequence[str] | Callable[[Int], Sequence[str]]  # of each, or made from their positions
+
+
+class BatchFindings(Findings):
+    """Findings about a batch of evidence, whose columns come from what they are about.
+
+    `where` are positions of clusters, subjects or questions, or flags; `seen` and `detail` are by
+    position, other columns by finding. Each method returns how many there are by cluster, but
+    `of_questions` by question.
+    """
+
+    def __init__(self, evidence: Evidence, severities: dict[str, Severity]) -> None:
+        super().__init__(evidence.clusters, severities)
+        self.evidence = evidence
+        asked = evidence.questions
+        self._current = np.where(asked.known, asked.current, NO_NUMBER)
+
+    def of_clusters(
+        self,
+        code: str,
+        where: Int | Bool | Sequence[int] | Mapping[int, str],
+        seen: Seen = (),
+        detail: Details | None = None,
+        feature: pa.Array | None = None,
+        **columns: Int,
+    ) -> Int:
+        """Add one for each cluster; a mapping gives their details, too."""
+        if isinstance(where, Mapping):
+            detail = list(where.values())
+        rows = _positions(list(where) if isinstance(where, Mapping) else where)
+        return self._add(code, rows, rows, seen, detail, columns, feature)
+
+    def of_nodes(
+        self,
+        code: str,
+        where: Int | Bool,
+        seen: Seen = (),
+        detail: Details | None = None,
+        feature: pa.Array | None = None,
+        **columns: Int,
+    ) -> Int:
+        """Add one for each subject; where its range was seen, unless `seen` says otherwise."""
+        who, rows = self.evidence.subjects, _positions(where)
+        columns |= {"role": who.role[rows], "node_id": who.node_id[rows]}
+        seen = seen or (who.at, who.line)
+        return self._add(code, who.cluster[rows], rows, seen, detail, columns, feature)
+
+    def of_questions(
+        self, code: str, where: Int | Bool, detail: Details | None = None, **columns: Int
+    ) -> Int:
+        """Add one for each question; where its cluster's levels were seen."""
+        asked, rows = self.evidence.questions, _positions(where)
+        columns = {"finalized_level": self._current[rows]} | columns
+        cluster, feature = asked.cluster[rows], self.evidence.features(rows)
+        self._add(code, cluster, cluster, self.evidence.levels.seen, detail, columns, feature)
+        return np.bincount(rows, minlength=len(asked.cluster))
+
+    def _add(
+        self,
+        code: str,
+        cluster: Int,
+        at: Int,
+        seen: Seen,
+        detail: Details | None,
+        columns: dict[str, Int],
+        feature: pa.Array | None = None,
+    ) -> Int:
+        if len(at):
+            places = zip(("at", "line", "epoch"), seen, strict=False)
+            columns = {name: values[at] for name, values in places} | columns
+            details = list(detail(at) if callable(detail) else detail or ()) or None
+            self.add(code, cluster, feature=feature, detail=details, **columns)
+        return np.bincount(cluster, minlength=len(self.evidence.clusters))
+
+
+def _positions(where: Int | Bool | Sequence[int]) -> Int:
+    these = np.asarray(where)
+    return np.flatnonzero(these) if these.dtype == bool else these.astype(np.int64)

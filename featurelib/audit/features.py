@@ -36,8 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, distinct, pick, positions
+from featurelib.audit.columns import Bool, Int, marked, positions, spread
 from featurelib.audit.finalized import Levels
+from featurelib.audit.findings import NO_NUMBER
 from featurelib.audit.registrations import Membership, Profiles, Subjects
 from featurelib.feature import METADATA_VERSION
 
@@ -69,12 +70,17 @@ class Questions:
         """Which questions are about one feature."""
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
+    def listed(self, ends: Int, pair: Int) -> Int:
+        """An end of the ranges of these pairs; no number where a node does not list the feature."""
+        return np.where(self.pair_listed[pair], ends[pair], NO_NUMBER)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
     """The distinct (cluster, profile) that must answer, and which subjects stand behind each."""
 
     cluster: Int
+    partial: Bool  # the map may leave out features whose minimum is 0
     first: Int  # of each cluster
     count: Int
     of_subject: Int  # -1 = the subject's range is not known, or too old to count
@@ -102,16 +108,15 @@ def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
     profile = np.where(
         local == profiles.count[cluster], profiles.empty, profiles.first[cluster] + local
     )
-    order = np.flatnonzero(counts)[np.argsort(inverse, kind="stable")]
-    per_profile = np.bincount(inverse, minlength=len(places))
     per_cluster = np.bincount(cluster, minlength=clusters)
     answering = Answering(
         cluster=cluster,
+        partial=(places & 1) > 0,
         first=np.cumsum(per_cluster) - per_cluster,
         count=per_cluster,
         of_subject=of_subject,
-        subject_order=order,
-        subject_first=np.concatenate(([0], np.cumsum(per_profile))),
+        subject_order=np.flatnonzero(counts)[np.argsort(inverse, kind="stable")],
+        subject_first=np.concatenate(([0], np.cumsum(np.bincount(inverse, minlength=len(places))))),
     )
     return answering, profile
 
@@ -122,23 +127,15 @@ def ask(
     membership: Membership,
     answering: Answering,
     profile: Int,
-    subjects: Subjects,
     absent_metadata: int,
 ) -> Questions:
     """Lay out the questions and pairs of a batch; `profile` [answering] is each one's own map, and
     `absent_metadata` the level that silence on metadata.version means on KRaft."""
-    # Every (answering profile, entry of its map).
-    entries = np.bincount(profiles.entry_profile, minlength=profiles.empty + 1)
-    first_entry = np.cumsum(entries) - entries
-    lengths = entries[profile]
-    owner = np.repeat(np.arange(len(profile)), lengths)
-    begin = np.repeat(first_entry[profile] - (np.cumsum(lengths) - lengths), lengths)
-    entry = begin + np.arange(len(owner))
-
-    of_profiles, of_level, names = _feature_codes(profiles, levels.names)
-    of_entry = of_profiles[entry]
+    # Every (answering profile, entry of its map), and every (cluster, feature) of a level.
+    owner, entry = spread(profiles.start[profile], profiles.size[profile])
+    of_entry, of_level, names = _feature_codes(profiles, levels.names)
     width = max(len(names), 1)
-    asked = answering.cluster[owner] * width + of_entry
+    asked = answering.cluster[owner] * width + of_entry[entry]
     finalized = levels.entry_cluster * width + of_level
     keys, at = positions(np.concatenate((asked, finalized)), len(answering.first) * width)
     at_asked, at_finalized = at[: len(asked)], at[len(asked) :]
@@ -146,27 +143,19 @@ def ask(
 
     pair_count = answering.count[cluster]
     pair_first = np.cumsum(pair_count) - pair_count
-    pair_question = np.repeat(np.arange(len(keys)), pair_count)
-    within = np.arange(len(pair_question)) - np.repeat(pair_first, pair_count)
-    pair_profile = answering.first[cluster][pair_question] + within
-
+    pair_question, pair_profile = spread(answering.first[cluster], pair_count)
     metadata = names.index(METADATA_VERSION) if METADATA_VERSION in names else -1
-    on_kraft = membership.kraft | ~membership.zookeeper
-    absent = np.where((feature == metadata) & on_kraft[cluster], absent_metadata, 0)
-    pair_min = absent[pair_question].copy()
+    on_kraft = ~membership.on_zookeeper[cluster]
+    absent = np.where((feature == metadata) & on_kraft, absent_metadata, 0)
+    pair_min = absent[pair_question]
     pair_max = pair_min.copy()
-    listed = np.zeros(len(pair_question), dtype=bool)
     pair = pair_first[at_asked] + owner - answering.first[answering.cluster[owner]]
     pair_min[pair], pair_max[pair] = profiles.entry_min[entry], profiles.entry_max[entry]
-    listed[pair] = True
+    listed = marked(len(pair_question), pair)
 
-    current = np.zeros(len(keys), dtype=np.int64)
-    minimum = np.zeros(len(keys), dtype=np.int64)
+    current, minimum = np.zeros((2, len(keys)), dtype=np.int64)
     current[at_finalized], minimum[at_finalized] = levels.entry_level, levels.entry_min
     disputed = [c * width + names.index(name) for c, name, _ in levels.disputed if name in names]
-    partial = np.zeros(len(profile), dtype=bool)
-    counts = answering.of_subject >= 0
-    partial[answering.of_subject[counts]] = subjects.partial[counts]
     return Questions(
         cluster=cluster,
         feature=feature,
@@ -181,21 +170,21 @@ def ask(
         pair_min=pair_min,
         pair_max=pair_max,
         pair_listed=listed,
-        pair_unclear=~listed & pick(partial.astype(np.int64), pair_profile, 0).astype(bool),
+        pair_unclear=~listed & answering.partial[pair_profile],
     )
 
 
 def _feature_codes(profiles: Profiles, finalized: pa.Array) -> tuple[Int, Int, list[str]]:
     """The rank of each feature among all that are there, of profiles' entries and of `finalized`,
     and their names in order."""
-    used = distinct(profiles.entry_feature)
+    used, of_entry = positions(profiles.entry_feature, len(profiles.names))
+    of_profiles = [profiles.names[code] for code in used.tolist()]
     coded = finalized.dictionary_encode()
     of_levels: list[str] = coded.dictionary.to_pylist()
-    of_profiles = [profiles.names[code] for code in used.tolist()]
     names = sorted({*of_profiles, *of_levels})
     rank = {name: code for code, name in enumerate(names)}
-    table = np.zeros(len(profiles.names), dtype=np.int64)
-    table[used] = [rank[name] for name in of_profiles]
-    levels = np.array([rank[name] for name in of_levels], dtype=np.int64)
+    entries, levels = (
+        np.array([rank[name] for name in some], dtype=np.int64) for some in (of_profiles, of_levels)
+    )
     at = coded.indices.to_numpy(zero_copy_only=False)
-    return table[profiles.entry_feature], levels[at], names
+    return entries[of_entry], levels[at], names

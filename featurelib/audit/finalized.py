@@ -10,15 +10,14 @@ and shows something else, or at the same epoch, disputes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, is_fresh
+from featurelib.audit.columns import Bool, Int, firsts, spread
 from featurelib.core.features_znode import (
     DecodedNode,
     Generation,
@@ -31,100 +30,13 @@ from featurelib.core.features_znode import (
 from featurelib.feature import Role, Witness
 from featurelib.snapshot.records import Records, Snapshots
 
-TOOL = int(Witness.TOOL)
 UNSEEN = -1  # a level this witness cannot see
 
 Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
-Dispute = tuple[int, str, str]  # (cluster, feature, who says what)
 
 
-class Believed(NamedTuple):
-    """The witness believed in each cluster: its kind, epoch and time."""
-
-    kind: Int
-    epoch: Int
-    at: Int
-
-
-class Maps:
-    """Every distinct map feature → level of the batch, flat."""
-
-    def __init__(self, rows: Snapshots) -> None:
-        maps, entries = rows["level_maps"], rows["levels"]
-        self.first = maps.start
-        self.lengths = maps.field("size")
-        self.start = np.cumsum(self.lengths) - self.lengths
-        self.names = rows.names
-        self.feature = entries.field("feature")  # position in names
-        self.minimum = entries.field("min_level")
-        self.level = entries.field("level")
-
-    def rows(self, cluster: int, local: int) -> Rows:
-        at = int(self.first[cluster]) + local
-        start = int(self.start[at])
-        stop = start + int(self.lengths[at])
-        return list(
-            zip(
-                [self.names[code] for code in self.feature[start:stop].tolist()],
-                self.minimum[start:stop].tolist(),
-                self.level[start:stop].tolist(),
-                strict=True,
-            )
-        )
-
-
-def _differences(one: Rows, other: Rows) -> list[tuple[str, int, int]]:
-    """Features two witnesses give different levels (0 = not finalized)."""
-    left = {name: level for name, _, level in one}
-    right = {name: level for name, _, level in other}
-    return [
-        (name, left.get(name, 0), right.get(name, 0))
-        for name in sorted({*left, *right})
-        if left.get(name, 0) != right.get(name, 0)
-        and UNSEEN not in (left.get(name, 0), right.get(name, 0))
-    ]
-
-
-def between_kinds(
-    believed: Believed, maps: Maps, witnesses: Records, chosen: Int
-) -> Iterator[Dispute]:
-    """A witness of another kind that spoke no earlier and says otherwise."""
-    kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
-    cluster = witnesses.row
-    later = (kind != TOOL) & (kind != believed.kind[cluster]) & (at >= believed.at[cluster])
-    later &= (chosen[cluster] >= 0) & (local != chosen[cluster])
-    for i in np.flatnonzero(later).tolist():
-        where = int(cluster[i])
-        mine, theirs = Witness(int(believed.kind[where])), Witness(int(kind[i]))
-        for name, one, other in _differences(
-            maps.rows(where, int(chosen[where])), maps.rows(where, int(local[i]))
-        ):
-            detail = f"{_says(mine)} {one}, {_says(theirs)} {other} (0 = not finalized)"
-            yield where, name, detail
-
-
-def between_nodes(
-    believed: Believed, maps: Maps, listeners: Records, chosen: Int
-) -> Iterator[Dispute]:
-    """Two nodes of the believed kind that say different things at the same, highest epoch."""
-    local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
-    other = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
-    is_broker = listeners.field("role")[other] == 0
-    kind = np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
-    split = (chosen[cluster[other]] >= 0) & (kind == believed.kind[cluster[other]])
-    split &= epoch[other] == believed.epoch[cluster[other]]
-    node = listeners.field("node_id")
-    for i in other[split].tolist():
-        where = int(cluster[i])
-        for name, one, another in _differences(
-            maps.rows(where, int(chosen[where])), maps.rows(where, int(local[i]))
-        ):
-            detail = f"at epoch {epoch[i]} one node says {one}, node {node[i]} says {another}"
-            yield where, name, detail
-
-
-def _says(witness: Witness) -> str:
-    return witness.name.lower().replace("_", " ") + " says"
+def _none() -> Int:
+    return np.zeros(0, dtype=np.int64)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,24 +45,25 @@ class Levels:
 
     `kind` is the witness believed (featurelib.feature.Witness, -1 = none); `trusted` whether it is
     trustworthy. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level). `disputed`
-    holds (cluster, feature, detail); the other lists are (cluster, detail).
+    holds (cluster, feature, detail).
     """
 
     kind: Int
     epoch: Int
     at: Int
     line: Int
-    trusted: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    too_old: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    system_off: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    went_back: np.ndarray[tuple[int], np.dtype[np.bool_]]  # its epoch
-    entry_cluster: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    entry_min: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    entry_level: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    trusted: Bool
+    too_old: Bool
+    system_off: Bool
+    went_back: Bool  # its epoch
+    back: Int  # the listeners whose epoch is lower than it was
+    entry_cluster: Int = field(default_factory=_none)
+    entry_min: Int = field(default_factory=_none)
+    entry_level: Int = field(default_factory=_none)
     names: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
-    damaged: list[tuple[int, str]] = field(default_factory=list)
-    ambiguous: list[tuple[int, str]] = field(default_factory=list)
+    damaged: dict[int, str] = field(default_factory=dict)  # what is wrong, by cluster
+    ambiguous: dict[int, str] = field(default_factory=dict)  # how it may be read
     absent: list[int] = field(default_factory=list)
     modern: list[int] = field(default_factory=list)  # clusters whose node only 3.3 and later write
 
@@ -159,60 +72,135 @@ class Levels:
         """Clusters with a trustworthy witness whose word still counts."""
         return self.trusted & ~self.too_old & ~self.went_back
 
-    def place(self, cluster: Int) -> dict[str, Int]:
-        """Where what is believed of these clusters was seen, as a finding has it."""
-        return {"epoch": self.epoch[cluster], "at": self.at[cluster], "line": self.line[cluster]}
+    @property
+    def seen(self) -> tuple[Int, Int]:
+        """Time and line of what is believed of each cluster."""
+        return self.at, self.line
+
+    @property
+    def place(self) -> tuple[Int, Int, Int]:
+        """Time, line and epoch of what is believed of each cluster."""
+        return self.at, self.line, self.epoch
+
+
+class _Maps:
+    """Every distinct map feature → level of the batch, flat."""
+
+    def __init__(self, rows: Snapshots) -> None:
+        maps, self._entries, self._names = rows["level_maps"], rows["levels"], rows.names
+        self._first, self._size = maps.start, maps.field("size")
+        self._start = np.cumsum(self._size) - self._size
+
+    def entries(self, cluster: Int, local: Int) -> tuple[Int, pa.Array, Int, Int]:
+        """Cluster, feature, minimum and level of each entry of one map of each cluster."""
+        at = self._first[cluster] + local
+        run, entry = spread(self._start[at], self._size[at])
+        feature, low, level = (
+            self._entries.field(name)[entry] for name in ("feature", "min_level", "level")
+        )
+        names = pa.array(self._names, pa.string()).take(pa.array(feature))
+        return cluster[run], names, low, level
+
+    def levels(self, cluster: int, local: int) -> dict[str, int]:
+        """Feature → level of one map."""
+        _, names, _, level = self.entries(np.array([cluster]), np.array([local]))
+        return dict(zip(names.to_pylist(), level.tolist(), strict=True))
+
+
+def witness_text(witness: int) -> str:
+    """`metadata log`, from its code in featurelib.feature.Witness."""
+    return Witness(witness).name.lower().replace("_", " ")
 
 
 def read_levels(
-    snapshots: Snapshots, *, as_of: int, max_age: int, generations: dict[int, Generation]
+    snapshots: Snapshots, fresh: Callable[[Int], Bool], generations: Sequence[Generation | None]
 ) -> Levels:
-    """The finalized levels of each cluster; `generations` by cluster where it is known."""
-    clusters = len(snapshots)
-    maps = Maps(snapshots)
-    witnesses = snapshots["witnesses"]
-    kind, at = witnesses.field("kind"), witnesses.field("at")
-    too_old = ~is_fresh(at, as_of, max_age)
-    order = np.lexsort((kind, too_old, kind == TOOL, witnesses.row))
-    first = order[np.concatenate(([True], np.diff(witnesses.row[order]) != 0))[: len(order)]]
-    row = witnesses.row[first]
-    empty = np.zeros(clusters, dtype=np.int64)
+    """The finalized levels of each cluster; `fresh` says which times still count, `generations` by
+    cluster which one runs there, where it is known."""
+    clusters, maps = len(snapshots), _Maps(snapshots)
+    witnesses, listeners = snapshots["witnesses"], snapshots["listeners"]
+    kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
+    first = firsts(witnesses.row, kind == Witness.TOOL, too_old, kind)
+
+    def chosen_of(values: Int, none: int) -> Int:
+        found = np.full(clusters, none)
+        found[witnesses.row[first]] = values[first]
+        return found
+
+    kinds = chosen_of(kind, -1)
     levels = Levels(
-        kind=empty - 1,
-        epoch=empty - 1,
-        at=empty.copy(),
-        line=empty.copy(),
-        trusted=np.zeros(clusters, dtype=bool),
-        too_old=np.zeros(clusters, dtype=bool),
+        kind=kinds,
+        epoch=chosen_of(witnesses.field("epoch"), -1),
+        at=chosen_of(witnesses.field("at"), 0),
+        line=chosen_of(witnesses.field("line"), 0),
+        trusted=(kinds >= 0) & (kinds != Witness.TOOL),
+        too_old=chosen_of(too_old.astype(np.int64), 0) > 0,
         system_off=np.zeros(clusters, dtype=bool),
         went_back=np.zeros(clusters, dtype=bool),
+        back=_epochs_back(listeners, witnesses),
     )
-    for name in ("kind", "epoch", "at", "line"):
-        getattr(levels, name)[row] = witnesses.field(name)[first]
-    levels.too_old[row] = too_old[first]
-    levels.trusted = (levels.kind >= 0) & (levels.kind != TOOL)
-    chosen = np.full(clusters, -1, dtype=np.int64)
-    chosen[row] = witnesses.field("levels")[first]
-    rows: dict[int, Rows] = {}
-    _read_features_nodes(snapshots, levels, rows, generations, _Age(as_of, max_age))
+    chosen = chosen_of(witnesses.field("levels"), -1)
+    rows = _read_features_nodes(snapshots, levels, generations, fresh)
     chosen[list(rows)] = -1
-    believed = Believed(levels.kind, levels.epoch, levels.at)
-    listeners = snapshots["listeners"]
-    back = epochs_back(snapshots)
-    is_broker = listeners.field("role")[back] == int(Role.BROKER)
-    kind = np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
-    levels.went_back[listeners.row[back[kind == levels.kind[listeners.row[back]]]]] = True
-    levels.disputed += between_kinds(believed, maps, witnesses, chosen)
-    levels.disputed += between_nodes(believed, maps, listeners, chosen)
-    _enter(levels, maps, chosen, rows)
+    cluster = listeners.row[levels.back]
+    levels.went_back[cluster[_kinds(listeners, levels.back) == levels.kind[cluster]]] = True
+    levels.disputed += _disputes(levels, maps, witnesses, listeners, chosen)
+    known = np.flatnonzero(chosen >= 0)
+    stored = [(at, *row) for at, more in rows.items() for row in more]
+    nodes = list(zip(*stored, strict=True)) or [(), (), (), ()]
+    by_map = maps.entries(known, chosen[known])
+    levels.entry_cluster, levels.entry_min, levels.entry_level = (
+        np.concatenate((by_map[i], np.array(nodes[i], dtype=np.int64))) for i in (0, 2, 3)
+    )
+    levels.names = pa.concat_arrays([by_map[1], pa.array(nodes[1], pa.string())])
     return levels
 
 
-def epochs_back(snapshots: Snapshots) -> Int:
+def _kinds(listeners: Records, at: Int) -> Int:
+    """Which kind of witness these listeners are."""
+    is_broker = listeners.field("role")[at] == Role.BROKER
+    return np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
+
+
+def _disputes(
+    levels: Levels, maps: _Maps, witnesses: Records, listeners: Records, chosen: Int
+) -> Iterator[tuple[int, str, str]]:
+    """A witness of another kind that spoke no earlier and says otherwise; and two nodes of the
+    believed kind that say different things at the same, highest epoch."""
+    kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
+    cluster = witnesses.row
+    later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
+    later &= (chosen[cluster] >= 0) & (local != chosen[cluster])
+    for i in np.flatnonzero(later).tolist():
+        mine, theirs = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
+        text = f"{mine} says {{}}, {theirs} says {{}} (0 = not finalized)"
+        yield from _differences(maps, int(cluster[i]), (chosen[cluster[i]], local[i]), text)
+    local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
+    other = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
+    where = cluster[other]
+    split = (chosen[where] >= 0) & (_kinds(listeners, other) == levels.kind[where])
+    split &= epoch[other] == levels.epoch[where]
+    for i in other[split].tolist():
+        node = listeners.field("node_id")[i]
+        text = f"at epoch {epoch[i]} one node says {{}}, node {node} says {{}}"
+        yield from _differences(maps, int(cluster[i]), (chosen[cluster[i]], local[i]), text)
+
+
+def _differences(
+    maps: _Maps, cluster: int, pair: tuple[int, int], text: str
+) -> Iterator[tuple[int, str, str]]:
+    """Features two witnesses give different levels (0 = not finalized)."""
+    left, right = (maps.levels(cluster, local) for local in pair)
+    for name in sorted({*left, *right}):
+        one, other = left.get(name, 0), right.get(name, 0)
+        if one != other and UNSEEN not in (one, other):
+            yield cluster, name, text.format(one, other)
+
+
+def _epochs_back(listeners: Records, witnesses: Records) -> Int:
     """The listeners whose epoch is lower than it was, where the highest epoch of all rests on one
     that such a node gave before. Another node may lag a record behind at any moment, so only a
     node's own epochs are compared."""
-    listeners, witnesses = snapshots["listeners"], snapshots["witnesses"]
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -222,11 +210,6 @@ def epochs_back(snapshots: Snapshots) -> Int:
     relied = set(zip(witnesses.row[of_nodes].tolist(), epochs[of_nodes].tolist(), strict=True))
     pairs = zip(listeners.row[lower].tolist(), highest[lower].tolist(), strict=True)
     return lower[np.array([pair in relied for pair in pairs], dtype=bool)]
-
-
-class _Age(NamedTuple):
-    as_of: int
-    longest: int
 
 
 @lru_cache(maxsize=4096)
@@ -255,11 +238,6 @@ def _as_taken(node: DecodedNode) -> DecodedNode:
     return node
 
 
-def _meaning(node: DecodedNode) -> tuple[Reading, tuple[tuple[str, int], ...]]:
-    """What counts of a reading: 3.3 and later do not keep the minimum levels of schema 1."""
-    return node.reading, tuple((name, level) for name, _, level in node.levels)
-
-
 def _is_good(node: DecodedNode) -> bool:
     return node.reading in (Reading.ACCEPTED, Reading.DISABLED)
 
@@ -267,91 +245,63 @@ def _is_good(node: DecodedNode) -> bool:
 def _read_features_nodes(
     snapshots: Snapshots,
     levels: Levels,
-    rows: dict[int, Rows],
-    generations: dict[int, Generation],
-    age: _Age,
-) -> None:
+    generations: Sequence[Generation | None],
+    fresh: Callable[[Int], Bool],
+) -> dict[int, Rows]:
+    """What the features nodes store, by cluster; `levels` is told who is believed by that."""
     read_at = snapshots.scalar("features_node_at")
-    version = snapshots.scalar("features_node_version")
-    line = snapshots.scalar("features_node_line")
-    texts = snapshots.features_node
-    for cluster in np.flatnonzero(read_at > 0).tolist():
-        levels.kind[cluster] = int(Witness.FEATURES_NODE)
-        levels.at[cluster], levels.line[cluster] = read_at[cluster], line[cluster]
-        levels.epoch[cluster] = version[cluster]
-        levels.too_old[cluster] = not is_fresh(read_at[cluster], age.as_of, age.longest)
+    there, rows = read_at > 0, dict[int, Rows]()
+    levels.kind[there], levels.at[there] = int(Witness.FEATURES_NODE), read_at[there]
+    levels.line[there] = snapshots.scalar("features_node_line")[there]
+    levels.epoch[there] = snapshots.scalar("features_node_version")[there]
+    levels.too_old[there] = ~fresh(read_at[there])
+    levels.trusted[there] = False
+    for cluster in np.flatnonzero(there).tolist():
         rows[cluster] = []
-        text: str | None = texts[cluster].as_py()
-        levels.trusted[cluster] = text is not None
+        text: str | None = snapshots.features_node[cluster].as_py()
         if text is None:
             levels.absent.append(cluster)
             continue
-        known = generations.get(cluster)
+        known = generations[cluster]
         readings = _readings(text, known)
         if known is None and len(readings) < len(Generation):
             levels.modern.append(cluster)
         good = [node for node in readings if _is_good(node)]
+        # What counts of a reading: 3.3 and later do not keep the minimum levels of schema 1.
+        meant = {(n.reading, tuple((name, level) for name, _, level in n.levels)) for n in good}
         if not good:
-            levels.trusted[cluster] = False
-            levels.damaged.append((cluster, _damage(readings, known)))
-        elif len(good) < len(readings) or len({_meaning(node) for node in good}) > 1:
-            levels.trusted[cluster] = False
-            levels.ambiguous.append((cluster, _ambiguity(readings)))
+            levels.damaged[cluster] = _damage(readings, known)
+        elif len(good) < len(readings) or len(meant) > 1:
+            levels.ambiguous[cluster] = _ambiguity(readings)
         else:
             rows[cluster] = list(good[0].levels)
             levels.system_off[cluster] = good[0].reading == Reading.DISABLED
+            levels.trusted[cluster] = True
+    return rows
 
 
 def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
-    newest = readings[-1]
-    does = _anywhere(readings) if known is None else behaviour(newest.reading, known)
+    """What is wrong with a node that nobody can read, and what brokers do about it, also where the
+    generations that may run there read it differently."""
+    oldest, newest = readings[0], readings[-1]
+    if known is not None:
+        does = behaviour(newest.reading, known)
+    elif all(node.reading is oldest.reading for node in readings):
+        does = behaviour_anywhere(oldest.reading)
+    else:
+        brief = {
+            f"{'2.7 to 3.2' if generation is Generation.ZK_2_7 else '3.3 to 3.9'}: "
+            f"{behaviour_row(node.reading, generation)['brief']}"
+            for generation, node in zip(Generation, readings, strict=True)
+        }
+        does = "; ".join(sorted(brief)) + "."
     return f"{newest.fault} What brokers do: {does}"
 
 
-def _anywhere(readings: tuple[DecodedNode, ...]) -> str:
-    """What brokers of an unknown generation do, where the generations may read differently."""
-    oldest, *newer = readings
-    if all(node.reading is oldest.reading for node in newer):
-        return behaviour_anywhere(oldest.reading)
-    said = {
-        f"{_releases(generation)}: {behaviour_row(node.reading, generation)['brief']}"
-        for generation, node in zip(Generation, readings, strict=True)
-    }
-    return "; ".join(sorted(said)) + "."
-
-
-def _releases(generation: Generation) -> str:
-    return "2.7 to 3.2" if generation is Generation.ZK_2_7 else "3.3 to 3.9"
-
-
 def _ambiguity(readings: tuple[DecodedNode, ...]) -> str:
-    said = {
+    ways = {
         f"{generation.value} reads it as {node.reading.value}"
         + (f" ({node.fault})" if node.fault else f" with {len(node.levels)} features")
         for generation, node in zip(tuple(Generation)[-len(readings) :], readings, strict=True)
     }
-    return "; ".join(sorted(said)) + ". Say in fleet.toml which release runs there."
-
-
-def _enter(levels: Levels, maps: Maps, chosen: Int, rows: dict[int, Rows]) -> None:
-    """Write the believed maps as flat entries."""
-    cluster = np.flatnonzero(chosen >= 0)
-    at = maps.first[cluster] + chosen[cluster]
-    lengths = maps.lengths[at]
-    owner = np.repeat(cluster, lengths)
-    begin = np.repeat(maps.start[at] - (np.cumsum(lengths) - lengths), lengths)
-    entry = begin + np.arange(len(owner))
-    more = [(c, *row) for c, said in rows.items() for row in said]
-    levels.entry_cluster = np.concatenate(
-        (owner, np.array([row[0] for row in more], dtype=np.int64))
-    )
-    names = pa.array(maps.names, pa.string())
-    levels.names = pa.concat_arrays(
-        [names.take(pa.array(maps.feature[entry])), pa.array([row[1] for row in more], pa.string())]
-    )
-    levels.entry_min = np.concatenate(
-        (maps.minimum[entry], np.array([row[2] for row in more], dtype=np.int64))
-    )
-    levels.entry_level = np.concatenate(
-        (maps.level[entry], np.array([row[3] for row in more], dtype=np.int64))
-    )
+    return "; ".join(sorted(ways)) + ". Say in fleet.toml which release runs there."

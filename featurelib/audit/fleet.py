@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from featurelib.audit.columns import Bool, Int, find, first_of_equals, node_key, split_key
+from featurelib.audit.columns import Bool, Int, find, first_of_equals, split_key, spread
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import ANY, Tables
 from featurelib.core.batch import Batch, ClusterColumns, Levels, NodePairs, Ranges, Updates
@@ -61,10 +61,8 @@ class FleetColumns:
         self._clusters, self._profiles = len(evidence.clusters), len(evidence.answering.cluster)
         self._names = tuple(evidence.questions.names)
         self._catalogued = np.array([tables.feature_code(name) for name in self._names], dtype=int)
-        self._stable = np.full(self._clusters, ANY_LEVEL)
-        if stable_metadata is not None:
-            self._stable = stable_metadata
-        self.zookeeper: Bool = evidence.membership.zookeeper & ~evidence.membership.kraft
+        anything = np.full(self._clusters, ANY_LEVEL)
+        self._stable = anything if stable_metadata is None else stable_metadata
         self._groups: dict[Asks, tuple[NodePairs, Int]] = {}
 
     def propose(
@@ -107,7 +105,7 @@ class FleetColumns:
             ),
             dry_run=np.zeros(len(clusters), dtype=bool),
             vendors=True,
-            proposed=self._beside(clusters, beside),
+            proposed=self._table(beside)[clusters],
         )
         judged = judge(batch, dialect, self._tables)
         return Proposed(questions=questions, dialect=dialect, batch=batch, judged=judged)
@@ -130,10 +128,8 @@ class FleetColumns:
         member = np.flatnonzero(are_asked(self.nodes, row.asks))
         member = member[np.argsort(self._code[member], kind="stable")]
         begin = np.searchsorted(self._code[member], code[pair])
-        count = group.count[pair]
-        each = np.repeat(np.arange(len(pair)), count)
-        within = np.arange(len(each)) - np.repeat(np.cumsum(count) - count, count)
-        who = member[begin[each] + within]
+        each, at = spread(begin, group.count[pair])
+        who = member[at]
         order = np.lexsort((who, update[each]))
         each, who = each[order], who[order]
         return proposed.questions[update[each]], group.profile[pair[each]], who
@@ -144,10 +140,9 @@ class FleetColumns:
         configuration of an active controller names, where a list shows that it is gone."""
         evidence, who = self.evidence, self.evidence.subjects
         listed, wanted = evidence.membership.controllers_known, evidence.configured.keys
-        keys = node_key(who.cluster, who.role, who.node_id)
-        named_only = wanted[find(keys, wanted) < 0]
+        named_only = wanted[find(who.key, wanted) < 0]
         named_only = named_only[listed[split_key(named_only)[0]]]
-        keys = np.concatenate((keys, named_only))
+        keys = np.concatenate((who.key, named_only))
         cluster, role, node_id = split_key(keys)
         controller, known = role == Role.CONTROLLER, np.arange(len(keys)) < len(who.cluster)
 
@@ -172,23 +167,9 @@ class FleetColumns:
             live=known,
             reachable=column(who.answers),
             configured=np.where(controller & configured, 0, -1),
-            leads=column(self._may_lead()),
+            leads=column(evidence.may_lead(of_subject >= 0)),
             is_active=controller & (node_id == evidence.controller[cluster]),
         )
-
-    def _may_lead(self) -> Bool:
-        """The active controller where it is known, else whoever may be it.
-
-        In ZooKeeper mode that is a broker; elsewhere brokers stand in for unknown controllers.
-        """
-        who, clusters = self.evidence.subjects, self._clusters
-        cluster, counted = who.cluster, self.evidence.answering.of_subject >= 0
-        controller = who.role == Role.CONTROLLER
-        leads = np.bincount(cluster[controller & counted], minlength=clusters) > 0
-        local = np.where((leads & ~self.zookeeper)[cluster], controller, ~controller) & counted
-        active = local & (who.node_id == self.evidence.controller[cluster])
-        told = np.bincount(cluster[active], minlength=clusters) > 0
-        return np.where(told[cluster], active, local)
 
     @cached_property
     def _code(self) -> Int:
@@ -229,47 +210,40 @@ class FleetColumns:
         """The answering profiles as tables [P + 2, features], as Kafka reads them: 0-0 where one
         does not list a feature."""
         asked = self.evidence.questions
-        shape = self._profiles + 2, max(len(self._names), 1)
-        low, high = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-        lists = np.zeros(shape, dtype=bool)
-        pair = np.flatnonzero(asked.pair_listed)
-        at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
-        low[at], high[at], lists[at] = asked.pair_min[pair], asked.pair_max[pair], True
+        low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
+        lists = np.zeros(low.shape, dtype=bool)
+        at = self._places(asked.pair_listed)
+        low[at], high[at] = asked.pair_min[asked.pair_listed], asked.pair_max[asked.pair_listed]
+        lists[at] = True
         # An answer that may leave the feature out refuses nothing, nor does one nobody gave.
-        pair = np.flatnonzero(asked.pair_unclear)
-        at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
-        high[at], lists[at] = ANY_LEVEL, True
-        high[self._profiles], lists[self._profiles] = ANY_LEVEL, True
+        for nothing in (self._places(asked.pair_unclear), self._profiles):
+            high[nothing], lists[nothing] = ANY_LEVEL, True
         return Ranges(min_version=low, max_version=high, lists=lists)
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
         """The same with the value of absence in place of what is not listed."""
         asked, ranges = self.evidence.questions, self.ranges
-        pair = np.flatnonzero(~asked.pair_listed & ~asked.pair_unclear & (asked.pair_max > 0))
-        low, high = ranges.min_version.copy(), ranges.max_version.copy()
-        at = asked.pair_profile[pair], asked.feature[asked.pair_question[pair]]
-        low[at], high[at] = asked.pair_min[pair], asked.pair_max[pair]
+        absent = ~asked.pair_listed & ~asked.pair_unclear & (asked.pair_max > 0)
+        low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
+        low[at], high[at] = asked.pair_min[absent], asked.pair_max[absent]
         return replace(ranges, min_version=low, max_version=high)
+
+    def _places(self, pairs: Bool) -> tuple[Int, Int]:
+        """Where these pairs stand in a table [profiles, features]."""
+        asked = self.evidence.questions
+        return asked.pair_profile[pairs], asked.feature[asked.pair_question[pairs]]
 
     @cached_property
     def _finalized(self) -> Levels:
-        """What is finalized, [clusters, features]; 0 where nobody says so."""
+        return self._table(self.evidence.questions.current)
+
+    def _table(self, level: Int) -> Levels:
+        """The `level` of every question, [clusters, features]; 0 where there is none."""
         asked = self.evidence.questions
         levels = np.zeros((self._clusters, len(self._names)), dtype=np.int32)
-        levels[asked.cluster, asked.feature] = asked.current
+        levels[asked.cluster, asked.feature] = level
         return levels
-
-    def _beside(self, clusters: Int, level: Int) -> Levels:
-        """The `level` of every question of these clusters, [clusters, features]."""
-        asked, table = self.evidence.questions, self._finalized[clusters]
-        request = np.full(self._clusters, -1)
-        request[clusters] = np.arange(len(clusters))
-        moved = np.flatnonzero(level != asked.current)
-        row = request[asked.cluster[moved]]
-        moved, row = moved[row >= 0], row[row >= 0]
-        table[row, asked.feature[moved]] = level[moved]
-        return table
 
     def _state(self, clusters: Int, release: int) -> ClusterColumns:
         rows, member = len(clusters), self.evidence.membership

@@ -1,87 +1,178 @@
-"""What is not known: the reasons a verdict is UNKNOWN, and anomalies a person should see.
+"""What is not known, who is gone, and anomalies a person should see.
 
-A reason holds for a whole cluster (somebody was not asked) or for one feature (witnesses disagree
-about it). Each reason is a finding; nothing is unknown without one. A right without which nobody
-shows who votes keeps the whole cluster from a verdict; one that only adds to what is known keeps
-nothing, and is a finding all the same.
+A reason for UNKNOWN holds for a whole cluster (somebody was not asked) or for one feature
+(witnesses disagree about it). Each reason is a finding; nothing is unknown without one. A right
+without which nobody shows who votes keeps the whole cluster from a verdict; one that only adds to
+what is known keeps nothing, and is a finding all the same.
+
+A node that is registered and that Kafka itself does not see is a ghost; one that only we cannot
+reach is not: it is `node_not_answering`. Which remedy works depends on the cluster's
+metadata.version: it stands in `finalized_level` of a ghost's finding, and the least release of
+software that helps in the `detail` of a controller's.
+
+From 3.7 a controller that is asked for a level wants those registered whom its own
+`controller.quorum.voters` names, and not who votes (QuorumFeatures.quorumNodeIds);
+docs/decisions/0011-configured-voters.md argues when that matters without having been read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, distinct, find, latest, node_key, split_key
-from featurelib.audit.evidence import Evidence
-from featurelib.audit.finalized import UNSEEN, epochs_back
-from featurelib.audit.findings import Findings
-from featurelib.audit.quorum import vouched_for, without_range
+from featurelib.audit.columns import Bool, Int, distinct, find, latest, marked, node_key, split_key
+from featurelib.audit.evidence import BatchFindings, Evidence
+from featurelib.audit.finalized import UNSEEN, witness_text
+from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, NO_NUMBER
+from featurelib.audit.target import Judge
+from featurelib.audit.verdict import who_may_join
 from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.snapshot.records import MALFORMED
+from featurelib.words import moment
+
+_NOT_READ = "its controller.quorum.voters was not read"
+_NO_LIST = "no list of registered controllers was read"
 
 
-def report_features(evidence: Evidence, said: Findings) -> Int:
-    """Add the findings that hold for one feature to `said`; how many each question has."""
-    asked, levels, who = evidence.questions, evidence.levels, evidence.subjects
-    count = np.zeros(len(asked.cluster), dtype=np.int64)
-    disputed = sorted(set(levels.disputed))
-    where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
-    names = [name for _, name, _ in disputed]
-    details = [detail for _, _, detail in disputed]
-    features = pa.array(names, pa.string())
-    said.add("witnesses_disagree", where, feature=features, **levels.place(where), detail=details)
-    at = _questions(evidence, where, names)
-    np.add.at(count, at[at >= 0], 1)  # nobody may ask about it in that cluster
-    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
-    where, features = levels.entry_cluster[unseen], levels.names.take(pa.array(unseen))
-    details = [
-        f"the {Witness(kind).name.lower().replace('_', ' ')} does not show it"
-        for kind in levels.kind[where].tolist()
-    ]
-    said.add("level_unknown", where, feature=features, **levels.place(where), detail=details)
-    np.add.at(count, _questions(evidence, where, features.to_pylist()), 1)
-    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))
-    question = asked.pair_question[pair]
-    said.add(
-        "partial_answer",
-        asked.cluster[question],
-        role=who.role[subject],
-        node_id=who.node_id[subject],
-        feature=evidence.features(question),
-        at=who.at[subject],
-        line=who.line[subject],
-    )
-    np.add.at(count, question, 1)
+def report_unknown(said: BatchFindings) -> tuple[Int, Int]:
+    """Add every finding about missing evidence; by cluster and by question, how many keep it from a
+    verdict.
+
+    What is not known of nodes and registrations is for `report_nodes`, once it is known what
+    controllers answered to probes.
+    """
+    missing, hidden = _rights(said)
+    missing += _clusters(said, hidden) + _levels(said)
+    _anomalies(said)
+    return missing, _features(said)
+
+
+def _clusters(said: BatchFindings, hidden: Bool) -> Int:
+    """`hidden`: a missing right is the reason why nothing shows a quorum, and has its finding."""
+    evidence, malformed = said.evidence, said.evidence.malformed
+    landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
+    no_voters = member.kraft & ~member.quorum_known
+    count = said.of_clusters(MALFORMED, malformed)
+    for code, hit in (
+        ("cluster_not_landed", ~landed & ~marked(len(landed), list(malformed))),
+        ("mode_unknown", landed & ~member.kraft & ~member.zookeeper & ~hidden),
+        ("no_node_to_ask", landed & ~marked(len(landed), evidence.subjects.cluster)),
+        ("voters_unknown", no_voters & ~vouched & ~hidden),
+    ):
+        count += said.of_clusters(code, hit)
+    said.of_clusters("voters_vouched", no_voters & vouched & landed)
     return count
 
 
-def _questions(evidence: Evidence, cluster: Int, names: list[str]) -> Int:
+def _levels(said: BatchFindings) -> Int:
+    levels, place = said.evidence.levels, said.evidence.levels.place
+    unread = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous])
+    no_witness = np.flatnonzero(said.evidence.landed & ~levels.trusted & unread)
+    by_tool = levels.kind[no_witness] == Witness.TOOL
+    details = np.where(by_tool, "; the tool's output names no witness", "").tolist()
+    count = said.of_clusters("no_trustworthy_witness", no_witness, detail=details)
+    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(said.evidence.as_of)
+    for code, where in (
+        ("levels_too_old", not_now & ~is_late),
+        ("levels_too_new", not_now & is_late),
+        ("features_node_damaged", levels.damaged),
+        ("features_node_ambiguous", levels.ambiguous),
+    ):
+        count += said.of_clusters(code, where, place)
+    said.of_clusters("features_node_absent", dict.fromkeys(levels.absent, ""), place)
+    return count
+
+
+def _features(said: BatchFindings) -> Int:
+    """The findings that hold for one feature; how many each question has."""
+    evidence, levels, asked = said.evidence, said.evidence.levels, said.evidence.questions
+    disputed = sorted(set(levels.disputed))
+    where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
+    names = pa.array([name for _, name, _ in disputed], pa.string())
+    details = [detail for _, _, detail in disputed]
+    said.of_clusters("witnesses_disagree", where, levels.place, details, names)
+    questions = [_questions(evidence, where, names)]
+    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
+    where, names = levels.entry_cluster[unseen], levels.names.take(pa.array(unseen))
+    details = [f"the {witness_text(kind)} does not show it" for kind in levels.kind[where]]
+    said.of_clusters("level_unknown", where, levels.place, details, names)
+    questions.append(_questions(evidence, where, names))
+    pair, subject = evidence.expand(np.flatnonzero(asked.pair_unclear))
+    questions.append(asked.pair_question[pair])
+    said.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
+    all_of_them = np.concatenate(questions)  # nobody may ask about one there: -1
+    return np.bincount(all_of_them[all_of_them >= 0], minlength=len(asked.cluster))
+
+
+def _questions(evidence: Evidence, cluster: Int, names: pa.Array) -> Int:
     """The question about each feature of each cluster; -1 = it is not asked there."""
     asked = evidence.questions
     codes = {name: code for code, name in enumerate(asked.names)}
     width = max(len(codes), 1)
-    code = np.array([codes.get(name, width) for name in names], dtype=np.int64)
+    code = np.array([codes.get(name, -1) for name in names.to_pylist()], dtype=np.int64)
     at = find(asked.cluster * width + asked.feature, cluster * width + code)
-    return np.where(code < width, at, -1)
+    return np.where(code >= 0, at, -1)
 
 
-_TITLES = {
-    QUORUM: "DescribeQuorum",
-    MEMBERS: "DescribeCluster",
-    PROBE: "UpdateFeatures",
-    CONFIGS: "DescribeConfigs",
-}
-_SHOWS = {
-    QUORUM: "who votes and where controllers listen",
-    MEMBERS: "which controllers are registered and do not vote",
-    CONFIGS: "whom controllers are configured to ask, and which settings a level overwrites",
-    PROBE: "by a request to validate whether a registration that was not seen blocks",
+def _anomalies(said: BatchFindings) -> None:
+    """Add what the fold met that speaks against what was collected."""
+    evidence, snapshots, who = said.evidence, said.evidence.snapshots, said.evidence.subjects
+    listeners, seen, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
+    back = evidence.levels.back
+    fields = (listeners.field(n)[back] for n in ("role", "node_id", "highest_epoch", "epoch"))
+    rows = zip(*(values.tolist() for values in fields), strict=True)
+    fell = [f"{Role(role).text} {node} from {high} to {low}" for role, node, high, low in rows]
+    said.of_clusters("epoch_went_back", listeners.row[back], seen, fell)
+    waiting, newest = snapshots.waiting, scalar("waiting_at")
+    lines = [
+        f"{'1 line' if waiting[i] == 1 else f'{waiting[i]} lines'}, the latest dated "
+        f"{moment(int(newest[i])):%Y-%m-%dT%H:%M:%SZ}"
+        for i in np.flatnonzero(waiting)
+    ]
+    late = newest, scalar("waiting_line")
+    said.of_clusters("evidence_from_the_future", waiting > 0, late, lines)
+    recreated = dict.fromkeys(np.flatnonzero(scalar("features_node_recreated")).tolist(), "")
+    said.of_clusters("features_node_recreated", recreated, seen)
+    dumps, gone = snapshots["ambiguous_dumps"], snapshots["registrations_gone"]
+    times = [str(time) for time in dumps.field("at")]
+    said.of_clusters("metadata_log_ambiguous", dumps.row, seen, times)
+    gaps = {
+        i: f"offsets {scalar('log_end')[i]} to {scalar('log_gap_end')[i] - 1} were not dumped"
+        for i in np.flatnonzero(scalar("log_gap_end") >= 0).tolist()
+    }
+    said.of_clusters("metadata_log_gap", gaps, seen)
+    nodes = [str(node) for node in gone.field("node_id")]
+    said.of_clusters("registration_gone", gone.row, seen, nodes)
+
+    without = who.listed_nothing & ~evidence.levels.system_off[who.cluster]
+    said.of_nodes("registration_without_features", without)
+    observers = snapshots["observers"]
+    known = distinct(node_key(who.cluster, 0, who.node_id))
+    keys = node_key(observers.row, 0, observers.field("node_id"))
+    cluster, _, node_id = split_key(keys[find(known, keys) < 0])
+    proven = evidence.membership.registrations_proven[cluster]
+    for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
+        place = evidence.membership.quorum_place
+        said.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
+
+
+# What a right shows that is missing: the request's name, and what its answer is good for.
+_REFUSED = {
+    QUORUM: ("DescribeQuorum", "who votes and where controllers listen"),
+    MEMBERS: ("DescribeCluster", "which controllers are registered and do not vote"),
+    CONFIGS: (
+        "DescribeConfigs",
+        "whom controllers are configured to ask, and which settings a level overwrites",
+    ),
+    PROBE: (
+        "UpdateFeatures",
+        "by a request to validate whether a registration that was not seen blocks",
+    ),
 }
 
 
@@ -101,40 +192,36 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-def report_rights(evidence: Evidence, said: Findings, count: Callable[[Int], Int]) -> Bool:
-    """Add the findings; by cluster, whether what the quorum would say is hidden by a right.
-
-    `count` notes clusters that are kept from a verdict, one finding each.
-    """
-    hidden = np.zeros(len(evidence.clusters), dtype=bool)
-    missing: list[tuple[int, list[Withheld]]] = []
-    withheld: list[tuple[int, list[Withheld]]] = []
-    for cluster, request, refusals in _by_request(evidence):
+def _rights(said: BatchFindings) -> tuple[Int, Bool]:
+    """By cluster how many missing rights keep it from a verdict, and whether what the quorum would
+    say is hidden by one."""
+    evidence, refused = said.evidence, said.evidence.snapshots["refusals"]
+    by_request = dict[tuple[int, str], list[Withheld]]()
+    for cluster, one in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
+        by_request.setdefault((cluster, one.request), []).append(one)
+    hides, withheld = dict[int, list[Withheld]](), list[tuple[int, list[Withheld]]]()
+    for (cluster, request), refusals in sorted(by_request.items()):
         settled = any(one.elsewhere for one in refusals) or evidence.controllers_vouched[cluster]
         if request == QUORUM and not settled:
-            missing.append((cluster, refusals))
-            hidden[cluster] = True
+            hides[cluster] = refusals
         else:
             withheld.append((cluster, refusals))
-    for code, found in (("right_missing", missing), ("right_withheld", withheld)):
-        where = np.array([cluster for cluster, _ in found], dtype=np.int64)
-        newest = [max(refusals, key=lambda one: (one.at, one.line)) for _, refusals in found]
-        said.add(
+    missing = [
+        said.of_clusters(
             code,
-            count(where) if code == "right_missing" else where,
-            at=np.array([one.at for one in newest], dtype=np.int64),
-            line=np.array([one.line for one in newest], dtype=np.int64),
+            [cluster for cluster, _ in found],
             detail=[_detail(refusals) for _, refusals in found],
+            **dict(zip(("at", "line"), _newest(found), strict=True)),
         )
-    return hidden
+        for code, found in (("right_missing", list(hides.items())), ("right_withheld", withheld))
+    ]
+    return missing[0], missing[0] > 0
 
 
-def _by_request(evidence: Evidence) -> list[tuple[int, str, list[Withheld]]]:
-    """(cluster, request, its refusals) in the order of clusters."""
-    refused, found = evidence.snapshots["refusals"], dict[tuple[int, str], list[Withheld]]()
-    for cluster, one in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
-        found.setdefault((cluster, one.request), []).append(one)
-    return [(cluster, request, some) for (cluster, request), some in sorted(found.items())]
+def _newest(found: list[tuple[int, list[Withheld]]]) -> Int:
+    """Time and line of the newest refusal of each, [2, findings]."""
+    newest = [max((one.at, one.line) for one in refusals) for _, refusals in found]
+    return np.array(newest, dtype=np.int64).reshape(-1, 2).T
 
 
 def _detail(refusals: list[Withheld]) -> str:
@@ -148,240 +235,189 @@ def _detail(refusals: list[Withheld]) -> str:
         f"to {principal or 'whoever collects'} by {' and '.join(some)}"
         for principal, some in by_principal.items()
     )
+    request, shows = _REFUSED[first.request]
     return (
-        f"{needed(first.request, first.role)} on CLUSTER; {_TITLES[first.request]} was refused "
-        f"{refused} (error {NOT_AUTHORIZED}), which shows {_SHOWS[first.request]}"
+        f"{needed(first.request, first.role)} on CLUSTER; {request} was refused "
+        f"{refused} (error {NOT_AUTHORIZED}), which shows {shows}"
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
-    """Which clusters and questions cannot be judged, and by how many findings each."""
-
-    clusters: Bool
-    features: Bool
-    per_cluster: Int
-    per_question: Int
+def _vouched_for(evidence: Evidence) -> Bool:
+    """The controllers that do not answer, and for which the owner's word stands in."""
+    who = evidence.subjects
+    controller = who.role == Role.CONTROLLER
+    return evidence.controllers_vouched[who.cluster] & controller & ~who.answers
 
 
-class _Count:
-    def __init__(self, clusters: int) -> None:
-        self.by_cluster: Int = np.zeros(clusters, dtype=np.int64)
-
-    def add(self, cluster: Int) -> Int:
-        np.add.at(self.by_cluster, cluster, 1)
-        return cluster
+def _without_range(evidence: Evidence) -> Bool:
+    """The nodes that are known to be registered, and whose range nobody ever saw."""
+    who = evidence.subjects
+    counted = ~who.expected_only & ~_vouched_for(evidence)
+    return counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
 
 
-def report(evidence: Evidence, said: Findings) -> Unknown:
-    """Add every finding about missing evidence to `said`, and say whom it keeps from a verdict.
-
-    What is not known of nodes and registrations is said by `report_nodes`, once it is known what
-    controllers answered to probes.
-    """
-    count = _Count(len(evidence.clusters))
-    hidden = report_rights(evidence, said, count.add)
-    _clusters(evidence, said, count, hidden)
-    _levels(evidence, said, count)
-    _anomalies(evidence, said)
-    _membership_anomalies(evidence, said)
-    questions = report_features(evidence, said)
-    return Unknown(
-        clusters=count.by_cluster > 0,
-        features=questions > 0,
-        per_cluster=count.by_cluster,
-        per_question=questions,
-    )
-
-
-def report_nodes(
-    evidence: Evidence, said: Findings, unknown: Unknown, proven: Bool, covered: Bool
-) -> Unknown:
-    """`unknown`, with what is not known of nodes, and the clusters whose registrations may be more
-    than were seen. By cluster `proven` says whether its controller showed that none of them blocks;
-    `covered` are the subjects whose registrations it answered for."""
-    count = _Count(len(evidence.clusters))
-    _nodes(evidence, said, count, covered)
-    unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
-    said.add("registrations_unproven", count.add(np.flatnonzero(unproven)))
-    return replace(
-        unknown,
-        clusters=unknown.clusters | (count.by_cluster > 0),
-        per_cluster=unknown.per_cluster + count.by_cluster,
-    )
-
-
-def covered_by_probe(evidence: Evidence, proven: Bool, controllers: Bool) -> Bool:
+def _covered_by_probe(evidence: Evidence, proven: Bool, controllers: Bool) -> Bool:
     """The subjects whose own word is missing or too old, and whose registration their controller
     asked when it agreed; `controllers`: by cluster, whether it asks those of controllers."""
     who = evidence.subjects
     asked = proven[who.cluster] & who.registered
-    asked &= (who.role == int(Role.BROKER)) | controllers[who.cluster]
-    return asked & (who.not_asked | who.not_answering | who.too_old | without_range(evidence))
+    asked &= (who.role == Role.BROKER) | controllers[who.cluster]
+    return asked & (who.not_asked | who.not_answering | who.too_old | _without_range(evidence))
 
 
-def _clusters(evidence: Evidence, said: Findings, count: _Count, hidden: Bool) -> None:
-    """`hidden`: a missing right is the reason why nothing shows a quorum, and is said already."""
-    landed, member = evidence.landed, evidence.membership
-    malformed = np.array(list(evidence.malformed), dtype=np.int64)
-    said.add(MALFORMED, count.add(malformed), detail=list(evidence.malformed.values()))
-    silent = np.setdiff1d(np.flatnonzero(~landed), malformed)
-    said.add("cluster_not_landed", count.add(silent))
-    no_mode = landed & ~member.kraft & ~member.zookeeper & ~hidden
-    said.add("mode_unknown", count.add(np.flatnonzero(no_mode)))
-    nobody = np.bincount(evidence.subjects.cluster, minlength=len(landed)) == 0
-    said.add("no_node_to_ask", count.add(np.flatnonzero(landed & nobody)))
-    no_voters, vouched = member.kraft & ~member.quorum_known, evidence.controllers_vouched
-    said.add("voters_unknown", count.add(np.flatnonzero(no_voters & ~vouched & ~hidden)))
-    said.add("voters_vouched", np.flatnonzero(no_voters & vouched & landed))
+def report_nodes(
+    asking: Judge, proven: Bool, controllers: Bool, said: BatchFindings
+) -> tuple[Int, Bool]:
+    """Add what is not known of nodes, who is gone, and voters that are too few; by cluster, how
+    many keep it from a verdict, and the subjects that a controller's answer stands in for.
 
-
-def _nodes(evidence: Evidence, said: Findings, count: _Count, covered: Bool) -> None:
-    who = evidence.subjects
-    vouched = vouched_for(evidence)
-    missing = who.expected_only & ~vouched
+    By cluster `proven` says whether its controller showed that no registration blocks, also one
+    that was not seen; `controllers`, whether it asks those of controllers.
+    """
+    evidence, who = said.evidence, said.evidence.subjects
+    covered = _covered_by_probe(evidence, proven, controllers)
+    vouched, is_late = _vouched_for(evidence), who.at > latest(evidence.as_of)
     counted = ~who.expected_only & ~vouched & ~covered
-    no_range = without_range(evidence) & ~covered
-
-    def add(
-        code: str, hit: Bool, at: Int, line: Int, say: Callable[[Int], list[str]] | None = None
-    ) -> None:
-        rows = np.flatnonzero(hit)
-        said.add(
-            code,
-            count.add(who.cluster[rows]),
-            role=who.role[rows],
-            node_id=who.node_id[rows],
-            at=at[rows],
-            line=line[rows],
-            detail=None if say is None else say(rows),
-        )
-
-    def reasons(rows: Int) -> list[str]:
-        live = ["; Kafka calls it live" if row else "" for row in who.live[rows]]
-        errors = [evidence.errors(int(who.listener[row])) for row in rows]
-        return [f"{error}{more}" for error, more in zip(errors, live, strict=True)]
-
-    add("expected_node_missing", missing, who.at, who.line)
-    add("node_not_asked", counted & who.not_asked, who.at, who.line)
-    add("node_not_answering", counted & who.not_answering, who.failed_at, who.failed_line, reasons)
-    count.add(who.cluster[no_range])  # featurelib.audit.quorum says them
-    is_late = who.at > latest(evidence.as_of)
-    add("evidence_too_old", counted & who.too_old & ~is_late, who.at, who.line)
-    add("evidence_too_new", counted & who.too_old & is_late, who.at, who.line)
-    _say_stand_in(evidence, "controller_vouched", np.flatnonzero(vouched & ~covered), said)
-    _say_stand_in(evidence, "node_probed", np.flatnonzero(covered), said)
+    was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
+    count = np.zeros(len(evidence.clusters), dtype=np.int64)
+    for code, hit, seen, detail in (
+        ("expected_node_missing", who.expected_only & ~vouched, was, None),
+        ("node_not_asked", counted & who.not_asked, was, None),
+        ("node_not_answering", counted & who.not_answering, failed, partial(_errors, evidence)),
+        ("evidence_too_old", counted & who.too_old & ~is_late, was, None),
+        ("evidence_too_new", counted & who.too_old & is_late, was, None),
+    ):
+        count += said.of_nodes(code, hit, seen, detail)
+    # Somebody else's word stands in for these.
+    line = np.where(who.failed_at > who.at, who.failed_line, who.line)
+    for code, hit in (("controller_vouched", vouched & ~covered), ("node_probed", covered)):
+        said.of_nodes(code, hit, (np.maximum(who.at, who.failed_at), line))
+    unproven = evidence.landed & ~evidence.membership.registrations_proven & ~proven
+    count += said.of_clusters("registrations_unproven", unproven)
+    count += _ghosts(asking, covered, said)
+    _majority(said)
+    _static_voters(said)
+    return count, covered
 
 
-def _say_stand_in(evidence: Evidence, code: str, rows: Int, said: Findings) -> None:
-    """Nodes nobody could ask, for which somebody else's word stands in place of an answer."""
+def _errors(evidence: Evidence, rows: Int) -> list[str]:
     who = evidence.subjects
-    said.add(
-        code,
-        who.cluster[rows],
-        role=who.role[rows],
-        node_id=who.node_id[rows],
-        at=np.maximum(who.at, who.failed_at)[rows],
-        line=np.where(who.failed_at > who.at, who.failed_line, who.line)[rows],
-    )
+    errors = [evidence.errors(listener) for listener in who.listener[rows].tolist()]
+    live = ["; Kafka calls it live" if row else "" for row in who.live[rows]]
+    return [f"{error}{more}" for error, more in zip(errors, live, strict=True)]
 
 
-def _levels(evidence: Evidence, said: Findings, count: _Count) -> None:
-    levels, landed = evidence.levels, evidence.landed
-    damaged = {cluster for cluster, _ in [*levels.damaged, *levels.ambiguous]}
-    rows = [int(c) for c in np.flatnonzero(landed & ~levels.trusted) if int(c) not in damaged]
-    details = [
-        "; the tool's output names no witness" if levels.kind[c] == int(Witness.TOOL) else ""
-        for c in rows
+def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
+    """Add the nodes that are gone; by cluster, how many have a range that nobody knows."""
+    evidence, who = said.evidence, said.evidence.subjects
+    registered = who.registered & ~who.expected_only & ~_vouched_for(evidence)
+    in_zookeeper = evidence.membership.zookeeper[who.cluster]
+    broker = registered & (who.role == Role.BROKER) & ~who.answers
+    known = evidence.membership.kraft & evidence.levels.trusted
+    metadata_version = np.where(known, asking.metadata_version, NO_NUMBER)[who.cluster]
+
+    def no_answer(rows: Int) -> list[str]:
+        silent = (who.failed_at > 0) & ~who.answers
+        errors = [evidence.errors(int(who.listener[row])) if silent[row] else "" for row in rows]
+        return [error and f"; it did not answer ({error})" for error in errors]
+
+    def software(rows: Int) -> list[str]:
+        return least_software(asking, who.cluster[rows])
+
+    # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
+    counts = [
+        said.of_nodes(code, hit, detail=detail, finalized_level=metadata_version[hit])
+        for code, hit, detail in (
+            ("range_unknown", _without_range(evidence) & ~covered, no_answer),
+            ("ghost_broker", broker & who.gone & ~in_zookeeper, no_answer),
+            ("ghost_controller", registered & (who.role == Role.CONTROLLER) & who.gone, software),
+            ("silent_broker", broker & (who.failed_at > 0) & in_zookeeper, no_answer),
+        )
     ]
-    where = count.add(np.array(rows, dtype=np.int64))
-    said.add("no_trustworthy_witness", where, detail=details)
-    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(evidence.as_of)
-    for code, hit in (
-        ("levels_too_old", not_now & ~is_late),
-        ("levels_too_new", not_now & is_late),
-    ):
-        where = np.flatnonzero(hit)
-        said.add(
-            code,
-            count.add(where),
-            **levels.place(where),
-            detail=None,
-        )
-    for code, entries in (
-        ("features_node_damaged", levels.damaged),
-        ("features_node_ambiguous", levels.ambiguous),
-        ("features_node_absent", [(cluster, "") for cluster in levels.absent]),
-    ):
-        where = np.array([cluster for cluster, _ in entries], dtype=np.int64)
-        said.add(
-            code,
-            where if code == "features_node_absent" else count.add(where),
-            **levels.place(where),
-            detail=[detail for _, detail in entries],
-        )
+    return counts[0]
 
 
-def _anomalies(evidence: Evidence, said: Findings) -> None:
-    """Add what the fold met that speaks against what was collected."""
-    snapshots, levels, listeners = evidence.snapshots, evidence.levels, evidence.listeners
-
-    def add(code: str, where: Int, detail: list[str]) -> None:
-        said.add(code, where, at=levels.at[where], line=levels.line[where], detail=detail)
-
-    role, node_id, epoch, highest = (
-        listeners.field(name) for name in ("role", "node_id", "epoch", "highest_epoch")
+def _majority(said: BatchFindings) -> None:
+    """Where so many voters were asked and did not answer that the others are no majority."""
+    who, clusters = said.evidence.subjects, len(said.evidence.clusters)
+    voters, failed, answer = (
+        np.bincount(who.cluster[who.voter & which], minlength=clusters)
+        for which in (who.voter, who.not_answering, who.answers)
     )
-    back = epochs_back(snapshots)
-    who = [f"{Role(int(role[i])).text} {node_id[i]}" for i in back]
-    fell = [f"from {highest[i]} to {epoch[i]}" for i in back]
-    details = [f"{node} {levels}" for node, levels in zip(who, fell, strict=True)]
-    add("epoch_went_back", listeners.row[back], details)
-    waiting = np.flatnonzero(snapshots.waiting)
-    at, line = snapshots.scalar("waiting_at")[waiting], snapshots.scalar("waiting_line")[waiting]
-    counts = snapshots.waiting[waiting].tolist()
-    details = [_waiting(count, newest) for count, newest in zip(counts, at.tolist(), strict=True)]
-    said.add("evidence_from_the_future", waiting, at=at, line=line, detail=details)
-    recreated = np.flatnonzero(snapshots.scalar("features_node_recreated"))
-    add("features_node_recreated", recreated, [""] * len(recreated))
-    dumps = snapshots["ambiguous_dumps"]
-    add("metadata_log_ambiguous", dumps.row, [str(time) for time in dumps.field("at")])
-    end, gap_end = snapshots.scalar("log_end"), snapshots.scalar("log_gap_end")
-    gaps = np.flatnonzero(gap_end >= 0)
-    details = [f"offsets {end[i]} to {gap_end[i] - 1} were not dumped" for i in gaps]
-    add("metadata_log_gap", gaps, details)
-    gone = snapshots["registrations_gone"]
-    add("registration_gone", gone.row, [str(node) for node in gone.field("node_id")])
+    rows = np.flatnonzero((voters > 1) & (failed > 0) & (2 * (voters - failed) <= voters))
+    details = [f"{answer[row]} of {voters[row]}" for row in rows]
+    place = said.evidence.membership.quorum_place
+    said.of_clusters("no_majority_answers", rows, place, details)
 
 
-def _waiting(count: int, newest: int) -> str:
-    when = datetime.fromtimestamp(newest // 1_000_000, UTC)
-    lines = "1 line" if count == 1 else f"{count} lines"
-    return f"{lines}, the latest dated {when:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _membership_anomalies(evidence: Evidence, said: Findings) -> None:
-    who = evidence.subjects
-    without = np.flatnonzero(who.listed_nothing & ~evidence.levels.system_off[who.cluster])
-    said.add(
-        "registration_without_features",
-        who.cluster[without],
-        role=who.role[without],
-        node_id=who.node_id[without],
-        at=who.at[without],
-        line=who.line[without],
+def least_software(asking: Judge, clusters: Int) -> list[str]:
+    """The oldest release that may join each of `clusters` now and at its ceilings; "" = none."""
+    if len(clusters) == 0:
+        return []
+    now, then = (
+        who_may_join(asking.evidence, asking.catalogue, level).to_pylist()
+        for level in (asking.asked.current, asking.bounds.ceiling)
     )
-    known = distinct(node_key(who.cluster, 0, who.node_id))
-    observers = evidence.snapshots["observers"]
-    seen = node_key(observers.row, 0, observers.field("node_id"))
-    cluster, _, node_id = split_key(seen[find(known, seen) < 0])
-    proven = evidence.membership.registrations_proven[cluster]
-    for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
-        where = cluster[hit]
-        said.add(
-            code,
-            where,
-            node_id=node_id[hit],
-            at=evidence.membership.quorum_at[where],
-            line=evidence.membership.quorum_line[where],
-        )
+    return [
+        next((name for name in then[at] or () if name in (now[at] or ())), "")
+        for at in clusters.tolist()
+    ]
+
+
+def _static_voters(said: BatchFindings) -> None:
+    """Add a finding for each controller of a dynamic quorum that still has static voters."""
+    evidence, who = said.evidence, said.evidence.subjects
+    dynamic, _ = evidence.dynamic()
+    controllers = who.registered & (who.role == Role.CONTROLLER)
+    registered = set(zip(who.cluster[controllers], who.node_id[controllers], strict=True))
+    static = evidence.configurations.static_voters
+    left = [one for one in static if dynamic[one.cluster] and one.ids]
+    details = []
+    for one in left:
+        gone = {i for i in one.ids if (one.cluster, i) not in registered} - {one.node_id}
+        is_listed = gone and evidence.membership.controllers_known[one.cluster]
+        more = f"; {_ids(gone)} not registered" if is_listed else ""
+        details.append(f"{_ids(one.ids)}{more}")
+    rows = [(one.cluster, one.node_id, one.at, one.line) for one in left]
+    cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    said.of_clusters(
+        "dynamic_quorum_with_static_voters",
+        cluster,
+        detail=details,
+        role=np.full(len(left), Role.CONTROLLER),
+        node_id=node_id,
+        at=at,
+        line=line,
+    )
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))
+
+
+def report_unread(asking: Judge, target: Int, proven: Bool, said: BatchFindings) -> Bool:
+    """Add the clusters whose active controller may ask somebody nobody knows of, and say by
+    question whether its `target` hangs on that: what cannot go up anyhow does not.
+
+    `proven` says by cluster whether the controller itself showed that nobody is in the way.
+    """
+    evidence, asked, who = asking.evidence, asking.asked, asking.evidence.subjects
+    member, clusters = evidence.membership, len(evidence.clusters)
+    registers = asking.metadata_version >= asking.dialect.can.controllers_register_from
+    proven = proven | (evidence.controller_decides & registers)
+    rises = asked.known & (target > asked.current)
+    open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
+    open_to &= marked(clusters, asked.cluster[rises])
+    _, may_be_dynamic = evidence.dynamic()
+    # Only who was unregistered can be named there and be gone without a trace.
+    unread = open_to & ~evidence.configured.known(clusters) & may_be_dynamic
+    unread &= asking.metadata_version >= CONTROLLERS_UNREGISTER_FROM
+    details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
+    for cluster, one in evidence.configured.of.items():
+        if open_to[cluster] and not member.controllers_known[cluster]:
+            mine = (who.cluster == cluster) & (who.role == Role.CONTROLLER)
+            if strangers := set(one.ids) - {one.node_id, *who.node_id[mine].tolist()}:
+                details[cluster] = f"it is configured to ask {_ids(strangers)}, and {_NO_LIST}"
+    details = dict(sorted(details.items()))
+    count = said.of_clusters("configured_voters_unknown", details, member.quorum_place)
+    return rises & (count > 0)[asked.cluster]

@@ -5,28 +5,35 @@ The search proposes a level for every feature of every cluster at once, asks the
 is refused and asks again; it only ever lowers, so it ends. READY needs two judges: what the policy
 lets pass is put to every dialect that the cluster's controllers may speak, and falls by one level
 where any of them refuses. Whether a proposal holds is the rules' answer alone.
+
+A controller that was asked to validate, and to write nothing, asks every registered broker, those
+too that nobody could list. So an answer that agrees proves that no registration blocks just this
+request; a refusal is never READY. It counts as long as nothing newer landed of its cluster, which
+the fold sees to, and no longer than evidence does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
-from featurelib.audit.columns import Bool, Int
-from featurelib.audit.controllers import NOBODY, OwnDialects, blind_leaders
-from featurelib.audit.evidence import Evidence
+from featurelib.audit.columns import Bool, Int, is_fresh, marked
+from featurelib.audit.controllers import OwnDialects, blind_leaders
+from featurelib.audit.evidence import BatchFindings, Conditions, Evidence
 from featurelib.audit.features import Questions
-from featurelib.audit.findings import Findings
 from featurelib.audit.fleet import ANY_LEVEL, FleetColumns, Proposed
+from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import NOT_HERE
-from featurelib.core.dialect import GENERATIONS, Dialect, load
+from featurelib.core.dialect import GENERATIONS, HONOURED, Dialect, load
 from featurelib.core.dry_run import FAILS_AFTER_WRITING
 from featurelib.core.rules import dependency_unmet, metadata_version_unmet
 from featurelib.feature import METADATA_VERSION, Role
 
+PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
 UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound
 UNCLEAR = np.iinfo(np.int64).max
 
@@ -85,10 +92,8 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
     which some node's own software calls a level it supports unstable."""
     asked, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
-    if METADATA_VERSION not in asked.names:
-        return newest, newest
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
-    mine = asked.feature[asked.pair_question] == asked.names.index(METADATA_VERSION)
+    mine = asked.of_feature(METADATA_VERSION)[asked.pair_question]
     by_profile[asked.pair_profile[mine]] = asked.pair_max[mine]
     table = catalogue.stable_up_to().astype(np.int64)
     counts = answering.of_subject >= 0
@@ -158,7 +163,7 @@ class Judge:
         known = np.full(len(self.evidence.clusters), needed)
         unsure = np.flatnonzero(self._of_metadata & others)
         known[asked.cluster[unsure]] = np.where(asked.known, asked.current, 0)[unsure]
-        on_kraft = (membership.kraft | ~membership.zookeeper)[asked.cluster]
+        on_kraft = ~membership.on_zookeeper[asked.cluster]
         hit = metadata_version_unmet(level, known[asked.cluster], needed)
         return hit & on_kraft & ~self._of_metadata
 
@@ -170,22 +175,21 @@ def search(judge: Judge, ceiling: Int) -> Int:
     rules: any higher one is above some node's range, any lower one is no better for the others.
     The other rules are heeded where no node is in the way any more.
     """
-    asked, bounds = judge.asked, judge.bounds
+    asked, bounds, clusters = judge.asked, judge.bounds, len(judge.evidence.clusters)
     level, current = ceiling.copy(), asked.current
     wanted = level > current
     while wanted.any():
         proposed = judge.propose(level, wanted)
         nodes, others = proposed.refused(by_nodes=True), proposed.refused(by_nodes=False)
-        of_nodes = np.zeros(len(judge.evidence.clusters), dtype=bool)
-        of_nodes[asked.cluster[nodes]] = True
-        others = others[~of_nodes[asked.cluster[others]]]
+        by_nodes = marked(clusters, asked.cluster[nodes])
+        others = others[~by_nodes[asked.cluster[others]]]
         common = bounds.common[nodes]
         level[nodes] = np.where(level[nodes] > common, common, 0)
         # Rules about updates refuse a level of an unknown feature only for the cluster's sake.
         level[others] = np.where(bounds.newest_known[others] >= 0, level[others] - 1, 0)
         level = np.maximum(level, current)
-        of_nodes[asked.cluster[others]] = True
-        wanted = (level > current) & of_nodes[asked.cluster]
+        refused = by_nodes | marked(clusters, asked.cluster[others])
+        wanted = (level > current) & refused[asked.cluster]
     return level
 
 
@@ -202,78 +206,65 @@ class Agreed:
     dialects: dict[int, list[str]]
 
 
-def agree(
-    asking: Judge, own_dialects: Callable[[], OwnDialects], ceiling: Int, said: Findings
-) -> Agreed:
+def agree(asking: Judge, own_dialects: Callable[[], OwnDialects], said: BatchFindings) -> Agreed:
     """The highest levels that pass the strict policy and every own dialect; findings for the rest.
 
-    `own_dialects` is called only where something can go up. A refused level is lowered and asked
-    again; what depends on it falls with it.
+    `own_dialects` is called only where something can go up.
     """
-    asked, evidence = asking.asked, asking.evidence
-    target, refused = search(asking, ceiling), set[tuple[int, str]]()
+    asked, seen, clusters = asking.asked, asking.evidence.levels.seen, len(asking.evidence.clusters)
+    target = search(asking, asking.bounds.ceiling)
     wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
-    count = np.zeros(len(target), dtype=np.int64)
     if len(wanted) == 0:
-        nobody = np.zeros(len(target), dtype=bool)
-        return Agreed(target=target, refusals=count, unanswered=nobody, dialects={})
+        none = np.zeros(len(target), dtype=np.int64)
+        return Agreed(target=target, refusals=none, unanswered=none > 0, dialects={})
     own = own_dialects()
-    while True:
-        found = [(one, row) for one in own.propose(target) for row in one.by_row()]
-        if not found:
-            break
+    target, refused = _search_own(asking, own, target)
+    questions = np.array([question for question, _ in refused], dtype=np.int64)
+    reasons, levels = zip(*refused.values(), strict=True) if refused else ((), ())
+    refusals = said.of_questions(
+        "refused_by_own_controller", questions, reasons, level=np.array(levels, dtype=np.int64)
+    )
+    # Nothing goes up at a controller that does not see the features node.
+    blind = blind_leaders(asking.evidence)[asked.cluster]
+    hit = np.flatnonzero(asked.known & (target > asked.current) & (blind != NOBODY))
+    refusals += said.of_questions(
+        FAILS_AFTER_WRITING,
+        hit,
+        role=np.full(len(hit), Role.BROKER),
+        node_id=blind[hit],
+        level=target[hit],
+    )
+    target[hit] = asked.current[hit]
+    spoken = {cluster: own.dialects(cluster) for cluster in wanted.tolist()}
+    several = {
+        cluster: ", ".join(load(name).title for name in names)
+        for cluster, names in spoken.items()
+        if len(names) > 1
+    }
+    said.of_clusters("generation_ambiguous", several, seen)
+    silent = marked(clusters, [cluster for cluster, names in spoken.items() if not names])
+    unanswered = silent[asked.cluster] & asked.known & (target > asked.current)
+    said.of_clusters("release_unknown", marked(clusters, asked.cluster[unanswered]), seen)
+    return Agreed(target=target, refusals=refusals, unanswered=unanswered, dialects=spoken)
+
+
+def _search_own(
+    asking: Judge, own: OwnDialects, target: Int
+) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
+    """The highest levels up to `target` that every own dialect accepts, too, and by question and
+    rule why one is refused and at which level. A refused level is lowered and asked again; what
+    depends on it falls with it."""
+    current, refused = asking.asked.current, dict[tuple[int, str], tuple[str, int]]()
+    while found := [(one, row) for one in own.propose(target) for row in one.by_row()]:
         for proposed, (place, row, at) in found:
             for i in at.tolist():
                 question = int(proposed.questions[i])
-                if (question, row.code) not in refused:
-                    refused.add((question, row.code))
-                    count[question] += 1
-                    why = f"{row.code} of {proposed.dialect.title}"
-                    why += _who(asking, proposed, place, i)
-                    _say(why, question, int(target[question]), asking, said)
+                why = f"{row.code} of {proposed.dialect.title}{_who(asking, proposed, place, i)}"
+                refused.setdefault((question, row.code), (why, int(target[question])))
         hit = np.unique(np.concatenate([one.questions[at] for one, (_, _, at) in found]))
-        target[hit] = np.maximum(target[hit] - 1, asked.current[hit])
+        target[hit] = np.maximum(target[hit] - 1, current[hit])
         target = search(asking, target)
-    count += _sees_no_levels(asking, own, target, said)
-    spoken = {int(cluster): own.dialects(int(cluster)) for cluster in wanted}
-    several = {cluster: names for cluster, names in spoken.items() if len(names) > 1}
-    said.add(
-        "generation_ambiguous",
-        np.array(list(several), dtype=np.int64),
-        at=evidence.levels.at[list(several)],
-        line=evidence.levels.line[list(several)],
-        detail=[", ".join(load(name).title for name in names) for names in several.values()],
-    )
-    silent = np.zeros(len(evidence.clusters), dtype=bool)
-    silent[[cluster for cluster, names in spoken.items() if not names]] = True
-    unanswered = silent[asked.cluster] & asked.known & (target > asked.current)
-    where = np.unique(asked.cluster[unanswered])
-    said.add(
-        "release_unknown", where, at=evidence.levels.at[where], line=evidence.levels.line[where]
-    )
-    return Agreed(target=target, refusals=count, unanswered=unanswered, dialects=spoken)
-
-
-def _sees_no_levels(asking: Judge, own: OwnDialects, target: Int, said: Findings) -> Int:
-    """Takes every target of a controller that does not see the features node back; a finding each,
-    and by question how many."""
-    asked, evidence = asking.asked, asking.evidence
-    blind = blind_leaders(evidence, own.zookeeper)[asked.cluster]
-    hit = np.flatnonzero(asked.known & (target > asked.current) & (blind != NOBODY))
-    where = asked.cluster[hit]
-    said.add(
-        FAILS_AFTER_WRITING,
-        where,
-        role=np.full(len(hit), Role.BROKER),
-        node_id=blind[hit],
-        feature=evidence.features(hit),
-        finalized_level=asked.current[hit],
-        level=target[hit],
-        at=evidence.levels.at[where],
-        line=evidence.levels.line[where],
-    )
-    target[hit] = asked.current[hit]
-    return np.bincount(hit, minlength=len(target))
+    return target, refused
 
 
 def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
@@ -288,7 +279,8 @@ def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     who = evidence.answering.subject_order[begin:end]
     ids = sorted(set(evidence.subjects.node_id[who].tolist()))
-    nodes = f"node {ids[0]} supports" if len(ids) == 1 else f"nodes {_listed(ids)} support"
+    several = f"nodes {', '.join(map(str, ids))} support"
+    nodes = f"node {ids[0]} supports" if len(ids) == 1 else several
     columns, ranges = proposed.judged.columns, proposed.batch.ranges
     at = profile, int(columns.feature[update])
     needed = ""
@@ -297,21 +289,101 @@ def _who(asking: Judge, proposed: Proposed, place: int, update: int) -> str:
     return f": {nodes} {ranges.min_version[at]}-{ranges.max_version[at]}{needed}"
 
 
-def _listed(ids: list[int]) -> str:
-    return ", ".join(map(str, ids))
+class Validated(msgspec.Struct, frozen=True, kw_only=True):
+    """One update the controller validated, and its code and words about it."""
+
+    feature: str
+    from_level: int
+    to_level: int
+    code: int  # 0 = it agrees
+    message: str
 
 
-def _say(why: str, question: int, level: int, asking: Judge, said: Findings) -> None:
-    asked, levels = asking.asked, asking.evidence.levels
-    at = np.array([question])
-    cluster = asked.cluster[at]
-    said.add(
-        "refused_by_own_controller",
-        cluster,
-        feature=asking.evidence.features(at),
-        finalized_level=asked.current[at],
-        level=np.array([level]),
-        at=levels.at[cluster],
-        line=levels.line[cluster],
-        detail=[why],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What is left after the controllers' answers. `target` and `refusals` (findings) are by
+    question; `proven`: by cluster, whether no registration blocks anything that could go up;
+    `controllers`: whether that is so of controllers' registrations, too. `agreed`: what each
+    proven cluster's controller agreed to, as feature → (level from, level to)."""
+
+    target: Int
+    refusals: Int
+    proven: Bool
+    controllers: Bool
+    agreed: dict[int, dict[str, tuple[int, int]]]
+
+
+def report_probes(
+    asking: Judge,
+    agreed: Agreed,
+    own: Callable[[], OwnDialects],
+    conditions: Conditions,
+    said: BatchFindings,
+) -> Probed:
+    """Hold what passed the policy against what the controller said; findings for both answers.
+
+    What it refused goes back to where it is, and whatever rests on that with it. Where nothing can
+    go up, that it agrees to the present level proves that no registration is against that.
+    """
+    asked, clusters, target = asking.asked, len(asking.evidence.clusters), agreed.target.copy()
+    refusals, proof = np.zeros_like(target), dict[int, dict[str, tuple[int, int]]]()
+    controllers = np.zeros(clusters, dtype=bool)
+    for cluster, answers, (at, line), spoken in _answers(asking, agreed, own, conditions):
+        known = np.flatnonzero((asked.cluster == cluster) & asked.known)
+        rising = known[target[known] > asked.current[known]]
+        # Where nothing rises it must agree, to what it is asked then, where it is.
+        named = [asked.names[feature] in answers for feature in asked.feature[known]]
+        mine = (rising if len(rising) else known[named]).tolist()
+        moves = [(q, asked.names[asked.feature[q]], asked.current[q], target[q]) for q in mine]
+        met = [
+            (question, one)
+            for question, name, now, then in moves
+            if (one := answers.get(name)) and (one.from_level, one.to_level) == (now, then)
+        ]
+        yes = [one for _, one in met if one.code == 0]
+        if len(yes) == len(mine) > 0:
+            proof[cluster] = {one.feature: (one.from_level, one.to_level) for one in yes}
+            controllers[cluster] = _asks_controllers(asking, cluster, spoken)
+        if yes:
+            levels = ", ".join(f"{one.feature} {one.to_level}" for one in yes)
+            said.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
+        for question, one in met:
+            if one.code != 0:
+                which, words = np.array([question]), f": {one.message}" if one.message else ""
+                detail, level = [f"error {one.code}{words}"], target[which]
+                refusals += said.of_questions(
+                    PROBE_REFUSED, which, detail, level=level, at=at, line=line
+                )
+                target[question] = asked.current[question]
+    return Probed(
+        target=search(asking, target) if refusals.any() else target,
+        refusals=refusals,
+        proven=marked(clusters, list(proof)),
+        controllers=controllers,
+        agreed=proof,
     )
+
+
+def _answers(
+    asking: Judge, agreed: Agreed, own: Callable[[], OwnDialects], conditions: Conditions
+) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
+    """The answers that count: a cluster, its updates by feature, time and line, and the dialects
+    its controllers may speak. Only those of controllers that are known to validate count, which
+    those of ZooKeeper mode do not; and no clock may be so far ahead that it cannot be believed."""
+    probe = asking.evidence.snapshots["probe"]
+    updates = probe.structs(Validated)
+    for cluster in np.flatnonzero(probe.lengths).tolist():
+        first, end = probe.start[cluster], probe.start[cluster] + probe.lengths[cluster]
+        at, line = probe.field("at")[[first]], probe.field("line")[[first]]
+        spoken = agreed.dialects.get(cluster) or own().dialects(cluster)
+        honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
+        is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
+        if is_young and spoken and honoured:
+            yield cluster, {one.feature: one for one in updates[first:end]}, (at, line), spoken
+
+
+def _asks_controllers(asking: Judge, cluster: int, spoken: Sequence[str]) -> bool:
+    """Whether whoever may have answered asks all registered controllers (KIP-919, from 3.7 on)."""
+    level = int(asking.metadata_version[cluster])
+    least = [load(name).can.controllers_register_from for name in spoken]
+    return all(0 < one <= level for one in least)

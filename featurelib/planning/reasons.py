@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import remedies, wordings
-from featurelib.audit.probe import PROBE_REFUSED
+from featurelib.audit.target import PROBE_REFUSED
 from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Node, unregistered

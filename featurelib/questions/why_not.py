@@ -22,7 +22,7 @@ import numpy as np
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import wordings
-from featurelib.audit.probe import PROBE_AGREED, PROBE_REFUSED
+from featurelib.audit.target import PROBE_AGREED, PROBE_REFUSED
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
 from featurelib.core.cluster import Cluster, Range

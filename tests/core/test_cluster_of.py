@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from featurelib.audit.audit import judge
-from featurelib.audit.cluster_of import PlainClusters
+from featurelib.audit.cluster_view import PlainClusters
 from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.cluster import Cluster, Node, Request, Update

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import string
 from pathlib import Path
 
@@ -117,21 +116,3 @@ def test_every_placeholder_of_a_wording_is_known() -> None:
         for text in (words.message, words.remedy, words.command):
             names = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
             assert names <= PLACES, (code, names - PLACES)
-
-
-def emitted() -> set[str]:
-    """Every literal code given to `said.add` or to a helper that hands it on."""
-    found = set()
-    for path in (*CORE.glob("*.py"), *(CORE.parent / "audit").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and node.args and "add" in ast.unparse(node.func):
-                first = node.args[0]
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    found.add(first.value)
-    return found
-
-
-def test_every_code_the_core_emits_has_words() -> None:
-    codes = emitted()
-    assert {"level_newer_than_catalogue", "node_not_asked", "cluster_not_landed"} <= codes
-    assert codes <= set(wordings(load("strict")))

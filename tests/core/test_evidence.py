@@ -78,7 +78,7 @@ def test_the_generation_of_a_cluster_is_its_own() -> None:
     for known in ("a", "b"):
         evidence = read(batch, **{known: Expected(generation=Generation.ZK_2_7)})
         said = evidence.levels.ambiguous
-        assert [evidence.clusters[cluster] for cluster, _ in said] == [{"a": "b", "b": "a"}[known]]
+        assert [evidence.clusters[cluster] for cluster in said] == [{"a": "b", "b": "a"}[known]]
 
 
 def went_back(*, cluster: str, node_id: int, role: str, epochs: tuple[int, int]) -> list[bytes]:

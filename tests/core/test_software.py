@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_of import PlainClusters
-from featurelib.audit.cluster_view import Sight, see
+from featurelib.audit.cluster_view import PlainClusters, Sight, see
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import ApiKeys, releases_offering
 from featurelib.catalogue.rows import read_release_apis as read_rows

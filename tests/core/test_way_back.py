@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_of import PlainClusters
+from featurelib.audit.cluster_view import PlainClusters
 from featurelib.audit.columns import Bool
 from featurelib.audit.evidence import Evidence, read
 from featurelib.audit.verdict import ways_back
