@@ -20,7 +20,7 @@ from featurelib.core.features_znode import (
     is_protocol_version,
     knows,
 )
-from tests.core.controllers.draw_clusters import span
+from tests.core.controllers.draw import span
 from tests.core.controllers.election import elect as elect_by_oracle
 
 TESTS = Path(__file__).parents[1]

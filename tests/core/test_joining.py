@@ -16,8 +16,7 @@ from featurelib.core.compatibility import Admission, Joined, Newcomer, join
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
-from tests.core.controllers.draw import RELEASES, draw
-from tests.core.controllers.draw_clusters import profile
+from tests.core.controllers.draw import RELEASES, draw, profile
 from tests.core.controllers.registration import register
 from tests.core.oracle_cases import TABLES, cluster_of, node_of
 

@@ -17,7 +17,7 @@ from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import draw
-from tests.core.controllers.protections import replays, unfit_nodes
+from tests.core.controllers.registration import replays, unfit_nodes
 from tests.core.oracle_cases import TABLES, cluster_of
 
 TESTS = Path(__file__).parents[1]

@@ -1,18 +1,23 @@
-"""Random clusters and requests, the odd ones on purpose. The same seed draws the same."""
+"""Random clusters and requests, half of them as odd as they come. The same seed draws the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
 
-from tests.core.controllers.draw_clusters import CATALOGUE, STRANGERS, calm, kraft, zookeeper
 from tests.core.controllers.model import ANSWERS, NEWEST_WIRE
 from tests.core.controllers.words import (
     BROKER,
     CONTROLLER,
+    DISABLED,
+    ELR,
+    ENABLED,
+    KNOWN,
     KRAFT,
     METADATA,
     Cluster,
+    Node,
+    Range,
     Request,
     Update,
     minor,
@@ -105,3 +110,164 @@ def sane_update(random: Random, version: int, cluster: Cluster) -> Update:
     if version == 0:
         return Update(name, level, allow_downgrade=kind > 1)
     return Update(name, level, kind)
+
+
+CATALOGUE = {KRAFT: 1, "transaction.version": 2, "group.version": 1, ELR: 1}
+CATALOGUE |= {"share.version": 2, "streams.version": 1}
+# Two with the same hash, one that is not ASCII, a long and a blank one, and none at all.
+STRANGERS = ["no.such.feature", "a", "e", "Aa", "BB", "naïve-😀", "x" * 300, " ", ""]
+OLDER = ["3.3.2", "3.7.2", "3.9.2", "4.0.1", "4.1.2", "4.2.1"]
+
+
+def span(random: Random, top: int, low: int = 0) -> Range:
+    high = random.choice([top, top, top, random.randint(0, top + 2)])
+    return min(random.choice([low, low, random.randint(0, 3)]), high), high
+
+
+def profile(random: Random, release: str) -> dict[str, Range]:
+    """What one node says: mostly what its release would, with gaps and other ends."""
+    oldest, newest = KNOWN[minor(release)]
+    said = {METADATA: span(random, newest, oldest)}
+    if minor(release) >= (3, 9):
+        said |= {name: span(random, top) for name, top in CATALOGUE.items()}
+    for name in random.sample(STRANGERS, random.choice([0, 0, 1, 3])):
+        said[name] = span(random, random.choice([1, 3, 32767]))
+    for name in list(said):
+        if random.random() < 0.08:
+            del said[name]
+    return said
+
+
+def calm_profile(release: str) -> dict[str, Range]:
+    oldest, newest = KNOWN[minor(release)]
+    said = {METADATA: (oldest, newest)}
+    if minor(release) >= (3, 9):
+        said |= {name: (0, top) for name, top in CATALOGUE.items()}
+    return said
+
+
+def calm(release: str, cluster: Cluster) -> Cluster:
+    """The same cluster with nodes that all say what their release says."""
+    if cluster.mode == "zk":
+        said = {name: (1, 6) for node in cluster.nodes for name in node.supported}
+    else:
+        said = calm_profile(release)
+    nodes = [
+        Node(**{**vars(node), "supported": said, "release": release, "registered": True})
+        for node in cluster.nodes
+    ]
+    return Cluster(**{**vars(cluster), "nodes": tuple(nodes)})
+
+
+def profiles(random: Random, release: str, count: int) -> list[dict[str, Range]]:
+    """Many nodes say the same; sometimes nobody does."""
+    made = [profile(random, release) for _ in range(random.choice([1, 2, count or 1]))]
+    return [random.choice(made) if len(made) < count else made[i] for i in range(count)]
+
+
+def kraft_brokers(random: Random, release: str) -> list[Node]:
+    count = random.choice([0, 1, 3, 3, 6, 40])
+    ids = random.sample(range(1, random.choice([50, 1000, 2**31 - 1])), count)
+    brokers = []
+    for node_id, said in zip(ids, profiles(random, release, count), strict=True):
+        ghost = random.random() < 0.1
+        brokers.append(
+            Node(
+                node_id=node_id,
+                release=release,
+                supported=said,
+                registered=random.random() > 0.04,
+                fenced=ghost or random.random() < 0.1,
+                running=not ghost,
+            )
+        )
+    return brokers
+
+
+def controllers(random: Random, release: str) -> list[Node]:
+    count = random.choice([1, 1, 3, 3, 5])
+    ids = random.sample(range(1, 60), count)
+    made = []
+    for i, node_id in enumerate(ids):
+        never = i > 0 and random.random() < 0.1
+        own = release if i == 0 or random.random() < 0.7 else random.choice(OLDER)
+        made.append(
+            Node(
+                node_id=node_id,
+                role=CONTROLLER,
+                release=own,
+                supported={} if never else profile(random, own),
+                registered=not never,
+                running=i == 0 or (not never and random.random() < 0.8),
+                active=i == 0,
+                voter=i == 0 or random.random() < 0.9,
+            )
+        )
+    random.shuffle(made)
+    return made
+
+
+def kraft(random: Random, release: str) -> Cluster:
+    oldest, newest = KNOWN[minor(release)]
+    finalized = {METADATA: random.choice([newest, newest, random.randint(oldest, newest), 14, 15])}
+    finalized[METADATA] = max(oldest, min(newest, finalized[METADATA]))
+    raft, record = 0, 0
+    if minor(release) >= (3, 9):
+        raft, record = random.choice([0, 0, 1]), random.choice([0, 1])
+        for name, top in CATALOGUE.items():
+            if random.random() < 0.4:
+                finalized[name] = random.randint(1, top)
+        finalized.pop(KRAFT, None)
+        shown = raft or (record if minor(release) == (3, 9) else 0)
+        if shown:
+            finalized[KRAFT] = shown
+    for name in random.sample(STRANGERS[:5], random.choice([0, 0, 1])):
+        finalized[name] = random.randint(1, 3)
+    if random.random() < 0.05:  # nothing finalized at all, but what the raft layer says
+        finalized = {name: level for name, level in finalized.items() if name == KRAFT}
+    return Cluster(
+        release=release,
+        mode="kraft",
+        nodes=(*controllers(random, release), *kraft_brokers(random, release)),
+        finalized={name: (level, level) for name, level in finalized.items()},
+        epoch=random.choice([-1, 0, 25, 2**40]),
+        zk_migration=(3, 5) <= minor(release) <= (3, 9) and random.random() < 0.1,
+        raft=raft,
+        kraft_record=record if minor(release) == (3, 9) else 0,
+        elr_default=random.random() < 0.5,
+    )
+
+
+def zookeeper(random: Random, release: str) -> Cluster:
+    old = minor(release) < (3, 3)
+    names = ["f", "g", "h", "m", *random.sample(STRANGERS, 2)]
+    count = random.choice([1, 2, 3, 6, 40])
+    nodes = []
+    for i in range(count):
+        low = random.randint(1, 3)
+        said = {n: (low, random.randint(low, 6)) for n in names if random.random() < 0.9}
+        said |= {"h": (1, 32767)} if random.random() < 0.8 else {}
+        gone = i > 0 and random.random() < 0.1
+        ignored = i > 0 and random.random() < 0.1
+        node = Node(node_id=i + 1, release=release, supported=said, ignored=ignored)
+        nodes.append(Node(**{**vars(node), "running": not gone, "active": i == 0}))
+    levels: dict[str, Range] = {}
+    for name in names:
+        if name and random.random() < 0.5:
+            level = random.randint(1, 6)
+            levels[name] = (random.randint(1, level) if old else level, level)
+    finalized: dict[str, Range] | None = levels
+    status: str | None = random.choice([ENABLED] * 8 + [DISABLED])
+    epoch: int | None = random.choice([0, 7, 2**31 - 2])
+    if random.random() < 0.05:
+        finalized, status, epoch = None, None, None
+    return Cluster(
+        release=release,
+        mode="zk",
+        nodes=tuple(nodes),
+        finalized=finalized,
+        epoch=epoch,
+        ibp=random.choice(["2.6", *["2.7", f"{minor(release)[0]}.{minor(release)[1]}"] * 5]),
+        status=status,
+        sees_node=random.random() > 0.05,
+    )

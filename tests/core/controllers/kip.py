@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.core.controllers.asking import outside
 from tests.core.controllers.java import by_name
-from tests.core.controllers.releases import LOSSY
 from tests.core.controllers.words import (
     ELR,
     INVALID_UPDATE,
     KRAFT,
+    LOSSY,
     METADATA,
     NOT_AUTHORIZED,
     NOT_CONTROLLER,
@@ -24,6 +23,7 @@ from tests.core.controllers.words import (
     Request,
     Result,
     Update,
+    outside,
     turned_away,
 )
 

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.core.controllers import kip, kraft3, kraft4, zookeeper
-from tests.core.controllers.words import (
-    Answer,
-    Cluster,
-    Node,
-    Refusal,
-    Request,
-    Result,
-    Update,
-    minor,
-)
-
-__all__ = ["Answer", "Cluster", "Node", "Refusal", "Request", "Result", "Update"]
+from tests.core.controllers import kip, kraft, zookeeper
+from tests.core.controllers.words import Answer, Cluster, Request, minor
 
 ANSWERS: dict[str, Callable[[Cluster, Request], Answer]] = {
     "zk-2.7": zookeeper.answer_27,
     "zk-3.3": zookeeper.answer_33,
-    "kraft-3.3": kraft3.answer_33,
-    "kraft-3.5": kraft3.answer_35,
-    "kraft-3.7": kraft3.answer_37,
-    "kraft-3.8": kraft3.answer_37,
-    "kraft-3.9": kraft3.answer_39,
-    "kraft-4.0": kraft4.answer_40,
-    "kraft-4.1": kraft4.answer_41,
-    "kraft-4.2": kraft4.answer_42,
+    "kraft-3.3": kraft.each_alone,
+    "kraft-3.5": kraft.each_alone,
+    "kraft-3.7": kraft.each_alone,
+    "kraft-3.8": kraft.each_alone,
+    "kraft-3.9": kraft.each_alone,
+    "kraft-4.0": kraft.all_or_nothing,
+    "kraft-4.1": kraft.all_or_nothing,
+    "kraft-4.2": kraft.all_or_nothing,
     "kip": kip.answer,
 }
 # The first release of each generation, newest first.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.core.controllers.asking import outside
 from tests.core.controllers.java import by_name
 from tests.core.controllers.words import (
     DISABLED,
@@ -22,6 +21,7 @@ from tests.core.controllers.words import (
     Result,
     Update,
     minor,
+    outside,
     turned_away,
 )
 
