@@ -4,6 +4,7 @@ from featurelib.landing.kinds import (
     ApiVersionsAnswer,
     ClusterDescription,
     ConfigDescription,
+    Content,
     LogLine,
     ProbeAnswer,
     ProbeReply,
@@ -11,7 +12,7 @@ from featurelib.landing.kinds import (
     ToolLine,
     Znode,
 )
-from featurelib.landing.line import KINDS, Content, Landing, Quarantined, read
+from featurelib.landing.line import KINDS, Landing, Quarantined, read
 from featurelib.landing.strict import MAX_BYTES, MAX_DEPTH
 
 __all__ = [

@@ -25,6 +25,11 @@ INT64_MAX = 2**63 - 1
 CLUSTER_LENGTH = 255  # characters
 NAME_LENGTH = 32767  # bytes of UTF-8: a Kafka string has an int16 length
 
+
+def _from(low: int, high: int, what: str = "a whole number") -> Meta:
+    return Meta(ge=low, le=high, description=f"{what} from {low} to {high}")
+
+
 ClusterId = Annotated[
     str,
     Meta(min_length=1, max_length=CLUSTER_LENGTH, description="a text of 1 to 255 characters"),
@@ -36,38 +41,20 @@ Time = Annotated[
 Text = Annotated[str, Meta(description="a text")]
 FilledText = Annotated[str, Meta(min_length=1, description="a text that is not empty")]
 Truth = Annotated[bool, Meta(description="true or false")]
-NodeId = Annotated[int, Meta(ge=0, le=INT32_MAX, description="a whole number from 0 to 2147483647")]
-NodeIdOrNone = Annotated[  # -1 = there is no such node
-    int, Meta(ge=-1, le=INT32_MAX, description="a whole number from -1 to 2147483647")
-]
-Level = Annotated[int, Meta(ge=0, le=INT16_MAX, description="a whole number from 0 to 32767")]
-Int8 = Annotated[
-    int, Meta(ge=-INT8_MAX - 1, le=INT8_MAX, description="a whole number from -128 to 127")
-]
-Int16 = Annotated[
-    int, Meta(ge=-INT16_MAX - 1, le=INT16_MAX, description="a whole number from -32768 to 32767")
-]
-Int32 = Annotated[int, Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
-Int64 = Annotated[int, Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
-Epoch = Annotated[  # -1 = unknown
-    int,
-    Meta(ge=-1, le=INT64_MAX, description="a whole number from -1 to 9223372036854775807"),
-]
-Count = Annotated[
-    int, Meta(ge=0, le=INT64_MAX, description="a whole number from 0 to 9223372036854775807")
-]
-LineNumber = Annotated[
-    int, Meta(ge=1, le=INT64_MAX, description="a whole number from 1 to 9223372036854775807")
-]
-ApiVersionsVersion = Annotated[
-    int, Meta(ge=0, le=5, description="a version of ApiVersions from 0 to 5")
-]
-DescribeVersion = Annotated[
-    int, Meta(ge=0, le=2, description="a version of this request from 0 to 2")
-]
-ConfigsVersion = Annotated[  # version 0 does not say where a value comes from
-    int, Meta(ge=1, le=4, description="a version of this request from 1 to 4")
-]
+NodeId = Annotated[int, _from(0, INT32_MAX)]
+NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 = there is no such node
+Level = Annotated[int, _from(0, INT16_MAX)]
+Int8 = Annotated[int, _from(-INT8_MAX - 1, INT8_MAX)]
+Int16 = Annotated[int, _from(-INT16_MAX - 1, INT16_MAX)]
+Int32 = Annotated[int, _from(-INT32_MAX - 1, INT32_MAX)]
+Int64 = Annotated[int, _from(-INT64_MAX - 1, INT64_MAX)]
+Epoch = Annotated[int, _from(-1, INT64_MAX)]  # -1 = unknown
+Count = Annotated[int, _from(0, INT64_MAX)]
+LineNumber = Annotated[int, _from(1, INT64_MAX)]
+ApiVersionsVersion = Annotated[int, _from(0, 5, "a version of ApiVersions")]
+DescribeVersion = Annotated[int, _from(0, 2, "a version of this request")]
+# Version 0 does not say where a value comes from.
+ConfigsVersion = Annotated[int, _from(1, 4, "a version of this request")]
 Listener = Annotated[Literal["broker", "controller"], Meta(description="broker or controller")]
 EndpointType = Annotated[Literal[1, 2], Meta(description="1 (brokers) or 2 (controllers)")]
 

@@ -547,3 +547,25 @@ def tool_feature(line: str) -> ToolFeature | None:
         return None
     feature, min_level, level, epoch = found.groups()
     return ToolFeature(feature, level, min_level, None if epoch == "-" else int(epoch))
+
+
+KindLine = (
+    ApiVersionsLine
+    | Znode
+    | DescribeClusterLine
+    | DescribeQuorumLine
+    | DescribeConfigsLine
+    | LogLine
+    | ToolLine
+    | ProbeLine
+)
+Content = (
+    ApiVersionsAnswer
+    | Znode
+    | ClusterDescription
+    | QuorumDescription
+    | ConfigDescription
+    | LogLine
+    | ToolLine
+    | ProbeReply
+)

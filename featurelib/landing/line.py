@@ -19,22 +19,7 @@ from featurelib.landing.fields import (
     microseconds,
     require_cluster,
 )
-from featurelib.landing.kinds import (
-    ApiVersionsAnswer,
-    ApiVersionsLine,
-    ClusterDescription,
-    ConfigDescription,
-    DescribeClusterLine,
-    DescribeConfigsLine,
-    DescribeQuorumLine,
-    LogLine,
-    ProbeLine,
-    ProbeReply,
-    QuorumDescription,
-    RequestLine,
-    ToolLine,
-    Znode,
-)
+from featurelib.landing.kinds import Content, KindLine, RequestLine
 from featurelib.landing.strict import (
     FaultError,
     is_deep,
@@ -43,27 +28,6 @@ from featurelib.landing.strict import (
     require_size,
     require_strict,
     show,
-)
-
-Content = (
-    ApiVersionsAnswer
-    | Znode
-    | ClusterDescription
-    | QuorumDescription
-    | ConfigDescription
-    | LogLine
-    | ToolLine
-    | ProbeReply
-)
-_Line = (
-    ApiVersionsLine
-    | Znode
-    | DescribeClusterLine
-    | DescribeQuorumLine
-    | DescribeConfigsLine
-    | LogLine
-    | ToolLine
-    | ProbeLine
 )
 
 
@@ -85,10 +49,9 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
     observed_at: int | None
 
 
-_KINDS = {str(line.__struct_config__.tag): line for line in _Line.__args__}
+_KINDS = {str(line.__struct_config__.tag): line for line in KindLine.__args__}
 KINDS = tuple(_KINDS)
-_NAMES = {line: kind for kind, line in _KINDS.items()}
-_LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_LINE: msgspec.json.Decoder[KindLine] = msgspec.json.Decoder(KindLine)
 _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -107,7 +70,7 @@ def read(raw: bytes) -> Landing | Quarantined:
         require_cluster(line.cluster_id)
         time = line.observed_at
         return Landing(
-            _NAMES[type(line)],
+            str(line.__struct_config__.tag),
             line.cluster_id,
             None if time is None else microseconds(time),
             content,
@@ -125,7 +88,7 @@ def _reason(raw: bytes, fault: FaultError) -> str:
     return str(fault)
 
 
-def decode(raw: bytes) -> _Line:
+def decode(raw: bytes) -> KindLine:
     """The line as its types; FaultError for one that does not fit them. `read` proves the rest."""
     require_size(raw)
     try:

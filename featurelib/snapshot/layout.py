@@ -10,7 +10,7 @@ from featurelib.feature import Witness
 from featurelib.landing.responses import KEYS
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.log import level_map
-from featurelib.snapshot.records import StoredRow, make_records, no_scalars, write_rows
+from featurelib.snapshot.records import StoredRow, make_records, write_rows
 from featurelib.snapshot.state import NOTHING, ClusterState, Listener, Map, freeze, supported_by
 
 Tuples = Iterable[tuple[object, ...]]
@@ -37,13 +37,13 @@ class _Row:
 
     def fill(self) -> StoredRow:
         """The row with all its parts."""
-        state, gone = self._state, sorted(_gone(self._state))
-        newest_log = ((time,) for time in state.ambiguous_dumps)
+        state, gone = self._state, _gone(self._state)
         parts: dict[str, Tuples] = {
+            "scalars": [self._scalars()],
             "listeners": [self._listener(entry) for entry in state.listeners],
-            "registrations": list(self._registrations(gone)),
-            "registrations_gone": [(node_id,) for node_id in gone],
-            "witnesses": list(self._witnesses()),
+            "registrations": self._registrations(gone),
+            "registrations_gone": [(node_id,) for node_id in sorted(gone)],
+            "witnesses": self._witnesses(),
             "members": [
                 (one.role, one.fenced_shown, one.at, one.line, len(one.members))
                 for one in state.members
@@ -51,25 +51,25 @@ class _Row:
             "member": [member for one in state.members for member in one.members],
             "voters": [(voter,) for voter in state.quorum.voters],
             "observers": [(observer,) for observer in state.quorum.observers],
-            "configs": list(self._configs()),
-            "refusals": list(self._refusals()),
-            "probe": list(self._probe()),
-            "ambiguous_dumps": newest_log,
-        }
-        # What the parts above name is known only now.
-        parts |= {
-            "profiles": [(len(ranges),) for ranges in self._profiles],
-            "ranges": self._entries(self._profiles),
-            "level_maps": [(len(levels),) for levels in self._levels],
-            "levels": self._entries(self._levels),
+            "configs": self._configs(),
+            "refusals": self._refusals(),
+            "probe": self._probe(),
+            "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
-        self._scalars()
+        # What the parts above name is known only now.
+        for sizes, entries, maps in (
+            ("profiles", "ranges", self._profiles),
+            ("level_maps", "levels", self._levels),
+        ):
+            self._row.parts[sizes] = make_records(sizes, [(len(one),) for one in maps])
+            self._row.parts[entries] = make_records(entries, self._named(maps))
         return self._row
 
-    def _scalars(self) -> None:
-        state, node, scalars = self._state, self._state.node, no_scalars()
+    def _scalars(self) -> tuple[int, ...]:
+        state, node = self._state, self._state.node
         is_there = node.data is not None and node.at >= node.absent_at
+        self._row.features_node = node.data if is_there else None
         starts = [segment.start for segment in state.log.pending if not segment.whole]
         waiting_at, waiting_line, _ = state.waiting
         values: dict[str, int] = {
@@ -88,12 +88,9 @@ class _Row:
             "waiting_at": waiting_at,
             "waiting_line": waiting_line,
         }
-        for name, value in values.items():
-            scalars[name] = value
-        self._row.parts["scalars"] = scalars
-        self._row.features_node = node.data if is_there else None
+        return tuple(values[name] for name in LAYOUT["scalars"].names or ())
 
-    def _entries(self, maps: Iterable[Map]) -> Tuples:
+    def _named(self, maps: Iterable[Map]) -> list[tuple[object, ...]]:
         name = self._row.name_code
         return [(name(feature), low, high) for one in maps for feature, low, high in one]
 
@@ -106,7 +103,7 @@ class _Row:
         values["releases"] = self._row.text_code(entry.releases or None)
         return tuple(values.values())
 
-    def _registrations(self, gone: list[int]) -> Iterator[tuple[object, ...]]:
+    def _registrations(self, gone: set[int]) -> Iterator[tuple[object, ...]]:
         for entry in self._state.registrations:
             if entry.exists and entry.node_id not in gone:
                 profile = self._place(self._profiles, entry.profile)
@@ -144,13 +141,12 @@ class _Row:
     def _refusals(self) -> Iterator[tuple[object, ...]]:
         """The requests that were refused when last made."""
         text, rights = self._row.text_code, self._state.rights
-        for one in rights:
-            if one.refused_at <= one.answered_at:
-                continue
-            others = [
-                right for right in rights if right.request == one.request and right is not one
-            ]
-            elsewhere = any(right.answered_at > right.refused_at for right in others)
+        for one in [right for right in rights if right.refused_at > right.answered_at]:
+            elsewhere = any(
+                right.answered_at > right.refused_at
+                for right in rights
+                if right.request == one.request
+            )
             who = (text(one.request), one.role, one.node_id, elsewhere, text(one.principal))
             yield (*who, one.refused_at, one.line)
 

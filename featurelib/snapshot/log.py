@@ -13,7 +13,7 @@ BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class DumpLine(NamedTuple):
     line_id: int
 
 
-def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> Iterator[Segment]:
+def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> list[Segment]:
     """Cut one dump into pieces of consecutive offsets, and whole checkpoints.
 
     `lines` are in the order of their numbers. A number that is missing inside a file ends the
@@ -56,12 +56,13 @@ def segments(lines: list[DumpLine], at: int, position: Callable[[Map], int]) -> 
     number = -1
     for line in lines:
         if line.number != number + 1:
-            yield from reader.end_section()
+            reader.end_section()
         item = parse_line(line.text)
         number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
-            yield from reader.take(item, line.line_id)
-    yield from reader.end_section()  # what the last batch holds may still come
+            reader.take(item, line.line_id)
+    reader.end_section()  # what the last batch holds may still come
+    return reader.pieces
 
 
 class _Reader:
@@ -70,6 +71,7 @@ class _Reader:
     def __init__(self, at: int, position: Callable[[Map], int]) -> None:
         self.at = at
         self.position = position
+        self.pieces: list[Segment] = []
         self.kind = ""  # log · checkpoint · "" = a file that proves nothing
         self.snapshot_end = 0
         self.footer = False
@@ -78,19 +80,20 @@ class _Reader:
         self.batch_offset = -1
         self.events: list[Event] = []
 
-    def take(self, item: log.LogItem, line: int) -> Iterator[Segment]:
+    def take(self, item: log.LogItem, line: int) -> None:
         if isinstance(item, log.Start):
-            yield from self.end()
+            self.close_batch()
+            self.end_section()
             self.kind, self.snapshot_end = item.file, item.offset
         elif isinstance(item, log.RecordBatch):
-            yield from self.close_batch()
+            self.close_batch()
             self.batch, self.batch_offset = item, item.base_offset
         elif isinstance(item, log.LeftOut):
-            yield from self.take_left_out(item)
-        elif isinstance(item, log.Record) and self.kind:
-            yield from self.take_record(item, line)
+            self.take_left_out(item)
+        elif self.kind:
+            self.take_record(item, line)
 
-    def close_batch(self) -> Iterator[Segment]:
+    def close_batch(self) -> None:
         """With --skip-record-metadata the tool does not show what is in a control batch."""
         batch, self.batch = self.batch, None
         if batch is None or not batch.is_control or not self.kind:
@@ -98,23 +101,23 @@ class _Reader:
         if self.batch_offset == batch.base_offset:
             began = self.start >= 0
             for offset in range(batch.base_offset, batch.last_offset + 1):
-                yield from self.take_record(log.Record(offset, log.OTHER), 0)
+                self.take_record(log.Record(offset, log.OTHER), 0)
             self.events.append(Event(batch.last_offset, "hidden", at=self.at))
             self.footer = began
 
-    def take_record(self, record: log.Record, line: int) -> Iterator[Segment]:
+    def take_record(self, record: log.Record, line: int) -> None:
+        kind = self.kind
         if record.kind == log.DAMAGED:
             # Whatever it held is missing: the piece ends here, and a checkpoint is no image.
-            kind = self.kind
-            yield from self.end_section()
+            self.end_section()
             self.kind = kind if kind == "log" else ""
             return
         offset = self.batch_offset if record.offset is None else record.offset
         self.batch_offset = offset + 1
         if offset != self.expected:
-            kind, backwards = self.kind, offset < self.expected
             if self.start >= 0:
-                yield from self.end_section()
+                backwards = offset < self.expected
+                self.end_section()
                 # After a hole a checkpoint is no image, and a log goes on as another piece;
                 # offsets that go backwards belong to a file whose first lines are missing.
                 if kind == "checkpoint" or backwards:
@@ -123,6 +126,10 @@ class _Reader:
             self.start = offset
         self.expected = offset + 1
         self.footer = record.kind == log.FOOTER
+        self.keep(record, offset, line)
+
+    def keep(self, record: log.Record, offset: int, line: int) -> None:
+        """Keep of a record what is about features."""
         kind, fenced = record.kind, int(record.fenced)
         if kind in (log.OTHER, log.FOOTER) or (kind == "change" and fenced == 0):
             return
@@ -133,34 +140,24 @@ class _Reader:
             Event(offset, kind, record.number, record.name, profile, fenced, line, self.at)
         )
 
-    def take_left_out(self, item: log.LeftOut) -> Iterator[Segment]:
+    def take_left_out(self, item: log.LeftOut) -> None:
         if item.first is None or item.last is None:
             return  # blank lines, and what the tool says beside the log
-        yield from self.close_batch()
-        if not self.kind:
-            return
-        yield from self.take_record(log.Record(item.first, log.OTHER), 0)
+        self.close_batch()
+        if self.kind:
+            self.take_record(log.Record(item.first, log.OTHER), 0)
         if self.kind:
             self.batch_offset = self.expected = item.last + 1
 
-    def end(self) -> Iterator[Segment]:
-        """The file is at its end."""
-        yield from self.close_batch()
-        yield from self.end_section()
-        self.kind = ""
-
-    def end_section(self) -> Iterator[Segment]:
+    def end_section(self) -> None:
         """What was read of the file so far is all that counts of it."""
-        start, end, events, kind = self.start, self.expected, self.events, self.kind
-        footer = self.footer
+        start, end, events = self.start, self.expected, self.events
+        if start >= 0 and self.kind == "log":
+            self.pieces.append(Segment(start, end, self.at, events, False))
+        elif start == 0 and self.kind == "checkpoint" and self.footer:
+            self.pieces.append(Segment(0, self.snapshot_end, self.at, events, True))
         self.kind, self.start, self.expected, self.events = "", -1, -1, []
         self.footer, self.batch = False, None
-        if start < 0:
-            return
-        if kind == "log":
-            yield Segment(start, end, self.at, events, False)
-        elif kind == "checkpoint" and start == 0 and footer:
-            yield Segment(0, self.snapshot_end, self.at, events, True)
 
 
 LOG = Witness.METADATA_LOG.name.lower()

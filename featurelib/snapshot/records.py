@@ -135,24 +135,18 @@ def with_checksum(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
 
 def _checksums(columns: Mapping[str, pa.Array]) -> list[int]:
     """What `checksum` has to be: of the lengths of all bytes, and of the bytes."""
-    rows = len(columns["cluster"])
-    texts = [
-        columns[name].cast(pa.binary()).fill_null(b"") for name in ("cluster", "features_node")
-    ]
-    bytes_of = [*texts, *(columns[name] for name in _BYTES)]
+    names = ("cluster", "features_node", *_BYTES)
+    bytes_of = [columns[name].cast(pa.binary()).fill_null(b"") for name in names]
     heads = [columns["observed_at"].cast(pa.int64()).fill_null(_NONE).to_numpy()]
     heads += [columns["waiting"].fill_null(0).to_numpy()]
     heads += [columns["features_node"].is_valid().to_numpy(zero_copy_only=False)]
     heads += [np.diff(_offsets(column)) for column in bytes_of]
     lengths = np.ascontiguousarray(np.stack(heads, axis=1), dtype="<i8")
-    sums = [zlib.crc32(lengths[row]) for row in range(rows)]
-    for column in bytes_of:
-        data, ends = _opened(column), _offsets(column)
-        ends = (ends - ends[0]).tolist()
-        if ends[-1]:
-            spans = zip(sums, ends, ends[1:], strict=False)
-            sums = [zlib.crc32(data[a:b], one) if a < b else one for one, a, b in spans]
-    return sums
+    rows = zip(*(column.to_pylist() for column in bytes_of), strict=True)
+    return [
+        zlib.crc32(b"".join(of_row), zlib.crc32(length))
+        for length, of_row in zip(lengths, rows, strict=True)
+    ]
 
 
 def _is_damaged(columns: Mapping[str, pa.Array]) -> Bool:

@@ -16,7 +16,7 @@ from functools import cache
 
 import msgspec
 
-from featurelib.catalogue import load
+from featurelib.catalogue import ReleaseCatalogue, load
 from featurelib.feature import METADATA_VERSION, Role
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
@@ -235,15 +235,14 @@ def freeze(state: ClusterState) -> bytes:
 
 def settle(state: ClusterState) -> None:
     """Sort the maps and drop those nothing names, so that equal states are equal bytes."""
-    holders: list[tuple[object, str]] = []
-    for listener in state.listeners:
-        holders += [(listener, "full"), (listener, "partial"), (listener, "levels")]
-    holders += [(entry, "profile") for entry in state.registrations]
-    holders += [(entry, "levels") for entry in state.witnesses]
-    holders += [(node, "profile") for node in state.log.nodes]
-    for segment in state.log.pending:
-        holders += [(event, "profile") for event in segment.events]
-    holders += [(event, "profile") for event in state.log.open_transaction or ()]
+    pending = [event for segment in state.log.pending for event in segment.events]
+    holders: list[tuple[object, str]] = [
+        *((entry, name) for entry in state.listeners for name in ("full", "partial", "levels")),
+        *((entry, "levels") for entry in state.witnesses),
+        *((entry, "profile") for entry in state.registrations),
+        *((entry, "profile") for entry in state.log.nodes),
+        *((event, "profile") for event in (*pending, *(state.log.open_transaction or ()))),
+    ]
     used = {getattr(holder, name) for holder, name in holders}
     order = sorted((i for i in used if i >= 0), key=state.maps.__getitem__)
     if order == list(range(len(state.maps))):
@@ -285,24 +284,16 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 @cache
 def _ranges() -> dict[str, tuple[Map, Map]]:
     """Release line → all that its software advertises, stable levels alone and with unstable."""
-    catalogue = load()
-    found: dict[str, tuple[Map, Map]] = {}
-    for release in catalogue.releases:
-        own = catalogue.of(release.release)
-        ends = [
-            {name: own.known_levels(name, unstable=unstable) for name in own.features}
-            for unstable in (False, True)
-        ]
-        stable, unstable = (
-            tuple(
-                sorted(
-                    [(METADATA_VERSION, release.oldest, newest)]
-                    + [(name, 0, max(levels)) for name, levels in known.items() if any(levels)]
-                )
-            )
-            for known, newest in zip(
-                ends, (release.newest_stable, release.newest_unstable), strict=True
-            )
+
+    def advertised(own: ReleaseCatalogue, newest: int, unstable: bool) -> Map:
+        levels = {name: own.known_levels(name, unstable=unstable) for name in own.features}
+        others = [(name, 0, max(known)) for name, known in levels.items() if any(known)]
+        return tuple(sorted([(METADATA_VERSION, own.oldest, newest), *others]))
+
+    return {
+        own.release: (
+            advertised(own, own.newest_stable, False),
+            advertised(own, own.newest_unstable, True),
         )
-        found[release.release] = stable, unstable
-    return found
+        for own in load().releases
+    }
