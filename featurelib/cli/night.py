@@ -196,7 +196,8 @@ def judge_and_publish(
     counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import audit, locate_lines, read_quarantine
+    from featurelib.spark.audit import audit, locate_lines
+    from featurelib.spark.ingest import read_quarantine
 
     audited = audit(
         store,

@@ -34,6 +34,7 @@ from featurelib.feature import Severity, Verdict
 from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
+from featurelib.spark.ingest import place
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -52,7 +53,6 @@ BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
 MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
-MOST_BYTES = 64 << 20  # of one cell: it has to fit the JVM's memory
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
     "findings": (FINDINGS, FINDING),
@@ -149,19 +149,7 @@ def locate_lines(store: Store, findings: pa.Table) -> dict[int, str]:
     lines = store.read(LANDING_LINE).filter(F.col("observed_at").between(*between))
     found = lines.join(F.broadcast(keys), on="line_id", how="left_semi")
     rows = found.select("line_id", "source_file", "line_number").collect()
-    return {
-        row.line_id: f"{row.source_file.removeprefix('file:')}:{row.line_number}" for row in rows
-    }
-
-
-def read_quarantine(store: Store, most: int) -> tuple[int, list[tuple[str, str]]]:
-    """How many quarantined lines bronze holds, and `file:line` and reason of the newest run's
-    first, `most` of all. Files without such a line are left out by their statistics."""
-    bad = store.read(LANDING_LINE).filter(F.col("reason").isNotNull())
-    ordered = bad.orderBy(F.desc("run"), "source_file", "line_number").limit(most + 1)
-    rows = ordered.select("source_file", "line_number", "reason").collect()
-    newest = [(f"{r.source_file.removeprefix('file:')}:{r.line_number}", r.reason) for r in rows]
-    return (len(rows) if len(rows) <= most else bad.count()), newest[:most]
+    return {row.line_id: place(row) for row in rows}
 
 
 def append_gold(store: Store, judged: Judged, run: int) -> None:
@@ -234,52 +222,30 @@ def judge_snapshots(
     catalogue: Catalogue | None = None,
     guarding: Guarding | None = None,
 ) -> DataFrame:
-    """The core's four tables as CELLS: a row a task, or more if it is big."""
+    """The core's four tables as CELLS: a row for BATCH_CLUSTERS, which fits the JVM's memory."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
-        cells = _Cells()
         for batch in batches:
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
                 said = judge(rows, conditions, known, dialect, severities)
                 plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
-                cells.add(replace(said, plans=plans), rows["observed_at"])
-                if cells.size > MOST_BYTES:
-                    yield cells.end()
-                    cells = _Cells()
-        yield cells.end()
+                yield _cells(replace(said, plans=plans), rows["observed_at"])
 
     return snapshots.mapInArrow(judge_batches, from_arrow_schema(CELLS)).select(*CELLS.names)
 
 
-class _Cells:
-    """One row of CELLS that grows; its memory is that of the compressed rows."""
-
-    def __init__(self) -> None:
-        self._sinks = {part: pa.BufferOutputStream() for part in PARTS}
-        self._writers = {
-            part: pa.ipc.new_stream(self._sinks[part], schema, options=_COMPRESSED)
-            for part, (_, schema) in PARTS.items()
-        }
-        self._newest: list[int] = []
-
-    @property
-    def size(self) -> int:
-        return max(int(sink.tell()) for sink in self._sinks.values())
-
-    def add(self, judged: Judged, observed_at: pa.Array) -> None:
-        for part, writer in self._writers.items():
+def _cells(judged: Judged, observed_at: pa.Array) -> pa.RecordBatch:
+    """One row of CELLS."""
+    newest = pc.max(observed_at.cast(pa.int64())).as_py()
+    cells: dict[str, list[object]] = {"newest": [newest]}
+    for part, (_, schema) in PARTS.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as writer:
             writer.write_table(getattr(judged, part))
-        newest = pc.max(observed_at.cast(pa.int64())).as_py()
-        self._newest += [] if newest is None else [newest]
-
-    def end(self) -> pa.RecordBatch:
-        for writer in self._writers.values():
-            writer.close()
-        cells = {part: [sink.getvalue().to_pybytes()] for part, sink in self._sinks.items()}
-        newest = [max(self._newest, default=None)]
-        return pa.RecordBatch.from_pydict({**cells, "newest": newest}, schema=CELLS)
+        cells[part] = [sink.getvalue().to_pybytes()]
+    return pa.RecordBatch.from_pydict(cells, schema=CELLS)
 
 
 def rows_of(cells: pa.Table) -> Judged:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import Window as W
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -61,7 +61,10 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     store.create(LANDING_LINE, INGEST_RUN)
     if store.newest_run(INGEST_RUN) is not None:
         listed = drop_known(listed, store.read(INGEST_RUN))
-    files = sorted(_collect_files(listed), key=lambda file: file.source_file)
+    # As a number: a collected timestamp would pass through the driver's own time zone.
+    at = F.unix_micros("modified_at").alias("modified_at")
+    listed = listed.select("source_file", "size", at)
+    files = sorted(listed.collect(), key=lambda file: file.source_file)
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
@@ -80,19 +83,32 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
         f"+ {counts.quarantined} quarantined"
     )
     if counts.quarantined:
-        for text in show_quarantined(store.read(LANDING_LINE), run):
-            say(f"ingest: quarantined {text}")
+        count, shown = read_quarantine(store, SHOWN, run)
+        for where, reason in shown:  # a file name may hold anything
+            say(f"ingest: quarantined {ascii(f'{where} {reason}')[1:-1]}")
+        if count > SHOWN:
+            more = "… and more: bronze.landing_line holds them all, with their reasons"
+            say(f"ingest: quarantined {more}")
     return counts
 
 
-def show_quarantined(bronze: DataFrame, run: int) -> list[str]:
-    """The first quarantined lines of a run, as `file:line reason`."""
-    new = bronze.filter((F.col("run") == F.lit(run)) & F.col("reason").isNotNull())
-    rows = new.orderBy("source_file", "line_number").limit(SHOWN + 1).collect()
-    shown = [f"{r.source_file.removeprefix('file:')}:{r.line_number} {r.reason}" for r in rows]
-    shown = [ascii(text)[1:-1] for text in shown]  # a file name may hold anything
-    more = "… and more: bronze.landing_line holds them all, with their reasons"
-    return shown[:SHOWN] + [more] * (len(rows) > SHOWN)
+def read_quarantine(
+    store: Store, most: int, run: int | None = None
+) -> tuple[int, list[tuple[str, str]]]:
+    """How many quarantined lines bronze holds, of one run or of all, and `file:line` and reason of
+    the newest run's first, `most` of all. Files without such a line are left out by their
+    statistics."""
+    bad = store.read(LANDING_LINE).filter(F.col("reason").isNotNull())
+    bad = bad if run is None else bad.filter(F.col("run") == F.lit(run))
+    ordered = bad.orderBy(F.desc("run"), "source_file", "line_number").limit(most + 1)
+    rows = ordered.select("source_file", "line_number", "reason").collect()
+    newest = [(place(row), row.reason) for row in rows]
+    return (len(rows) if len(rows) <= most else bad.count()), newest[:most]
+
+
+def place(row: Row) -> str:
+    """Where a line of bronze stood, as `file:line`."""
+    return f"{row.source_file.removeprefix('file:')}:{row.line_number}"
 
 
 def list_files(session: SparkSession, landing: str) -> DataFrame:
@@ -178,21 +194,15 @@ def select_known(bronze: DataFrame, oldest: int | None, newest: int | None) -> D
     return bronze.filter(at.between(*bounds) | at.isNull()).select("content_hash")
 
 
-def _collect_files(files: DataFrame) -> list[Row]:
-    # As a number: a collected timestamp would pass through the driver's own time zone.
-    at = F.unix_micros("modified_at").alias("modified_at")
-    return files.select("source_file", "size", at).collect()
-
-
 def _commit_lines(store: Store, lines: DataFrame, total: Row, files: int, run: int) -> IngestCounts:
     _expect_equal("rows parsed", total.counted, total.rows)
     known = select_known(store.read(LANDING_LINE), total.oldest, total.newest)
     observation = Observation()
     marked = mark_repeated(lines, known).observe(
         observation,
-        _count(~F.col("repeated") & F.col("reason").isNull()).alias("accepted"),
-        _count("repeated").alias("repeated"),
-        _count(~F.col("repeated") & F.col("reason").isNotNull()).alias("quarantined"),
+        F.count_if(~F.col("repeated") & F.col("reason").isNull()).alias("accepted"),
+        F.count_if("repeated").alias("repeated"),
+        F.count_if(~F.col("repeated") & F.col("reason").isNotNull()).alias("quarantined"),
     )
     fresh = marked.filter(~F.col("repeated")).withColumn("run", F.lit(run))
     # Neighbours resemble each other: a quarter less to store than in the order of hashes.
@@ -208,11 +218,8 @@ def _run_row(landing: str, files: list[Row], counts: IngestCounts, run: int) -> 
     row = {
         "run": run,
         "landing": landing,
+        **asdict(counts),
         "files": [file.asDict() for file in files],
-        "lines": counts.lines,
-        "accepted": counts.accepted,
-        "repeated": counts.repeated,
-        "quarantined": counts.quarantined,
     }
     return pa.Table.from_pylist([row], schema=INGEST_RUN.schema)
 
@@ -221,10 +228,6 @@ def _open_files(session: SparkSession, paths: list[str]) -> DataFrame:
     reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
     literal = [re.sub(r"([\\{}\[\]*?])", r"\\\1", path) for path in paths]
     return reader.option("pathGlobFilter", NAMES).load(literal)
-
-
-def _count(condition: Column | str) -> Column:
-    return F.count_if(F.col(condition) if isinstance(condition, str) else condition)
 
 
 def _expect_equal(what: str, counted: int, found: int) -> None:

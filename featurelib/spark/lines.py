@@ -118,19 +118,21 @@ def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
     """One file's lines as batches of SCHEMA, each of bounded size."""
     content = Content(stored, zipped=path.endswith(".gz"))
-    rows = _Rows(path, 1)
+    rows: list[_Row] = []
+    first, size = 1, 0
     for line in split_lines(content):
         # Before the row, so that the last batch is never empty and can carry the count.
-        if len(rows.raw) >= BATCH_LINES or rows.size >= BATCH_BYTES:
-            yield rows.make_batch(None)
-            rows = _Rows(path, rows.first + len(rows.raw))
-        _judge_line(rows, line[:-1] if line.endswith(b"\r") else line)
+        if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
+            yield _batch(path, first, rows, None)
+            first, size, rows = first + len(rows), 0, []
+        rows.append(_judged(line.removesuffix(b"\r")))
+        size += len(rows[-1][0])
     if content.fault is not None:
         reason = f"gzip stream is damaged after {content.size} bytes: {content.fault}"
         # The text is this row's content, so that two damaged files are not one repeated line.
-        rows.add(f"{path}: {reason}".encode(), reason)
-    if rows.raw:
-        yield rows.make_batch(content.line_count)
+        rows.append((f"{path}: {reason}".encode(), reason, None, None, None))
+    if rows:
+        yield _batch(path, first, rows, content.line_count)
 
 
 def cut_buffer(stored: pa.Buffer) -> Iterator[bytes]:
@@ -168,71 +170,36 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield last
 
 
-def _judge_line(rows: _Rows, raw: bytes) -> None:
+_Row = tuple[bytes, str | None, str | None, str | None, int | None]  # raw, reason, what it is of
+
+
+def _judged(raw: bytes) -> _Row:
     if len(raw) > MAX_LINE_BYTES:
         reason = f"line is longer than {MAX_LINE_BYTES} bytes; only these are kept"
-        rows.add(raw[:MAX_LINE_BYTES], reason)
-        return
+        return raw[:MAX_LINE_BYTES], reason, None, None, None
     line = read(raw)
     reason_or_none = line.reason if type(line) is Quarantined else None
-    rows.add(raw, reason_or_none, line.kind, line.cluster, line.observed_at)
+    return raw, reason_or_none, line.kind, line.cluster, line.observed_at
 
 
-class _Rows:
-    """Rows of SCHEMA by column, of lines of one file that follow each other from `first` on."""
-
-    def __init__(self, path: str, first: int) -> None:
-        self.path = path
-        self.first = first
-        self.size = 0  # bytes of raw
-        self.raw: list[bytes] = []
-        self._digests: list[bytes] = []
-        self._kinds: list[str | None] = []
-        self._clusters: list[str | None] = []
-        self._times: list[int | None] = []
-        self._reasons: list[str | None] = []
-
-    def add(
-        self,
-        raw: bytes,
-        reason: str | None,
-        kind: str | None = None,
-        cluster: str | None = None,
-        observed_at: int | None = None,
-    ) -> None:
-        self.size += len(raw)
-        self.raw.append(raw)
-        self._digests.append(sha256(raw).digest())
-        self._kinds.append(kind)
-        self._clusters.append(cluster)
-        self._times.append(observed_at)
-        self._reasons.append(reason)
-
-    def make_batch(self, counted: int | None) -> pa.RecordBatch:
-        """The rows, at least one; `counted` stands on the last."""
-        count = len(self.raw)
-        digests = b"".join(self._digests)
-        # A column is made from one piece of memory where that can be had without an object a row.
-        ids = np.frombuffer(digests, dtype=">i8").reshape(count, -1)[:, 0].astype(np.int64)
-        columns = {
-            "content_hash": _join(digests, self._digests),
-            "line_id": ids,
-            "source_file": pa.repeat(self.path, count),
-            "line_number": np.arange(self.first, self.first + count, dtype=np.int64),
-            "kind": self._kinds,
-            "cluster": self._clusters,
-            "observed_at": self._times,
-            "reason": self._reasons,
-            "raw": _join(b"".join(self.raw), self.raw),
-            "counted": [None] * (count - 1) + [counted],
-        }
-        arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _join(joined: bytes, values: list[bytes]) -> pa.BinaryArray:
-    """`values`, which stand behind each other in `joined`, as an array over these bytes."""
-    offsets = np.zeros(len(values) + 1, dtype=np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
-    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+def _batch(path: str, first: int, rows: list[_Row], counted: int | None) -> pa.RecordBatch:
+    """Rows of one file that follow each other from line `first` on, at least one; `counted` stands
+    on the last."""
+    count = len(rows)
+    raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
+    digests = [sha256(one).digest() for one in raw]
+    ids = np.frombuffer(b"".join(digests), dtype=">i8").reshape(count, -1)[:, 0]
+    columns = {
+        "content_hash": digests,
+        "line_id": ids.astype(np.int64),
+        "source_file": pa.repeat(path, count),
+        "line_number": np.arange(first, first + count, dtype=np.int64),
+        "kind": kinds,
+        "cluster": clusters,
+        "observed_at": times,
+        "reason": reasons,
+        "raw": raw,
+        "counted": [None] * (count - 1) + [counted],
+    }
+    arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -38,20 +38,6 @@ class Head:
     properties: Mapping[str, str]
 
 
-class Log(Protocol):
-    """The log of one table."""
-
-    def head(self) -> Head | None:
-        """The newest commit; None = there is no table."""
-
-    def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        """Make the table unless it is there; `replace` one that is there by an empty one."""
-
-    def append(self, rows: pa.Table, run: int, note: str) -> None:
-        """Add one run's rows as one commit, which carries the run and the note; a run that is not
-        greater than the newest adds nothing, without a word."""
-
-
 def application(table: Table) -> str:
     """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
     version = f"@{table.version}" if table.is_rebuilt else ""
@@ -73,6 +59,7 @@ class LocalLog:
         self._table, self._path = table, path
 
     def head(self) -> Head | None:
+        """The newest commit; None = there is no table."""
         try:
             found = deltalake.DeltaTable(self._path)
         except TableNotFoundError:
@@ -87,6 +74,7 @@ class LocalLog:
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
+        """Make the table unless it is there; `replace` one that is there by an empty one."""
         deltalake.DeltaTable.create(
             self._path,
             self._schema(),
@@ -97,6 +85,8 @@ class LocalLog:
         )
 
     def append(self, rows: pa.Table, run: int, note: str) -> None:
+        """Add one run's rows as one commit, which carries the run and the note; a run that is not
+        greater than the newest adds nothing, without a word."""
         opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
         seen = opened.transaction_version(application(self._table))
         if seen is not None and run <= seen:
@@ -119,7 +109,7 @@ class LocalLog:
 
 
 class SparkLog:
-    """Of a table wherever Spark writes: through Delta's own commands."""
+    """Of a table wherever Spark writes: through Delta's own commands. As LocalLog."""
 
     def __init__(self, session: SparkSession, table: Table, uri: str) -> None:
         self._session, self._table, self._uri = session, table, uri

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
+from operator import itemgetter
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -33,26 +35,10 @@ from featurelib.tables import (
     Table,
 )
 
-
-def history_of(snapshots: DataFrame, table: Table, since: int) -> DataFrame:
-    """What `snapshots` have for a history, by runs after `since`."""
-
-    def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pairs = (
-            pair
-            for batch in batches
-            for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        )
-        return history_rows(table, since, pairs)
-
-    learned = snapshots.filter(F.col("learned").isNotNull()).select("cluster", "learned")
-    rows = learned.mapInArrow(unfold, from_arrow_schema(table.schema))
-    return rows.select(*table.schema.names)
-
-
 BATCH_CLUSTERS = 500
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
+ENTRY = ("run", "cluster", "line_id", "raw", "state")  # a line to fold, or what is known
 FOLDED = SNAPSHOT.append(pa.field("learned", pa.binary()))
 
 
@@ -87,7 +73,8 @@ def refine(
         )
     store.create(*HISTORIES, CLUSTER_SNAPSHOT)
     done = store.newest_run(CLUSTER_SNAPSHOT)
-    bronze, until = valid_lines(store.read(LANDING_LINE)), None if as_of is None else latest(as_of)
+    bronze = store.read(LANDING_LINE).filter(F.col("reason").isNull())
+    until = None if as_of is None else latest(as_of)
     known = waited = None
     if done is not None:
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
@@ -161,7 +148,7 @@ def _folded(
     since = min(store.newest_run(table) or 0 for table in HISTORIES)
     late = None if until is None else _dated(bronze, until)
     if known is None:
-        return fold_clusters(_dated(bronze, until=until), None, 0, since, late)
+        return _fold_clusters(_dated(bronze, until=until), None, 0, since, late)
     is_old = F.col("run") <= F.lit(known.done)
     old, new = _dated(bronze.filter(is_old), until=known.newest), bronze.filter(~is_old)
     fresh = _dated(new, until=until)
@@ -169,79 +156,52 @@ def _folded(
         fresh = fresh.unionByName(waited.withColumn("run", F.lit(upto).cast("bigint")))
     if until is not None and not known.waits and not known.ahead:
         late = _dated(new, until)
-    lines = with_whole_dumps(fresh, old, known.done, dump_times(fresh))
+    lines = _with_whole_dumps(fresh, old)
     before = store.read(CLUSTER_SNAPSHOT)
     if known.ahead:
         is_ahead = F.col("cluster").isin(*known.ahead)
         anew = _dated(bronze.filter(is_ahead), until=until)
         lines = lines.filter(~is_ahead).unionByName(anew)
         before = before.filter(~is_ahead)
-    return fold_clusters(lines, before, known.done, since, late)
+    return _fold_clusters(lines, before, known.done, since, late)
 
 
-def valid_lines(bronze: DataFrame) -> DataFrame:
-    """The lines of bronze that are not quarantined."""
-    return bronze.filter(F.col("reason").isNull()).select(
-        "run", "cluster", "kind", "observed_at", "line_id", "raw"
-    )
-
-
-def dump_times(fresh: DataFrame) -> tuple[int, int] | None:
-    """First and last time, in microseconds, of the metadata log dumps `fresh` has lines of."""
-    times = fresh.filter(F.col("kind") == F.lit("metadata_log")).agg(
-        F.unix_micros(F.min("observed_at")).alias("first"),
-        F.unix_micros(F.max("observed_at")).alias("last"),
-    )
-    found = times.collect()[0]
-    return None if found.first is None else (found.first, found.last)
-
-
-def with_whole_dumps(
-    fresh: DataFrame, bronze: DataFrame, done: int, times: tuple[int, int] | None
-) -> DataFrame:
+def _with_whole_dumps(fresh: DataFrame, old: DataFrame) -> DataFrame:
     """`fresh` and, of every metadata log dump it has a line of, the lines that came before.
 
     What a record means depends on the file it stands in, so a dump is read whole, however many
-    files it was split over. Between these times of dumps (see dump_times), Delta has to look; the
-    files of all other nights are skipped.
+    files it was split over. Between the times of these dumps Delta has to look; the files of all
+    other nights are skipped.
     """
-    if times is None:
-        return fresh
     is_log = F.col("kind") == F.lit("metadata_log")
-    touched = fresh.filter(is_log).select("cluster", "observed_at").distinct()
-    between = F.col("observed_at").between(*(F.timestamp_micros(F.lit(at)) for at in times))
-    earlier = bronze.filter(is_log & between & (F.col("run") <= F.lit(done)))
+    dumps = fresh.filter(is_log)
+    ends = [F.unix_micros(end("observed_at")) for end in (F.min, F.max)]
+    first, last = dumps.agg(*ends).collect()[0]
+    if first is None:
+        return fresh
+    between = F.col("observed_at").between(*(F.timestamp_micros(F.lit(at)) for at in (first, last)))
+    touched = dumps.select("cluster", "observed_at").distinct()
+    earlier = old.filter(is_log & between)
     context = earlier.join(F.broadcast(touched), on=["cluster", "observed_at"], how="left_semi")
     return fresh.unionByName(context)
 
 
-def fold_clusters(
-    lines: DataFrame,
-    before: DataFrame | None,
-    done: int,
-    since: int,
-    late: DataFrame | None = None,
+def _fold_clusters(
+    lines: DataFrame, before: DataFrame | None, done: int, since: int, late: DataFrame | None
 ) -> DataFrame:
-    """One row a cluster: what was known (`before`) and `lines` (of valid_lines).
+    """One row a cluster: what was known (`before`) and valid `lines`.
 
     Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
     that has lines of such runs and is not in `before`: it is folded anew. Of `late` it is only told
     that they are there. The histories have what runs up to `since` showed.
     """
-    parts = lines.select("run", "cluster", "line_id", "raw")
+    parts = lines.select(*ENTRY[:-1]).withColumn("state", F.lit(None).cast("binary"))
     if late is not None:
-        told = late.withColumn("run", F.lit(LATE))
-        parts = parts.unionByName(told.select(*parts.columns))
-    parts = parts.withColumn("state", F.lit(None).cast("binary"))
+        waiting = late.withColumn("run", F.lit(LATE)).select(*ENTRY[:-1])
+        parts = parts.unionByName(waiting, allowMissingColumns=True)
     if before is not None:
-        known = before.select(
-            F.lit(0).cast("bigint").alias("run"),
-            "cluster",
-            F.lit(None).cast("bigint").alias("line_id"),
-            F.lit(None).cast("binary").alias("raw"),
-            "state",
-        )
-        parts = parts.unionByName(known)
+        known = before.select(F.lit(0).cast("bigint").alias("run"), "cluster", "state")
+        parts = parts.unionByName(known, allowMissingColumns=True)
     ordered = parts.repartition("cluster").sortWithinPartitions("cluster", "run", "line_id")
 
     def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -250,29 +210,26 @@ def fold_clusters(
     return ordered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
 
 
+_Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
+
+
 def fold_batches(
     batches: Iterable[pa.RecordBatch], done: int, since: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows sorted by cluster and run in; FOLDED out, a row a cluster."""
+    """ENTRY in, sorted by cluster and run; FOLDED out, a row a cluster."""
+    entries: Iterator[_Entry] = (
+        entry
+        for batch in batches
+        for entry in zip(*(batch.column(name).to_pylist() for name in ENTRY), strict=True)
+    )
     rows: list[_Folded] = []
-    for cluster, entries in groupby(_entries(batches), key=lambda entry: entry[1]):
-        rows.append(_fold(cluster, entries, done, since))
+    for cluster, mine in groupby(entries, key=itemgetter(1)):
+        rows.append(_fold(cluster, mine, done, since))
         if len(rows) >= BATCH_CLUSTERS:
             yield _batch(rows)
             rows = []
     if rows:
         yield _batch(rows)
-
-
-_Entry = tuple[int, str, int, bytes | None, bytes | None]
-
-
-def _entries(batches: Iterable[pa.RecordBatch]) -> Iterator[_Entry]:
-    for batch in batches:
-        columns = (
-            batch.column(n).to_pylist() for n in ("run", "cluster", "line_id", "raw", "state")
-        )
-        yield from zip(*columns, strict=True)
 
 
 _Folded = tuple[str, ClusterState, bytes | None]
@@ -283,13 +240,13 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
     learned = Learned()
     first = next(entries)
     fold, is_anew = begin(first[4], load()), first[4] is None
-    for run, of_run in groupby(chain([first], entries), key=lambda entry: entry[0]):
+    for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
         is_new = max(done, since) < run < LATE  # else the histories have it
         fold.run, fold.learned = run, learned if is_new else None
         take = fold.wait if run == LATE else fold.add
         for _, _, line_id, raw, _ in of_run:
             if raw is not None:
-                take(read_valid(raw), line_id)
+                take(_valid(raw), line_id)
         if run <= done and not is_anew:
             fold.forget_run()
         else:
@@ -297,10 +254,9 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
     return cluster, fold.finish(), pack(learned)
 
 
-def read_valid(raw: bytes) -> Landing:
-    """A line that bronze holds as valid; a parser that changed its mind is a fault of ours."""
+def _valid(raw: bytes) -> Landing:
     line = read(raw)
-    if isinstance(line, Quarantined):
+    if isinstance(line, Quarantined):  # a parser that changed its mind is a fault of ours
         raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
     return line
 
@@ -323,7 +279,11 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
         since = store.newest_run(table) or 0
         if since >= upto:
             return
-        learned = history_of(store.read(CLUSTER_SNAPSHOT), table, since)
+        rows = store.read(CLUSTER_SNAPSHOT).filter(F.col("learned").isNotNull())
+        schema = from_arrow_schema(table.schema)
+        unfold = partial(_unfold, table, since)
+        learned = rows.select("cluster", "learned").mapInArrow(unfold, schema)
+        learned = learned.select(*table.schema.names)
         if anew and since:
             there = store.read(table)
             same = [learned[name].eqNullSafe(there[name]) for name in table.grain]
@@ -332,3 +292,15 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
 
     with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:
         list(pool.map(append, HISTORIES))
+
+
+def _unfold(
+    table: Table, since: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What rows of (cluster, learned) have for a history, by runs after `since`."""
+    pairs = (
+        pair
+        for batch in batches
+        for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    return history_rows(table, since, pairs)

@@ -26,7 +26,6 @@ from featurelib.spark.lock import hold_folder
 from featurelib.spark.log import (
     Head,
     LocalLog,
-    Log,
     SparkLog,
     alter,
     application,
@@ -213,7 +212,7 @@ class Store:
         if head.properties[VERSION_PROPERTY] != str(table.version):
             alter(self.session, self.path(table), f"SET TBLPROPERTIES ({pairs(version)})")
 
-    def _log(self, table: Table) -> Log:
+    def _log(self, table: Table) -> LocalLog | SparkLog:
         if self.root.startswith(LOCAL):
             return LocalLog(table, self.path(table).removeprefix(LOCAL))
         return SparkLog(self.session, table, self.path(table))

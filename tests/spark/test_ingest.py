@@ -19,8 +19,14 @@ from pyspark.sql import functions as F
 
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.spark import ingest as module
-from featurelib.spark.audit import read_quarantine
-from featurelib.spark.ingest import IngestCounts, check_files, ingest, read_lines, select_known
+from featurelib.spark.ingest import (
+    IngestCounts,
+    check_files,
+    ingest,
+    read_lines,
+    read_quarantine,
+    select_known,
+)
 from featurelib.spark.store import Store
 from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
 
