@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -63,6 +64,10 @@ class ToolOutput:
             raise self.fault(f"{said.reason}.", line)
         return raw
 
+    def write_text(self, kind: str, number: int, text: str) -> bytes:
+        """The landing line of one line of the output."""
+        return self.write(kind, {"line_number": number, "line": text}, number)
+
 
 def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Landing lines of `kind` from the lines of one tool's output. Raises LandingError.
@@ -71,7 +76,8 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
     """
     if kind not in KINDS:
         raise source.fault(f"--kind {kind}: expected one of {', '.join(KINDS)}.")
-    yield from _READERS.get(kind, _json_lines(kind))(_texts(lines, source), source)
+    reader = _READERS.get(kind, partial(_json_lines, kind))
+    yield from reader(_texts(lines, source), source)
     if source.lines == 0:
         raise source.fault("expected the output of a tool, found an empty file.")
 
@@ -95,36 +101,40 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     for number, text in texts:
         some = some or tool_feature(text) is not None
         if text.strip():
-            keys: dict[str, object] = {"line_number": number, "line": text}
-            yield source.write("features_describe", keys, number)
+            yield source.write_text("features_describe", number, text)
     if source.lines and not some:
         raise source.fault(f"expected lines 'Feature: …', as of {FEATURES_TOOL}, found none.")
 
 
-@dataclass(slots=True)
-class _Run:
-    """Consecutive lines that are left out, and the consecutive offsets of their records."""
-
-    number: int = 0
-    lines: int = 0
-    first: int | None = None
-    last: int | None = None
-
-
 class _Log:
-    """Reads one dump, line by line (Kafka, DumpLogSegments)."""
+    """Reads one dump, line by line (Kafka, DumpLogSegments).
+
+    Consecutive lines that are left out are a run, of consecutive offsets: a hole must stay one.
+    """
 
     def __init__(self, source: ToolOutput) -> None:
         self.source = source
-        self.run = _Run()
+        self.kept: list[bytes] = []  # and not taken away yet
+        self.run = LeftOut(0, None, None)
+        self.run_number = 0
         self.batch: tuple[int, str] | None = None  # its records may all be left out
         self.offset = -1  # of the next record, where records do not tell theirs
         self.is_control = False  # the batch; what it holds tells of the raft layer, and is kept
         self.records = self.read = 0
 
-    def take(self, number: int, text: str) -> Iterator[bytes]:
+    def take(self, number: int, text: str) -> None:
         item = parse_line(text)
-        if isinstance(item, Record):
+        if item is None:
+            self.keep_batch()
+            self.leave_out(number, None)
+            return
+        if isinstance(item, RecordBatch):
+            self.offset, self.is_control = item.base_offset, item.is_control
+            if not item.is_control:
+                self.keep_batch()
+                self.batch = number, text
+                return
+        elif isinstance(item, Record):
             self.records += 1
             if item.kind != DAMAGED:
                 self.read += 1
@@ -132,63 +142,51 @@ class _Log:
                 self.offset = offset + 1
                 if item.kind == OTHER and PAYLOAD in text:
                     if not self.is_control:
-                        yield from self.leave_out_record(number, offset)
+                        self.leave_out(number, offset)
                         return
                     # Its batch is damaged: it is kept for its place, without its data.
                     text = text[: text.find(PAYLOAD)] + _emptied(item.name)
-        elif item is None:
-            yield from self.hold(None)
-            self.leave_out(number)
-            return
-        elif isinstance(item, RecordBatch):
-            self.offset, self.is_control = item.base_offset, item.is_control
-            if not item.is_control:
-                yield from self.hold((number, text))
-                return
-        yield from self.hold(None)
-        yield from self.close_run()
-        yield self.keep(number, text)
+        self.keep(number, text)
 
-    def leave_out_record(self, number: int, offset: int) -> Iterator[bytes]:
-        run = self.run
-        if run.last is not None and offset != run.last + 1:
-            yield from self.close_run()  # a hole must stay one
+    def leave_out(self, number: int, offset: int | None) -> None:
+        if offset is not None and self.run.last is not None and offset != self.run.last + 1:
+            self.close_run()
+        if offset is not None and self.batch is not None:
+            (held, _), self.batch = self.batch, None
+            self.leave_out(held, None)
+        lines, first, last = self.run.lines, self.run.first, self.run.last
+        self.run_number = self.run_number if lines else number
+        first = offset if first is None else first
+        self.run = LeftOut(lines + 1, first, last if offset is None else offset)
+
+    def keep_batch(self) -> None:
+        """Keep the batch that was held, because its first record is kept, or was not shown."""
         if self.batch is not None:
-            self.leave_out(self.batch[0])
-            self.batch = None
-        self.leave_out(number)
-        self.run.first = offset if self.run.first is None else self.run.first
-        self.run.last = offset
+            held, self.batch = self.batch, None
+            self.keep(*held)
 
-    def leave_out(self, number: int) -> None:
-        self.run.number = self.run.number or number
-        self.run.lines += 1
+    def close_run(self) -> None:
+        if self.run.lines:
+            self.source.left_out += self.run.lines
+            line = self.source.write_text("metadata_log", self.run_number, left_out(self.run))
+            self.kept.append(line)
+        self.run = LeftOut(0, None, None)
 
-    def hold(self, batch: tuple[int, str] | None) -> Iterator[bytes]:
-        """Keep the batch that was held, because its first record is; hold another in its place."""
-        held, self.batch = self.batch, batch
-        if held is not None:
-            yield from self.close_run()
-            yield self.keep(*held)
-
-    def close_run(self) -> Iterator[bytes]:
-        run, self.run = self.run, _Run()
-        if run.lines:
-            self.source.left_out += run.lines
-            text = left_out(LeftOut(run.lines, run.first, run.last))
-            yield self.keep(run.number, text)
-
-    def keep(self, number: int, text: str) -> bytes:
-        keys: dict[str, object] = {"line_number": number, "line": text}
-        return self.source.write("metadata_log", keys, number)
+    def keep(self, number: int, text: str) -> None:
+        self.keep_batch()
+        self.close_run()
+        self.kept.append(self.source.write_text("metadata_log", number, text))
 
 
 def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     dump = _Log(source)
     for number, text in texts:
-        yield from dump.take(number, text)
-    yield from dump.hold(None)
-    yield from dump.close_run()
+        dump.take(number, text)
+        yield from dump.kept
+        dump.kept.clear()
+    dump.keep_batch()
+    dump.close_run()
+    yield from dump.kept
     if source.lines and not dump.read:
         found = f"{dump.records} that cannot be read" if dump.records else "none"
         raise source.fault(f"expected records, as {DUMP_TOOL} shows them, found {found}.")
@@ -198,45 +196,37 @@ def _emptied(record_type: str) -> str:
     return PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
 
 
-def _json_lines(kind: str) -> Callable[[Numbered, ToolOutput], Iterator[bytes]]:
+def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Answers somebody kept as JSON, one a line, with the keys of that kind of landing line; a
     time they tell themselves goes before the file's."""
-
-    def convert_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-        for number, text in texts:
-            if not text.strip():
-                continue
-            keys = _object(text, number, source)
-            envelope = {"kind": kind, "cluster_id": source.cluster_id}
-            for name, expected in envelope.items():
-                if keys.pop(name, expected) != expected:
-                    raise source.fault(f"{name}: expected {expected}, found another.", number)
-            yield source.write(kind, keys, number)
-
-    return convert_lines
+    for number, text in texts:
+        if not text.strip():
+            continue
+        keys = _object(text)
+        if keys is None:
+            raise source.fault(f"expected one JSON object, found {show(text)}.", number)
+        for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):
+            if keys.pop(name, expected) != expected:
+                raise source.fault(f"{name}: expected {expected}, found another.", number)
+        yield source.write(kind, keys, number)
 
 
-def _object(text: str, number: int, source: ToolOutput) -> dict[str, object]:
+def _object(text: str) -> dict[str, object] | None:
     try:
         return _OBJECT.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        raise source.fault(f"expected one JSON object, found {show(text)}.", number) from None
+        return None
 
 
 def _znode_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """JSON objects, one a line, or what ZooKeeper's shell printed for `get -s`."""
     start = next(texts, None)
-    if start is None:
-        return
-    everything = chain((start,), texts)
-    try:
-        is_json = "path" in _OBJECT.decode(start[1])  # and not the data of a znode
-    except (msgspec.DecodeError, RecursionError):
-        is_json = False
-    if is_json:
-        yield from _json_lines("znode")(everything, source)
-        return
-    yield from _shell_lines(everything, source)
+    if start is not None:
+        everything = chain((start,), texts)
+        if "path" in (_object(start[1]) or ()):  # and not the data of a znode
+            yield from _json_lines("znode", everything, source)
+        else:
+            yield from _shell_lines(everything, source)
 
 
 _PROMPT = re.compile(r"^(?:\[zk: [^\]]*\] ?)+")
