@@ -1,7 +1,7 @@
 """One cluster as everything read so far shows it: folded from landing lines, stored as one row."""
 
 from featurelib.snapshot.fold import Fold, begin, fold_lines
-from featurelib.snapshot.layout import snapshot_rows
+from featurelib.snapshot.records import snapshot_rows
 from featurelib.snapshot.state import ClusterState
 
 __all__ = ["ClusterState", "Fold", "begin", "fold_lines", "snapshot_rows"]

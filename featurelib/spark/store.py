@@ -1,44 +1,53 @@
-"""The tables, as Delta: made, checked, read, appended and kept.
+"""The tables, as Delta: made, checked, read, appended, kept, and held by one run at a time.
 
 A table is opened before it is used: one written by a newer release, or of another schema, is
 refused before anything is written. One of an earlier release is read as it is, with null in the
 columns it did not know, and gets them when it is written to. Columns that only a later release
 knows stay, and are null in what this one writes. A commit belongs to a run, carries it, and is
 made once.
+
+What the log of a table says, and its small commits, take two roads, both public. Tables on a local
+disk are asked and appended to by `deltalake`, beside Spark: the newest commit is known in 3 ms and
+a commit made in 10, where Spark starts jobs. Wherever else Spark writes (hdfs://, s3a://, …) Spark
+and Delta do it themselves, so that one set of credentials and one LogStore hold. Why, and what two
+writers do to each other: docs/decisions/0012-two-roads-to-a-log.md.
+
+Delta's commit on a local file system checks and then renames, so two drivers can both win. The
+lock is a flock of the driver's own descriptor, which the kernel frees when the run's process dies;
+no child inherits it (PEP 446). An object store has no flock: there the scheduler, or the store's
+own put-if-absent, has to keep runs apart.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from contextlib import AbstractContextManager, nullcontext
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import deltalake
 import pyarrow as pa
 from delta.tables import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.errors import ConfigError, NoEvidenceError, TableError
-from featurelib.spark.lock import hold_folder
-from featurelib.spark.log import (
-    Head,
-    LocalLog,
-    SparkLog,
-    alter,
-    application,
-    fit,
-    pairs,
-    spark_schema,
-    writer,
-)
+from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
 RETENTION_DAYS = 90  # longer than any approved plan lives
 LOCAL = "file:"
+GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
+LOCK_NAME = ".featurelib.lock"
 
 
 class Store:
@@ -260,3 +269,192 @@ def _properties(table: Table) -> dict[str, str]:
 def _retention(days: int) -> dict[str, str]:
     keys = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
     return dict.fromkeys(keys, f"interval {days} days")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest commit of a table."""
+
+    version: int
+    run: int | None  # the greatest that was committed; None = none was
+    note: str | None  # what its writer left in it
+    schema: T.StructType
+    properties: Mapping[str, str]
+
+
+def application(table: Table) -> str:
+    """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
+    version = f"@{table.version}" if table.is_rebuilt else ""
+    return f"featurelib/{table.full_name}{version}"
+
+
+def spark_schema(table: Table) -> T.StructType:
+    """The table's Arrow schema in Spark's types; required columns are NOT NULL."""
+    fields = from_arrow_schema(table.schema).fields
+    return T.StructType(
+        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
+    )
+
+
+class LocalLog:
+    """Of a table on a local disk."""
+
+    def __init__(self, table: Table, path: str) -> None:
+        self._table, self._path = table, path
+
+    def head(self) -> Head | None:
+        """The newest commit; None = there is no table."""
+        try:
+            found = deltalake.DeltaTable(self._path)
+        except TableNotFoundError:
+            return None
+        newest = next(iter(found.history(1)), {})
+        return Head(
+            version=found.version(),
+            run=found.transaction_version(application(self._table)),
+            note=newest.get("userMetadata"),
+            schema=T.StructType.fromJson(json.loads(found.schema().to_json())),
+            properties=found.metadata().configuration,
+        )
+
+    def create(self, properties: Mapping[str, str], replace: bool) -> None:
+        """Make the table unless it is there; `replace` one that is there by an empty one."""
+        deltalake.DeltaTable.create(
+            self._path,
+            self._schema(),
+            mode="overwrite" if replace else "ignore",
+            description=self._table.comment,
+            configuration=properties,
+            raise_if_key_not_exists=False,  # of ours it knows nothing
+        )
+
+    def append(self, rows: pa.Table, run: int, note: str) -> None:
+        """Add one run's rows as one commit, which carries the run and the note; a run that is not
+        greater than the newest adds nothing, without a word."""
+        opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
+        seen = opened.transaction_version(application(self._table))
+        if seen is not None and run <= seen:
+            return
+        deltalake.write_deltalake(
+            opened,
+            rows.select(self._table.schema.names).cast(self._schema()),
+            mode="append",
+            schema_mode="merge",  # columns of a later release are null
+            commit_properties=deltalake.CommitProperties(
+                custom_metadata={"userMetadata": note},
+                app_transactions=[deltalake.Transaction(application(self._table), run)],
+            ),
+            writer_properties=deltalake.WriterProperties(max_row_group_size=GROUP_ROWS),
+        )
+
+    def _schema(self) -> pa.Schema:
+        needed = self._table.required
+        return pa.schema([f.with_nullable(f.name not in needed) for f in self._table.schema])
+
+
+class SparkLog:
+    """Of a table wherever Spark writes: through Delta's own commands. As LocalLog."""
+
+    def __init__(self, session: SparkSession, table: Table, uri: str) -> None:
+        self._session, self._table, self._uri = session, table, uri
+
+    def head(self) -> Head | None:
+        if not DeltaTable.isDeltaTable(self._session, self._uri):
+            return None
+        table = DeltaTable.forPath(self._session, self._uri)
+        commits = table.history().select("version", "userMetadata").orderBy(F.desc("version"))
+        newest, *_ = rows = commits.collect()
+        runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
+        [detail] = table.detail().select("properties").collect()
+        return Head(
+            version=newest.version,
+            run=max(runs, default=None),
+            note=newest.userMetadata,
+            schema=table.toDF().schema,
+            properties=detail.properties,
+        )
+
+    def create(self, properties: Mapping[str, str], replace: bool) -> None:
+        if replace:  # by its path, Delta's own createOrReplace only creates
+            empty = self._session.createDataFrame([], spark_schema(self._table))
+            writing = empty.write.format("delta").mode("overwrite")
+            writing.option("overwriteSchema", "true").save(self._uri)
+            alter(self._session, self._uri, f"SET TBLPROPERTIES ({pairs(properties)})")
+            return
+        builder = DeltaTable.createIfNotExists(self._session).location(self._uri)
+        for key, value in properties.items():
+            builder = builder.property(key, value)
+        builder.addColumns(spark_schema(self._table)).comment(self._table.comment).execute()
+
+    def _run_in(self, note: str | None) -> int | None:
+        """The run of a commit of ours; one of an earlier release names no application."""
+        try:
+            left = json.loads(note or "null")
+            of = left.get("application", f"featurelib/{self._table.full_name}")
+            return int(left["run"]) if of == application(self._table) else None
+        except (ValueError, KeyError, TypeError, AttributeError):  # of somebody else
+            return None
+
+    def append(self, rows: pa.Table, run: int, note: str) -> None:
+        frame = self._session.createDataFrame(rows)
+        writer(frame, self._table, run, note).mode("append").save(self._uri)
+
+
+def alter(session: SparkSession, uri: str, change: str) -> None:
+    """ALTER TABLE, of a table by its place."""
+    name = uri.replace("`", "``")
+    session.sql(f"ALTER TABLE delta.`{name}` {change}")
+
+
+def pairs(properties: Mapping[str, str]) -> str:
+    """Properties as SQL has them."""
+    return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+
+
+def writer(rows: DataFrame, table: Table, run: int, note: str) -> Any:
+    """Spark's writer of one run's rows as one commit, which carries the run and the note."""
+    named = {"txnAppId": application(table), "userMetadata": note}
+    return fit(table, rows).write.format("delta").options(txnVersion=run, **named)
+
+
+def fit(table: Table, df: DataFrame) -> DataFrame:
+    """Exactly the table's columns, in its order and types; what does not fit is an error."""
+    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
+
+
+@contextmanager
+def hold_folder(folder: Path, run: int, job: str) -> Iterator[None]:
+    """Hold `folder` for one run; BusyError names who holds it already."""
+    descriptor = _open_lock(folder / LOCK_NAME)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusyError(_say_busy(folder, os.pread(descriptor, 4096, 0))) from error
+        holder = {"job": job, "run": run, "pid": os.getpid(), "host": socket.gethostname()}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)  # frees the lock
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise ConfigError(
+            f"tables: the lock {path} cannot be opened ({error.strerror}). "
+            "Name a folder this user may write with --tables."
+        ) from error
+
+
+def _say_busy(folder: Path, content: bytes) -> str:
+    try:
+        holder = json.loads(content)
+        who = "{job} run {run} (pid {pid} on {host}, started {run} UTC)".format(**holder)
+    except (ValueError, KeyError, TypeError):
+        who = "another process that has not yet said its name"
+    return f"tables {folder}: held by {who}; nothing was written. Run again when it has ended."

@@ -22,9 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
-from featurelib.spark.log import SparkLog, fit, spark_schema
 from featurelib.spark.session import explain
-from featurelib.spark.store import Store, resolve_uri
+from featurelib.spark.store import SparkLog, Store, fit, resolve_uri, spark_schema
 from featurelib.tables import FINDINGS, Table
 
 RUN = 20261121000000
@@ -293,7 +292,7 @@ def test_a_place_has_one_spelling(given: str, expected: str) -> None:
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from featurelib.spark.lock import hold_folder
+from featurelib.spark.store import hold_folder
 with hold_folder(Path(sys.argv[1]), 7, "ingest"):
     child = subprocess.Popen(["sleep", "60"], close_fds=False, stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
