@@ -82,11 +82,12 @@ class Timed(Line, frozen=True, gc=False, kw_only=True):
     observed_at: Time
 
 
-def require_cluster(cluster: str) -> None:
-    """Raise FaultError if the cluster's id holds control characters."""
+def checked_id(cluster: str) -> str:
+    """A cluster's id; FaultError if it holds control characters."""
     # Printable texts hold none, and are told apart without a search.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
+    return cluster
 
 
 def microseconds(time: datetime) -> int:

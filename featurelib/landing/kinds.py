@@ -13,7 +13,7 @@ read them; the module metadata_log reads a line of that log.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -88,6 +88,11 @@ def ordered(ranges: Iterable[tuple[str, int, int]], where: str) -> Ranges:
             raise FaultError(f'{where}: expected the range of "{show(name)}" to ascend, {found}')
         before = name
     return tuple(by_name)
+
+
+def _require_once(where: str, what: str, keys: Sequence[object]) -> None:
+    if len(set(keys)) < len(keys):
+        raise FaultError(f"{where}: expected each {what} once, found one more than once")
 
 
 def _reader(where: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
@@ -267,9 +272,8 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
         answer, version = self.answer, self.version
         self.require_one(answer, version)
         listed = answer.brokers if answer else ()
+        _require_once("answer.brokers", "broker", [one.broker_id for one in listed])
         fenced = {one.broker_id: one.is_fenced for one in listed}
-        if len(fenced) < len(listed):
-            raise FaultError("answer.brokers: expected each broker once, found one more than once")
         role = Role.CONTROLLER if self.endpoint_type == CONTROLLERS else Role.BROKER
         return ClusterDescription(
             self,
@@ -336,10 +340,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
     def content(self) -> ConfigDescription:
         self.require_one(self.answer, self.version)
         results = self.answer.results if self.answer else []
-        if len({result.resource_name for result in results}) < len(results):
-            raise FaultError(
-                "answer.results: expected each resource once, found one more than once"
-            )
+        _require_once("answer.results", "resource", [one.resource_name for one in results])
         values = [self._values(one, f"answer.results[{i}]") for i, one in enumerate(results)]
         resources = tuple(
             (result.resource_name, of)
@@ -357,9 +358,8 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
                 f'{where}.resource_name: expected "{self.asked_node}", which was asked, or "", '
                 f"found {show(name)}"
             )
+        _require_once(f"{where}.configs", "key", [one.name for one in result.configs])
         known = {one.name: one for one in result.configs}
-        if len(known) < len(result.configs):
-            raise FaultError(f"{where}.configs: expected each key once, found one more than once")
         return tuple(
             (key, given(known[key].value), known[key].config_source)
             for key in KEYS
@@ -405,8 +405,7 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
     def content(self) -> ProbeReply:
         if (self.answer is None) == (self.error is None):
             raise FaultError("expected either an answer or an error, found both or neither")
-        if len({update.feature for update in self.updates}) < len(self.updates):
-            raise FaultError("updates: expected each feature once, found one more than once")
+        _require_once("updates", "feature", [update.feature for update in self.updates])
         came = Delivery(reply=None if self.answer is None else self.answer.reply)
         answers = []
         for one in self.updates:

@@ -9,6 +9,7 @@ cluster and time is kept, and nothing is guessed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 import msgspec
@@ -16,8 +17,8 @@ import msgspec
 from featurelib.landing.fields import (
     ClusterId,
     Time,
+    checked_id,
     microseconds,
-    require_cluster,
 )
 from featurelib.landing.kinds import Content, KindLine, RequestLine
 from featurelib.landing.strict import (
@@ -67,14 +68,9 @@ def read(raw: bytes) -> Landing | Quarantined:
             isinstance(line, RequestLine) and is_deep(raw)
         ):
             require_strict(raw)
-        require_cluster(line.cluster_id)
-        time = line.observed_at
-        return Landing(
-            str(line.__struct_config__.tag),
-            line.cluster_id,
-            None if time is None else microseconds(time),
-            content,
-        )
+        cluster, time = checked_id(line.cluster_id), line.observed_at
+        at = None if time is None else microseconds(time)
+        return Landing(str(line.__struct_config__.tag), cluster, at, content)
     except FaultError as fault:
         return Quarantined(_reason(raw, fault), *_salvaged(raw))
 
@@ -117,10 +113,11 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
 _SEARCHED = 64 * 1024  # bytes of a line that is no JSON; the envelope stands in front
 # A quote inside a JSON text is escaped, so these keys are never found inside of one.
 _MEMBER = re.compile(rb'"(kind|cluster_id|observed_at)"\s*:\s*("[^"\\]{1,1024}")')
-_CLUSTER = msgspec.json.Decoder(ClusterId)
+_CLUSTER: msgspec.json.Decoder[ClusterId] = msgspec.json.Decoder(ClusterId)
 _TIME: msgspec.json.Decoder[Time] = msgspec.json.Decoder(Time)
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None]:
@@ -130,25 +127,14 @@ def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None]:
     except _BROKEN:
         found = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two stands
         members = {name.decode(): value for name, value in found}
-    time = _value(_TIME, members.get("observed_at"))
+    kind, cluster = (_clean(_CLUSTER, members.get(n), checked_id) for n in ("kind", "cluster_id"))
+    return kind, cluster, _clean(_TIME, members.get("observed_at"), microseconds)
+
+
+def _clean(
+    decoder: msgspec.json.Decoder[_T], text: bytes | None, check: Callable[[_T], _R]
+) -> _R | None:
     try:
-        observed_at = microseconds(time) if time else None
-    except FaultError:
-        observed_at = None
-    return _name(members.get("kind")), _name(members.get("cluster_id")), observed_at
-
-
-def _name(text: bytes | None) -> str | None:
-    name = _value(_CLUSTER, text)
-    try:
-        require_cluster(name or "")
-    except FaultError:
-        return None
-    return name
-
-
-def _value(decoder: msgspec.json.Decoder[_T], text: bytes | None) -> _T | None:
-    try:
-        return decoder.decode(text or b"null")
-    except _BROKEN:
+        return check(decoder.decode(text or b"null"))
+    except (*_BROKEN, FaultError):
         return None

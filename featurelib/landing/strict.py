@@ -169,8 +169,6 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 _WHERE = re.compile(r" - at `\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-
-
 _type = cache(msgspec.inspect.type_info)  # slow, and asked for each line of a broken file
 
 
@@ -179,43 +177,29 @@ def misfit(raw: bytes, shape: object, error: Exception, where: str = "") -> Faul
 
     `where` is the name of the field `raw` is the value of; empty for a whole line.
     """
-    kind = _type(shape)
-    path = where
+    kind, path = _type(shape), where
     place = _WHERE.search(str(error))
     for name, index in _STEP.findall(place[1] if place else ""):
-        if name:
-            kind, raw = _field(kind, name), _MEMBERS.decode(raw)[name]
-            path = f"{path}.{name}" if path else name
-        else:
-            kind, raw = _item(kind), _ITEMS.decode(raw)[int(index)]
-            path = f"{path}[{index}]"
+        kind = _inside(kind, name)
+        raw = _MEMBERS.decode(raw)[name] if name else _ITEMS.decode(raw)[int(index)]
+        path += (f".{name}" if path else name) if name else f"[{index}]"
     if missing := _MISSING.search(str(error)):
-        name = missing[1]
-        expected = _words(_field(kind, name))
-        return FaultError(f"{path and path + '.'}{name} is missing: expected {expected}")
+        expected = _words(_inside(kind, missing[1]))
+        return FaultError(f"{path and path + '.'}{missing[1]} is missing: expected {expected}")
     found = show(bytes(raw).decode())
     return FaultError(f"{path or 'the line'}: expected {_words(kind)}, found {found}")
 
 
-def _field(kind: Type, name: str) -> Type:
-    struct = _plain(kind)
-    assert isinstance(struct, StructType)
-    return next(field.type for field in struct.fields if field.encode_name == name)
-
-
-def _item(kind: Type) -> Type:
-    items = _plain(kind)
-    assert isinstance(items, ListType)
-    return items.item_type
-
-
-def _plain(kind: Type) -> Type:
-    """The type that has fields or items: null beside it has none."""
+def _inside(kind: Type, name: str) -> Type:
+    """The type of a field, or of a list's items; null beside a type has neither."""
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):
-        return next(option for option in kind.types if not isinstance(option, NoneType))
-    return kind
+        return _inside(next(one for one in kind.types if not isinstance(one, NoneType)), name)
+    if isinstance(kind, ListType):
+        return kind.item_type
+    assert isinstance(kind, StructType)
+    return next(field.type for field in kind.fields if field.encode_name == name)
 
 
 def _words(kind: Type) -> str:

@@ -9,7 +9,7 @@ half of the nodes, until that half answers it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -88,28 +88,9 @@ class Fold:
         if at is None:  # a describe line that says no answer came: it claims nothing
             return
         self.state.observed_at = max(self.state.observed_at, at)
-        content = landing.content
-        if isinstance(content, ApiVersionsAnswer):
-            self._add_answer(content, at, line_id)
-        elif isinstance(content, LogLine):
-            line = DumpLine(content.line_number, content.line, line_id)
-            self._dumps.setdefault(at, []).append(line)
-            self._touched.add(at)
-        elif isinstance(content, Znode):
-            self._add_znode(content, at, line_id)
-        elif isinstance(content, ClusterDescription):
-            self._add_members(content, at, line_id)
-        elif isinstance(content, QuorumDescription):
-            self._add_quorum(content, at, line_id)
-        elif isinstance(content, ConfigDescription):
-            self._note_right(CONFIGS, content, at, line_id)
-            for resource, values in content.resources:
-                who = (int(content.request.role), content.request.asked_node, resource)
-                self._keep("configs", kept.Configs(*who, at, line_id, values))
-        elif isinstance(content, ProbeReply):
-            self._add_probe(content, at, line_id)
-        elif isinstance(content, ToolLine):
-            self._add_tool(content, at, line_id)
+        add = _ADDERS.get(type(landing.content))
+        if add is not None:  # else it is of a kind that nobody knows yet
+            add(self, landing.content, at, line_id)
 
     def wait(self, landing: Landing, line_id: int) -> None:
         """Count one accepted line that is dated later than what is judged: it is not folded."""
@@ -200,6 +181,17 @@ class Fold:
         listener.highest_epoch = max(listener.highest_epoch, epoch)
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, *moment, levels))
         self._learn(moment, *who, content.finalized, True)
+
+    def _add_line(self, content: LogLine, at: int, line: int) -> None:
+        dumped = DumpLine(content.line_number, content.line, line)
+        self._dumps.setdefault(at, []).append(dumped)
+        self._touched.add(at)
+
+    def _add_configs(self, content: ConfigDescription, at: int, line: int) -> None:
+        self._note_right(CONFIGS, content, at, line)
+        for resource, values in content.resources:
+            who = (int(content.request.role), content.request.asked_node, resource)
+            self._keep("configs", kept.Configs(*who, at, line, values))
 
     def _add_members(self, content: ClusterDescription, at: int, line: int) -> None:
         self._note_right(MEMBERS, content, at, line)
@@ -315,6 +307,18 @@ class Fold:
             lowest = self.catalogue.level_of(entry.min_level or "-")
             features = ((entry.feature, level if lowest is None else lowest, level),)
             self._learn((at, line), Witness.TOOL.name.lower(), None, entry.epoch, features, True)
+
+
+_ADDERS: dict[type, Callable[..., None]] = {
+    ApiVersionsAnswer: Fold._add_answer,
+    LogLine: Fold._add_line,
+    Znode: Fold._add_znode,
+    ClusterDescription: Fold._add_members,
+    QuorumDescription: Fold._add_quorum,
+    ConfigDescription: Fold._add_configs,
+    ProbeReply: Fold._add_probe,
+    ToolLine: Fold._add_tool,
+}
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
