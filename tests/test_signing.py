@@ -120,13 +120,6 @@ def test_an_approval_of_another_plan_or_cluster_is_refused_before_its_signature(
             check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
 
 
-def test_a_longer_approval_than_allowed_is_refused(keys: Path) -> None:
-    approval = approve(MEANING, by=ALICE, at=NOW, expires=8 * DAY)
-    text = write_approval(approval, signed(keys, "alice", approval))
-    with pytest.raises(ApprovalError, match="longest_approval_hours"):
-        check_approval(PLAN, text, now=NOW, settings=settings(keys), where="x")
-
-
 def test_a_stranger_s_signature_is_refused_and_shows_the_key(keys: Path) -> None:
     told = refusal(keys, approval_by(ALICE), signed(keys, "stranger", approval_by(ALICE)))
     assert "expected alice@example.com's signature, by a key that" in told

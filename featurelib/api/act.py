@@ -33,7 +33,7 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
 from featurelib.controller.journal import Clearance, Journal
-from featurelib.controller.owners import expect_plan_ours
+from featurelib.controller.owners import expect_ours
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
@@ -47,7 +47,7 @@ from featurelib.planning.planner import Planned, make_plan, plan_by_probe
 from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.source import Chosen, Source, open_fleet
-from featurelib.view.documents import ERROR_WORDS, VERSION, fill
+from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
 from featurelib.view.outcome import ending_page, named, operation, sentence
 from featurelib.view.plan import contradictions, named_cluster, plan_page, planning_page
@@ -164,36 +164,59 @@ def plan_intent(
     else:
         source = chosen.source()
         planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+    made, entry, made_from = planned.plan, source.entry, source.made_from
+    if planned.probed:
+        made_from += f" and a probe: its controller would accept {planned.probed}"
     warnings = [*planned.warnings, *_managed(planned, source.guards)]
     file = None
-    if planned.plan is not None:
-        people = _for_people(planned, source, warnings, catalogue)
-        file = files.read_plan(files.write_plan(planned.plan, people), "the plan")
+    if made is not None:
+        people = ForPeople(
+            name=entry.name,
+            written_at=files.say_time(datetime.now(UTC)),
+            made_from=made_from,
+            seen_at=source.seen_at,
+            level_names=level_names(made, catalogue),
+            left_out=tuple(reason.message for reason in planned.refusals),
+            stays=tuple(stay.text for stay in planned.goal.stays),
+            warnings=tuple(warnings),
+        )
+        file = files.read_plan(files.write_plan(made, people), "the plan")
     path = where(source) if where is not None and file is not None else None
+    muted = [over_reason(source.muted, reason) for reason in planned.refusals]
     return PlanAnswer(
         value=planned,
-        make_rows=lambda: (asdict(reason) for reason in planned.refusals),
-        make_document=lambda: _plan_document(planned, source, warnings, path),
+        make_rows=lambda: map(asdict, planned.refusals),
+        make_document=lambda: fill(
+            PlanDocument,
+            source,
+            cluster=source.sight.cluster_id,
+            name=entry.name,
+            intent=planned.intent.text,
+            made_from=made_from,
+            outcome="refused" if planned.is_refused else "planned" if made else "nothing to do",
+            file=path,
+            digest=file.digest if file else None,
+            plan=files.plain(made) if made else None,
+            refusals=[
+                fill(RefusalDocument, reason, **as_json(over))
+                for reason, over in zip(planned.refusals, muted, strict=True)
+            ],
+            stays=planned.goal.stays,
+            warnings=warnings,
+        ),
         page=lambda width: planning_page(
             planned,
-            named_cluster(source.sight.cluster_id, source.entry.name),
-            f"{clean(_made_from(planned, source), 600)}, last seen {source.seen_at}",
+            named_cluster(source.sight.cluster_id, entry.name),
+            f"{clean(made_from, 600)}, last seen {source.seen_at}",
             catalogue,
             warnings=warnings,
-            muted=[over_reason(source.muted, reason) for reason in planned.refusals],
+            muted=muted,
             path=path,
             width=width,
         ),
         file=file,
         path=path,
     )
-
-
-def _made_from(planned: Planned, source: Source) -> str:
-    """Where the evidence came from, and the controller's word where the plan rests on it."""
-    if not planned.probed:
-        return source.made_from
-    return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
 
 
 def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
@@ -211,30 +234,6 @@ def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
         return source, planned
 
 
-def _plan_document(
-    planned: Planned, source: Source, warnings: list[str], path: str | None
-) -> PlanDocument:
-    made = planned.plan
-    return PlanDocument(
-        version=VERSION,
-        cluster=source.sight.cluster_id,
-        name=source.entry.name,
-        intent=planned.intent.text,
-        made_from=_made_from(planned, source),
-        seen_at=source.seen_at,
-        outcome="refused" if planned.is_refused else "planned" if made else "nothing to do",
-        file=path,
-        digest=files.digest(made) if made else None,
-        plan=files.plain(made) if made else None,
-        refusals=[
-            fill(RefusalDocument, reason, **as_json(over_reason(source.muted, reason)))
-            for reason in planned.refusals
-        ],
-        stays=planned.goal.stays,
-        warnings=warnings,
-    )
-
-
 def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
     """Who else finalizes what would be moved."""
     steps = () if planned.plan is None else planned.plan.steps
@@ -244,24 +243,6 @@ def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
             f"{guards.managed_by} finalizes {', '.join(map(clean, theirs))} there (managed_by in "
             "the inventory): `featurelib apply` refuses it, the plan says what to ask for there."
         )
-
-
-def _for_people(
-    planned: Planned, source: Source, warnings: list[str], catalogue: Catalogue
-) -> ForPeople:
-    """What the plan's file says beside its meaning."""
-    assert planned.plan is not None
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return ForPeople(
-        name=source.entry.name,
-        written_at=now,
-        made_from=_made_from(planned, source),
-        seen_at=source.seen_at,
-        level_names=level_names(planned.plan, catalogue),
-        left_out=tuple(reason.message for reason in planned.refusals),
-        stays=tuple(stay.text for stay in planned.goal.stays),
-        warnings=tuple(warnings),
-    )
 
 
 def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]:
@@ -459,7 +440,7 @@ def carry_out(
     name, document = named(plan.cluster, entry.title), partial(_apply_document, file, entry, ruled)
     clearance = Clearance(approval="")
     try:
-        expect_plan_ours(plan, reached.fleet, chosen.catalogue)
+        expect_ours(plan.cluster, plan.moves, reached.fleet, chosen.catalogue, plan.guards)
         clearance = check(datetime.now(UTC))
         rules = [("settings", clean(ruled, 400))]
         rules += [("approval", clean(clearance.text, 2000))] if clearance.by else []

@@ -21,7 +21,7 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.controller.decide import AlreadyThere, Decision, Refuse, Send, decide
 from featurelib.controller.journal import Clearance, Journal, Way, say_seconds
 from featurelib.controller.look import Look, Watcher
-from featurelib.controller.owners import expect_ours, expect_plan_ours
+from featurelib.controller.owners import expect_ours
 from featurelib.controller.send import Sender, Waits
 from featurelib.core.outcome import Ending, EndingKind, Fate, StepOutcome, kind_of, refused
 from featurelib.core.reply import NO_ERROR
@@ -89,7 +89,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
     plan = order.plan
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
-    expect_plan_ours(plan, watcher.fleet, watcher.catalogue)
+    expect_ours(plan.cluster, plan.moves, watcher.fleet, watcher.catalogue, plan.guards)
     clearance = order.check_approval(datetime.now(UTC))
     with ExitStack() as held:
         try:
@@ -412,8 +412,7 @@ def update_features(
     _expect_updates(updates, timeout_ms)
     look = watcher.look()
     cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
-    moved = {move.feature: move for move in step.updates}
-    expect_ours(cluster, moved, watcher.fleet, watcher.catalogue)
+    expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue)
     if validate_only:
         outcome = refused(step, 0, validate(watcher.backend, step))
         return _result(cluster, outcome, way, validate_only=True)

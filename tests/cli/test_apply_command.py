@@ -6,7 +6,6 @@ import getpass
 import json
 import logging
 import re
-import socket
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.controller.journal import Journal, Settlement
-from featurelib.core.cluster import Request, Update
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import Reply
 from featurelib.model import Step
@@ -91,41 +89,6 @@ APPLY = ("apply", "plan.json", "--approval", "plan.approval.json", "--file", "cl
 
 
 # --- apply ----------------------------------------------------------------------------------------
-
-
-def test_apply_prints_a_line_an_update_and_ends_in_one_sentence() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"}, delete=("g",))
-    code, out, err = run(*APPLY, "--yes")
-    assert code == 0
-    assert out.splitlines()[-7:] == [
-        "Step 1 of 2",
-        "  f 2 → 4: upgrade",
-        "Step 2 of 2",
-        "  g 3 → 0 (not finalized): DELETION (safe downgrade)",
-        "[Upgrade] Feature: f ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: 4 Result: OK",
-        "[Delete] Feature: g ExistingFinalizedMaxVersion: 3 NewFinalizedMaxVersion: - Result: OK",
-        "Applied: cluster c-1: f is at 4, g is not finalized; 3 of 3 nodes report it.",
-    ]
-    facts = " ".join(out.partition("Step 1")[0].split())
-    assert f"settings {Path('conf/audit.toml').absolute()}" in facts
-    assert f"approval by {getpass.getuser()}, NOT signed" in facts
-    assert err.splitlines() == [
-        "asking 3 listeners of cluster.db",
-        "This controller would apply a request to validate, so it is not asked to.",
-        "sending step 1 of 2: f 4",
-        "3 of 3 nodes report f 4",
-        "sending step 2 of 2: g 0",
-        "3 of 3 nodes report g 0",
-    ]
-    code, out, _ = run(*APPLY, "--yes")
-    assert code == 0
-    assert re.fullmatch(
-        r"Nothing to do: cluster c-1 has every level of the plan already, written by this plan "
-        r"\(journal entry 1, sent by \S+ on \S+ at \S+Z; journal entry 2, sent by .*\); nothing "
-        r"was sent\.",
-        out.splitlines()[-1],
-    )
 
 
 def test_apply_asks_before_it_sends_and_without_a_terminal_names_the_flag() -> None:
@@ -200,42 +163,6 @@ def test_apply_finds_the_cluster_of_the_plan_in_the_inventory() -> None:
     assert out.splitlines()[-1].startswith("Applied: cluster pay (c-1): f is at 4;")
 
 
-def test_apply_refuses_a_cluster_that_is_managed_elsewhere() -> None:
-    in_zookeeper_mode()
-    plan()
-    Path("conf/fleet.toml").write_text('[[cluster]]\nid = "c-1"\nmanaged_by = "msk"\n')
-    code, _, err = run(*APPLY, "--yes")
-    assert code == 3
-    assert "aws kafka update-cluster-kafka-version" in err
-    assert "Nothing was sent" in err
-
-
-def test_apply_names_everything_that_changed_since_the_plan() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    with Simulated("cluster.db", CATALOGUE.tables) as there:
-        there.update_features(Request(updates=(Update(feature="g", level=4),)))
-        there.stop(3)
-    code, out, err = run(*APPLY, "--yes")
-    assert code == 3
-    assert (
-        err.splitlines()[-7:]
-        == [
-            "asking 2 listeners of cluster.db",
-            "error: cluster c-1 is not as the plan expects it. Nothing was sent.",
-            "  level of g: expected 3, found 4",
-            "  version of the features node: expected 7, found 8",
-            "  broker 3: expected f 1-5, found no such node, or no answer",
-            "Make a new plan: featurelib plan … --file " + str(Path("cluster.db").absolute()),
-        ][-7:]
-    )
-    assert "Result" not in out
-    code, out, _ = run(*APPLY, "--yes", "--json")
-    said = json.loads(out)
-    assert (said["outcome"], said["exit_code"], said["requests"]) == ("refused", 3, [])
-    assert "level of g: expected 3, found 4" in said["says"]
-
-
 # --- journal and resume ---------------------------------------------------------------------------
 
 
@@ -251,76 +178,6 @@ def lose_replies(monkeypatch: pytest.MonkeyPatch, *, applied: bool) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(embedded.EmbeddedBackend, "update", update)
-
-
-@pytest.mark.parametrize("applied", [True, False])
-def test_an_interrupted_apply_is_unknown_until_resume_settles_it(
-    monkeypatch: pytest.MonkeyPatch, applied: bool
-) -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    file = str(Path("cluster.db").absolute())
-    with monkeypatch.context() as patched:
-        lose_replies(patched, applied=applied)
-        code, _, err = run(*APPLY, "--yes")
-    assert code == 4
-    assert "interrupted while request 1 of 1 was being sent: it may have been applied." in err
-    assert f"featurelib resume --file {file}" in err
-
-    code, _, err = run(*APPLY, "--yes")
-    assert code == 4
-    assert "journal entry 1 unknown. Nothing was sent. Look first: featurelib resume" in err
-    code, out, _ = run(*APPLY, "--yes", "--json")
-    assert (json.loads(out)["outcome"], json.loads(out)["exit_code"]) == ("unknown", 4)
-
-    code, out, _ = run("journal", "--open")
-    assert code == 0
-    head, move, *by, last = out.splitlines()
-    assert by[0] == f"    approval: by {getpass.getuser()}, NOT signed"
-    host = socket.gethostname()
-    assert re.fullmatch(
-        rf"1: \S+ \S+ UTC by \S+ on {host}, cluster c-1, step 1 of 1: UNKNOWN", head
-    )
-    assert move == "    f 2 → 4: upgrade"
-    assert last.endswith("1 open request; 1 to settle with featurelib resume")
-
-    code, out, _ = run("resume")  # nothing says how to reach it but the journal
-    assert code == 4
-    assert out.splitlines() == [
-        "cluster c-1: Journal entry 1: still unknown: the inventory has no way to reach it. "
-        f"Run: featurelib resume --file {file}",
-        "Still unknown: 1 of 1 request.",
-    ]
-
-    code, out, err = run("resume", "--file", "cluster.db")
-    assert code == 0
-    where = (
-        "applied: f is at 4."
-        if applied
-        else "not applied: f is at 2; the file holds every request that was carried out."
-    )
-    assert out.splitlines() == [
-        f"cluster c-1: Journal entry 1: {where}",
-        "Settled: 1 request; nothing was written.",
-    ]
-    code, out, _ = run("resume", "--file", "cluster.db", "--json")
-    assert (code, json.loads(out)["requests"]) == (0, [])
-    code, out, _ = run(*APPLY, "--yes", "--json")
-    assert json.loads(out)["outcome"] == ("nothing to do" if applied else "applied")
-
-
-def test_resume_settles_what_the_inventory_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    with monkeypatch.context() as patched:
-        lose_replies(patched, applied=True)
-        assert run(*APPLY, "--yes")[0] == 4
-    file = Path("cluster.db").absolute()
-    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
-    code, out, _ = run("resume", "--json")
-    said = json.loads(out)
-    assert (code, said["unknown"]) == (0, 0)
-    assert [request["outcome"] for request in said["requests"]] == ["applied"]
 
 
 def left_open(monkeypatch: pytest.MonkeyPatch) -> str:
@@ -373,32 +230,6 @@ def ghost() -> str:
     with Simulated("ghost.db", CATALOGUE.tables, mode="zk", cluster_id="g-1") as made:
         made.put(zookeeper(f=2, g=3), 7)
     return str(Path("ghost.db").absolute())
-
-
-def test_resume_of_a_cluster_says_what_is_open_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    way = left_open(monkeypatch)
-    ghost()
-    says = (
-        "Nothing to settle: no request is open for this cluster (g-1). "
-        f"1 request is open for another cluster (c-1). Run: featurelib resume {way}"
-    )
-    assert run("resume", "--file", "ghost.db")[:2] == (0, says + "\n")
-    code, out, _ = run("resume", "--file", "ghost.db", "--json")
-    said = json.loads(out)
-    assert (code, said["says"], said["requests"], said["unknown"]) == (0, says, [], 0)
-    assert said["others"] == [
-        {"number": 1, "cluster": "c-1", "outcome": "unknown", "next": f"featurelib resume {way}"}
-    ]
-    own = str(Path("state/featurelib/journal.sqlite"))
-    _, out, _ = run("resume", "--file", "ghost.db", "--journal", own)
-    assert out.endswith(f"Run: featurelib resume {way} --journal {own}\n")
-    file = Path("cluster.db").absolute()
-    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
-    _, out, _ = run("resume", "--file", "ghost.db")
-    assert out.endswith("(c-1). Run: featurelib resume c-1\n")
-    assert run("resume", "c-1")[0] == 0
-    code, out, _ = run("resume", "--file", "ghost.db")
-    assert (code, out) == (0, "Nothing to settle: the outcome of every request is known.\n")
 
 
 def test_resume_says_which_request_it_may_be_run_again_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,24 +362,6 @@ def test_resume_of_a_cluster_at_the_address_of_another_says_so_and_does_not_go_r
     assert run("resume", "c-1", "--file", "cluster.db")[0] == 0
 
 
-def test_what_cannot_be_looked_at_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    kraft()
-    cluster = plan()
-    with monkeypatch.context() as patched:
-        lose_replies(patched, applied=True)
-        assert run(*APPLY, "--yes")[0] == 4
-    file = Path("cluster.db").absolute()
-    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "{cluster}"\nfile = "{file}"\n')
-    with Simulated(str(file), CATALOGUE.tables) as there:
-        for node in there.cluster.nodes:
-            there.stop(node.node_id)
-    code, out, _ = run("resume")
-    assert code == 4
-    assert ": Journal entry 1: still unknown: " in out
-    assert "metadata.version is not known" in out
-    assert out.splitlines()[-1] == "Still unknown: 1 of 1 request. Run this again."
-
-
 def test_a_journal_that_is_not_there_is_no_journal_without_open_requests() -> None:
     usual = Path("state").absolute() / "featurelib" / "journal.sqlite"
     Path("empty.sqlite").write_bytes(b"")
@@ -674,16 +487,6 @@ def test_a_journal_written_later_than_now_says_that_a_clock_is_wrong() -> None:
 
 
 # --- embedded -------------------------------------------------------------------------------------
-
-
-def test_an_embedded_cluster_is_made_as_format_makes_one() -> None:
-    code, out, _ = run(
-        "embedded", "make", "a.db", "--software", "4.1", "--metadata", "3.9",
-        "--brokers", "2", "--controllers", "1", "--json",
-    )  # fmt: skip
-    said = json.loads(out)
-    assert code == 0
-    assert (said["nodes"], said["mode"], said["levels"]) == (3, "kraft", {"metadata.version": 21})
 
 
 def test_embedded_make_says_what_cannot_be() -> None:

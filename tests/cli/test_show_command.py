@@ -55,18 +55,6 @@ def run(*args: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_what_may_be_lost_and_what_is_unlocked_is_said() -> None:
-    made = meaning("k42-dynamic", Command.DOWNGRADE, release_version="4.0")
-    (step,) = made.steps
-    metadata = replace(step.updates[0], to_level=21, upgrade_type="UNSAFE_DOWNGRADE")
-    unsafe = replace(made, steps=(replace(step, updates=(metadata,)),))
-    _, out, _ = show(unsafe)
-    assert "→ 21 (3.9-IV0): UNSAFE DOWNGRADE, METADATA MAY BE LOST\n" in out
-    assert "    may lose  23 (4.0-IV1): eligible leader replicas (KIP-966)\n" in out
-    up = meaning("k41-forgotten", Command.UPGRADE)
-    assert "    unlocks  eligible.leader.replicas.version 1\n" in show(up)[1]
-
-
 def test_a_plan_that_was_tampered_with_is_refused() -> None:
     made = meaning("k37-forgotten", Command.UPGRADE)
     text = write_plan(made).replace('"to_level": 19', '"to_level": 18')

@@ -30,12 +30,10 @@ from tests.controller.clusters import (
     OLD,
     WAITS,
     Bench,
-    Mode,
     approved,
     bench,
     kraft,
     replace,
-    vouched,
     zookeeper,
 )
 
@@ -107,14 +105,6 @@ def test_a_plan_that_was_applied_has_nothing_to_do(tmp_path: Path) -> None:
     assert wrapped.sent == []
 
 
-def test_validate_only_is_refused_where_it_would_be_written(tmp_path: Path) -> None:
-    it = bench(tmp_path, zookeeper(), "zk")
-    wrapped = it.wrapped()
-    with pytest.raises(RefusedError, match="--validate-only: expected a controller that"):
-        it.apply(it.plan(), wrapped, mode=Mode.VALIDATE)
-    assert wrapped.sent == []
-
-
 # --- Refused before anything is sent --------------------------------------------------------------
 
 
@@ -138,14 +128,6 @@ def test_what_somebody_else_finalizes_is_left_to_him_with_his_command_filled_in(
     with pytest.raises(RefusedError, match=r"Change levels through the-robot; ask ann\.$"):
         it.apply(plan, wrapped)
     assert (wrapped.looks, wrapped.sent) == (0, [])
-
-
-def test_what_the_owner_of_a_cluster_does_not_move_is_ours_to_apply(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    it.fleet = Fleet(cluster=(FleetEntry(id="c-1", name="pay", managed_by="strimzi"),))
-    plan = it.plan(up={"group.version": "1"})
-    assert it.apply(plan).kind is EndingKind.APPLIED
-    assert it.levels() == {"metadata.version": 25, "group.version": 1}
 
 
 def test_a_plan_says_itself_who_finalizes_what_wherever_it_is_applied(tmp_path: Path) -> None:
@@ -196,18 +178,6 @@ def test_an_approval_that_expires_between_two_steps_stops_the_plan(tmp_path: Pat
     )
 
 
-def test_a_plan_for_another_cluster_is_refused(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan, wrapped = it.plan(), it.wrapped()
-    with pytest.raises(RefusedError) as error:
-        it.apply(replace(plan, cluster="c-2"), wrapped)
-    assert str(error.value) == (
-        f"{wrapped.where}: this is cluster c-1, the plan is of cluster c-2. Nothing was sent. "
-        "Give the address or file of cluster c-2: --bootstrap HOST:PORT or --file PATH."
-    )
-    assert wrapped.sent == []
-
-
 def test_a_request_is_announced_once_it_is_in_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,15 +205,6 @@ def test_a_plan_of_another_catalogue_is_refused_naming_the_option(tmp_path: Path
         it.apply(plan)
     assert f"expected 2020-01-01 + overlay x, found {CATALOGUE.label}" in str(error.value)
     assert "--overlay FILE" in str(error.value)
-
-
-def test_another_writer_between_plan_and_apply_is_noticed(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan, wrapped = it.plan(), it.wrapped()
-    other_writer(it, "metadata.version", 26)
-    with pytest.raises(StalePlanError, match=r"level of metadata\.version: expected 25, found 26"):
-        it.apply(plan, wrapped)
-    assert wrapped.sent == []
 
 
 def test_in_zookeeper_mode_a_change_that_was_undone_is_noticed_too(tmp_path: Path) -> None:
@@ -283,14 +244,6 @@ def test_a_controller_that_moves_between_look_and_update_is_not_asked_twice(
     assert "although the controller" in update_line(
         ending.steps[0].updates[0].update, ending.steps[0].updates[0]
     )
-
-
-def test_a_controller_that_moves_between_look_and_update_may_apply_it(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan, wrapped = it.plan(), it.wrapped()
-    wrapped.before_update = lambda step: it.cluster.elect(2)  # type: ignore[assignment]
-    assert it.apply(plan, wrapped).kind is EndingKind.APPLIED
-    assert (len(wrapped.written), it.cluster.cluster.active) == (1, 2)
 
 
 def test_an_interrupt_while_the_outcome_is_written_down_is_unknown(
@@ -334,17 +287,6 @@ def test_without_anybody_to_send_to_nothing_is_written_down_either(tmp_path: Pat
     assert (wrapped.written, it.fates()) == ([], [])
 
 
-def test_the_journal_says_whom_a_request_was_sent_to(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    it.apply(it.plan())
-    journal = Journal(it.journal_path)
-    [entry] = journal.entries()
-    journal.close()
-    assert entry.intent.sent_to == Recipient(
-        role="controller", node=1, address=it.backend.where, leader=1
-    )
-
-
 def test_what_was_accepted_and_cannot_be_seen_is_not_said_to_be_pending(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
 
@@ -383,17 +325,6 @@ def test_a_plan_that_would_be_refused_now_is_not_sent(tmp_path: Path) -> None:
     )
     assert "kraft-4.2: metadata.version 30" in text
     assert wrapped.sent == []
-
-
-def test_missing_evidence_is_refused(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(20, release="3.9.2", ranges=OLD), fleet=vouched("c-1", "3.9.2"))
-    plan, wrapped = it.plan(up={"metadata.version": "21"}), it.wrapped()
-    it.fleet = vouched("c-1", "3.9.2", brokers=(14,))
-    with pytest.raises(StalePlanError, match="evidence: expected complete, found"):
-        it.apply(plan, wrapped)
-    assert wrapped.sent == []
-    it.fleet = vouched("c-1", "3.9.2")
-    assert it.apply(plan, wrapped).kind is EndingKind.APPLIED
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_and_nothing_is_sent(tmp_path: Path) -> None:
@@ -734,19 +665,6 @@ def test_the_next_step_waits_until_every_node_reports_the_one_before(tmp_path: P
     assert "4 of 5 nodes report it, not broker 12 (metadata.version 27)" in says(ending)
 
 
-def test_an_interrupt_after_the_request_was_written_down_leaves_it_open(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-
-    def interrupt(step: Step) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(
-        OutcomeUnknownError, match="interrupted while request 1 of 1 was being sent"
-    ):
-        it.apply(it.plan(), it.wrapped(before_update=interrupt))
-    assert it.fates() == ["unknown"]
-
-
 def test_an_interrupt_between_two_requests_says_what_was_done(tmp_path: Path) -> None:
     it = bench(tmp_path, zookeeper(), "zk")
     asked: list[datetime] = []
@@ -761,18 +679,3 @@ def test_an_interrupt_between_two_requests_says_what_was_done(tmp_path: Path) ->
     assert ending.kind is EndingKind.STOPPED
     assert "interrupted" in says(ending)
     assert Fate.UNKNOWN.value not in it.fates()
-
-
-def test_the_journal_knows_who_sent_what_with_which_approval(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    plan = it.plan()
-    it.apply(plan)
-    journal = Journal(it.journal_path)
-    [entry] = journal.entries(cluster="c-1")
-    journal.close()
-    assert (entry.intent.approval, entry.intent.step) == ("approval-1", plan.steps[0])
-    assert (entry.intent.approved_by, entry.intent.reason) == ("ann", "CHG-1")
-    assert entry.intent.signed is False
-    assert entry.intent.who.command == "the test"
-    [outcome] = entry.outcomes
-    assert [o.level for o in outcome.result.updates] == [u.to_level for u in plan.steps[0].updates]

@@ -269,20 +269,6 @@ def test_a_metadata_version_that_witnesses_disagree_about_holds_every_level() ->
 # --- Each command ---------------------------------------------------------------------------------
 
 
-def test_all_that_is_in_the_way_of_an_upgrade_is_named() -> None:
-    planned = plan("ghost-broker", Command.UPGRADE)
-    assert codes(planned) == {
-        ("strict", METADATA_VERSION, "unsupported_by_node"),
-        ("kraft-4.1", METADATA_VERSION, "unsupported_by_node"),
-    }
-    policy, controller = planned.refusals
-    assert (policy.node, policy.supported, policy.level) == ("broker 2", (7, 25), 27)
-    assert controller.message.endswith("Broker 2 only supports versions 7-25")
-    many = plan("mixed-42-39", Command.UPGRADE)
-    features = {reason.feature for reason in many.refusals if reason.node == "broker 3"}
-    assert features == {METADATA_VERSION, GROUP, SHARE, STREAMS, TRANSACTION}
-
-
 def test_a_downgrade_that_loses_metadata_is_refused_in_every_controller_s_words() -> None:
     safe = plan("k42-dynamic", Command.DOWNGRADE, down={METADATA_VERSION: "3.9"})
     assert codes(safe) == {
@@ -297,18 +283,6 @@ def test_a_downgrade_that_loses_metadata_is_refused_in_every_controller_s_words(
     )
     unsafe = plan("k42-dynamic", Command.DOWNGRADE, down={METADATA_VERSION: "3.9"}, unsafe=True)
     assert ("kraft-4.2", METADATA_VERSION, "lossy_unsafe_downgrade") in codes(unsafe)
-
-
-def test_what_a_level_depends_on_is_said_as_it_is_now() -> None:
-    planned = plan("mixed-42-39", Command.UPGRADE, up={ELR: "1"})
-    needs = next(
-        r for r in planned.refusals if r.code == "dependency_unmet" and r.judge == "strict"
-    )
-    assert needs.message == (
-        "eligible.leader.replicas.version 1 depends on metadata.version 23 (4.0-IV1); finalized is "
-        "metadata.version 21 (3.9-IV0)."
-    )
-    assert needs.remedy == "Ask for metadata.version 23 (4.0-IV1) as well, or first."
 
 
 def test_a_system_that_is_off_refuses() -> None:

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from featurelib.errors import ApprovalError, FeatureLibError, PlanError
-from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
+from featurelib.model import Plan
 from featurelib.planning import files
 from featurelib.planning.files import (
     Approval,
@@ -30,29 +30,12 @@ from featurelib.planning.files import (
     write_approval,
 )
 from tests.core.tampering import WAYS
+from tests.core.test_planfile import MEANING
 
 CASES = min(50_000, 5 * int(os.environ.get("FEATURELIB_CASES", "2000")) // 2)
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
-MEANING = Plan(
-    cluster="c",
-    intent="upgrade-all",
-    dialect="strict",
-    own_dialects=("kraft-4.2",),
-    catalogue="2026-11-21",
-    steps=(
-        Step(
-            updates=(Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE"),),
-            timeout_ms=60_000,
-        ),
-    ),
-    requirements=Requirements(
-        levels={"f": 1, "g": 2},
-        nodes=(RangeGroup(brokers=(1, 2), controllers=(), ranges={"f": (1, 2), "g": (0, 3)}),),
-        features_node_version=None,
-    ),
-)
 APPROVAL = approve(MEANING, by="alice@example.com", at=NOW, expires=24 * HOUR, reason="CHG-17")
 FILE = write_approval(APPROVAL)
 SCHEMA = Path(files.__file__).with_name("approval.schema.json")

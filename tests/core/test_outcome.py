@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from featurelib.core.outcome import (
@@ -171,21 +169,6 @@ def test_a_plan_is_rejected_only_when_nothing_was_written() -> None:
 def test_one_unknown_update_makes_the_plan_unknown() -> None:
     assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)) is EndingKind.UNKNOWN
     assert EndingKind.UNKNOWN.exit_code == 4
-
-
-def test_a_request_that_was_overtaken_beside_a_good_part_is_partly_applied() -> None:
-    both = settle(
-        step("f", "g", "h"), 0, top(95), LevelsSeen(levels={"f": 1, "g": 1, "h": 1}), proven=False
-    )
-    assert both.fate is Fate.REJECTED
-    mixed = StepOutcome(
-        position=0,
-        updates=(
-            replace(both.updates[0], fate=Fate.REJECTED),
-            replace(both.updates[1], fate=Fate.NOT_APPLIED),
-        ),
-    )
-    assert mixed.fate is Fate.REJECTED
 
 
 @pytest.mark.parametrize(

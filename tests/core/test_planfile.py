@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurelib.catalogue import load
 from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 from featurelib.planning.files import digest, file_name, file_names, write_plan
-from featurelib.planning.outlook import with_texts
-from tests.core.lines import judge_clusters
-from tests.core.oracle import METADATA, Cluster, Node
-from tests.core.random_clusters import RELEASES
 
 UPDATE = Move(feature="f", from_level=1, to_level=2, upgrade_type="UPGRADE")
 MEANING = Plan(
@@ -71,30 +65,6 @@ def test_the_order_in_which_a_plan_is_made_does_not_change_its_digest() -> None:
 )
 def test_another_meaning_is_another_digest(other: Plan) -> None:
     assert digest(other) != digest(MEANING)
-
-
-@dataclass(frozen=True)
-class Planned:
-    text: str
-    plan: dict[str, object]
-
-
-def planned(cluster: Cluster) -> Planned:
-    table = with_texts(judge_clusters(cluster), dialect="strict", catalogue=load())
-    text = table["plan"][0].as_py()
-    return Planned(text, json.loads(text))
-
-
-KRAFT = Cluster(
-    name="c",
-    nodes=(
-        Node(node_id=2, ranges=RELEASES["4.1"], levels={METADATA: 25}, epoch=900),
-        Node(node_id=1, ranges=RELEASES["4.1"]),
-        Node(node_id=11, role="controller", ranges=RELEASES["4.2"]),
-    ),
-    voters=(11,),
-    stored={METADATA: 25},
-)
 
 
 HOSTILE = ["../../x", "", ".", "..", "a/b", "a\\b", "-rf", ".hidden", "CON", "nul", "com1.txt"]
