@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import getpass
 import json
-import logging
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from featurelib.audit.cluster_view import see
 from featurelib.backends import embedded
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
-from featurelib.cli.app import make_app
 from featurelib.controller.journal import Journal, Settlement
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import Reply
@@ -27,6 +23,7 @@ from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from tests.backends.simulator import Simulated
+from tests.cli.commands import run
 from tests.controller.clusters import AGE, say_nothing, zookeeper
 
 CATALOGUE = load()
@@ -34,23 +31,13 @@ JOURNAL = "state/featurelib/journal.sqlite"
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of its own, with no inventory and no settings but the defaults."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "fleet.toml").write_text("")
     (tmp_path / "conf" / "audit.toml").write_text("")
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def run(*args: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one command line."""
-    result = CliRunner().invoke(make_app(), args, prog_name="featurelib")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:

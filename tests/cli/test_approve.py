@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pty
 import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from featurelib.catalogue import load
-from featurelib.cli.app import make_app
 from featurelib.config.settings import Settings
 from featurelib.controller.signing import check_approval
 from featurelib.core.downgrade import UpdateLoss, loss_of
 from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 from featurelib.planning import files
+from tests.cli import commands
 
 CATALOGUE = load()
 KEYGEN = pytest.mark.skipif(
@@ -66,20 +63,17 @@ MEANING = meaning_of(
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: a plan, and settings that trust a key of Ann's."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "payments.json").write_text(files.write_plan(MEANING), encoding="utf-8")
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "audit.toml").write_text("", encoding="utf-8")
-    yield tmp_path
-    logging.disable(logging.NOTSET)
+    return tmp_path
 
 
 def run(*args: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of `featurelib approve`."""
-    result = CliRunner().invoke(make_app(), ["approve", *args], prog_name="featurelib")
-    return result.exit_code, result.stdout, result.stderr
+    return commands.run("approve", *args)
 
 
 def approved(name: str = "payments.approval.json") -> files.Approval:

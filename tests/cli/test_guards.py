@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from featurelib.catalogue import load
-from featurelib.cli.app import make_app
 from featurelib.cli.night import choose_places
 from featurelib.config import files as settings_file
 from featurelib.config.files import NO_FILE, find_settings
@@ -21,12 +17,13 @@ from featurelib.model import Guards
 from featurelib.planning import files
 from featurelib.planning.files import approve, write_approval
 from featurelib.source import open_fleet
+from tests.cli.commands import run
 
 STRIMZI = '[[cluster]]\nid = "{id}"\nname = "pay"\nmanaged_by = "strimzi"\n'
 
 
 @pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings anywhere, as after an installation from a wheel."""
     monkeypatch.delenv("FEATURELIB_CONFIG", raising=False)
     monkeypatch.setattr(settings_file, "CHECKOUT", tmp_path / "checkout" / "conf")
@@ -34,15 +31,6 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def run(*args: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(make_app(), args, prog_name="featurelib")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def settle(folder: Path, *, signature: bool | None = None, fleet: str | None = None) -> None:

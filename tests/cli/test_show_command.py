@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from featurelib.audit.cluster_view import see
-from featurelib.cli.app import make_app
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import NONE, level_names, look_ahead
 from featurelib.planning.planner import make_plan
+from tests.cli import commands
 from tests.core.test_planfile import MEANING
 from tests.report.samples import CATALOGUE, HOURS_72, SAMPLES
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @cache
@@ -51,8 +46,7 @@ def show(made: Plan, *args: str, people: ForPeople | None = None) -> tuple[int, 
 
 
 def run(*args: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(make_app(), ["show", *args], prog_name="featurelib")
-    return result.exit_code, result.stdout, result.stderr
+    return commands.run("show", *args)
 
 
 def test_a_plan_that_was_tampered_with_is_refused() -> None:

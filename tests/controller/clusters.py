@@ -6,7 +6,8 @@ Plans are made as people make them (featurelib.planning); waits are short, and n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from dataclasses import replace as replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet
-from featurelib.controller.apply import ApplyOrder, Mode, apply
+from featurelib.controller.apply import ApplyOrder, apply
+from featurelib.controller.apply import Mode as Mode
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
@@ -24,7 +26,7 @@ from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.outcome import Ending
 from featurelib.core.reply import Reply
 from featurelib.feature import Role
-from featurelib.model import Move, NotPassed, Passed, Plan, Recipient, Requirements, Step
+from featurelib.model import Move, NotPassed, Passed, Plan, Recipient, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import features_of, require
@@ -238,21 +240,3 @@ def bench(folder: Path, cluster: Cluster, mode: str = "kraft", **how: Any) -> Be
     embedded = Simulated(str(folder / "cluster.db"), CATALOGUE.tables, mode=mode, cluster_id="c-1")
     embedded.put(cluster, 100)
     return Bench(folder=folder, cluster=embedded, **how)
-
-
-__all__ = [
-    "CATALOGUE",
-    "OLD",
-    "TIMEOUT_MS",
-    "WAITS",
-    "Bench",
-    "Mode",
-    "Requirements",
-    "Wrapped",
-    "approved",
-    "bench",
-    "kraft",
-    "replace",
-    "vouched",
-    "zookeeper",
-]
