@@ -366,13 +366,3 @@ def test_a_cluster_of_which_nobody_runs_cannot_be_looked_at(tmp_path: Path) -> N
         subject.backend.describe(quiet)
     with pytest.raises(UnreachableError, match="Nothing was sent"):
         subject.backend.update(step(subject.up))
-
-
-def test_an_embedded_cluster_is_opened_by_its_file(tmp_path: Path) -> None:
-    made = embedded_kraft(tmp_path)
-    made.backend.close()
-    path = str(tmp_path / "c.db")
-    backend = open_embedded(FleetEntry(id="x", file=path), CATALOGUE)
-    assert backend.where == path
-    assert backend.describe(quiet)
-    backend.close()

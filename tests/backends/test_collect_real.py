@@ -53,16 +53,3 @@ def test_a_mixed_cluster_with_a_ghost_lands_whole(
     assert (nodes["broker", 2]["release"], nodes["broker", 1]["release"]) == ("3.9", "4.2")
     levels = {row["feature"]: row["level"] for row in document["levels"]}
     assert levels["metadata.version"] == 21
-
-
-def test_the_real_tools_outputs_become_landing_lines(
-    kraft_node: RunningCluster, tmp_path: Path
-) -> None:
-    shown = kraft_node.features_tool("--bootstrap-server", kraft_node.bootstrap, "describe")
-    path = tmp_path / "describe.txt"
-    path.write_text(shown.stdout)
-    given = ["--kind", "features_describe", "--cluster", kraft_node.cluster_id]
-    code, _, _ = run("collect", "--from", str(path), *given, "--out", str(tmp_path / "out"))
-    assert code == 0
-    lines = collected(tmp_path / "out")
-    assert any("metadata.version" in str(line["line"]) for line in lines)

@@ -29,18 +29,6 @@ def kraft() -> Iterator[Simulated]:
         yield cluster
 
 
-def test_who_is_registered_is_asked_fenced_or_not(kraft: Simulated) -> None:
-    assert kraft.register(broker(5, supported=OLD)).entry is Admission.ACCEPTED
-    kraft.fence(5)
-    refused = kraft.update_features(to(26)).answered.reply
-    assert "Broker 5 only supports versions 7-25" in str(refused.message)
-    kraft.stop(5)
-    assert kraft.update_features(to(26)).answered.reply.code == 95
-    kraft.unregister(5)
-    assert kraft.update_features(to(26)).answered.reply.code == 0
-    assert kraft.epoch == 105  # every registration is a record
-
-
 def test_a_controller_that_comes_too_early_registers_once_the_level_allows() -> None:
     """Controllers register from metadata.version 15 on (KIP-919)."""
     own = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
@@ -117,12 +105,6 @@ def test_a_controller_has_an_epoch_of_its_own(kraft: Simulated) -> None:
     assert epochs == [101, 102]
 
 
-def test_the_halves_of_a_process_answer_each_for_itself(kraft: Simulated) -> None:
-    kraft.register(broker(1, supported={"metadata.version": (7, 25)}))
-    halves = [landed("api_versions", kraft, role) for role in Role]
-    assert [(half.node_id, len(half.supported)) for half in halves] == [(1, 1), (1, 3)]
-
-
 def test_fenced_brokers_are_listed_where_a_node_knows_them(kraft: Simulated) -> None:
     kraft.fence(4)
     whole = landed("describe_cluster", kraft, Role.BROKER)
@@ -157,14 +139,6 @@ def test_the_quorum_is_its_voters_and_who_follows(kraft: Simulated) -> None:
     assert (found.leader_id, found.leader_epoch) == (2, 1)
     kraft.stop(2)
     assert not landed("describe_quorum", kraft, Role.BROKER).answered
-
-
-def test_a_controller_of_a_dynamic_quorum_names_no_voters() -> None:
-    with opened(replace(KRAFT, raft_level=1)) as cluster:
-        [(_, values)] = landed("describe_configs", cluster, Role.CONTROLLER).resources
-    configured = {key: value for key, value, _ in values}
-    assert configured["controller.quorum.voters"] == ""
-    assert configured["controller.quorum.bootstrap.servers"].count(",") == 1
 
 
 # --- The shape of recorded answers ----------------------------------------------------------------

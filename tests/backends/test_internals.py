@@ -42,12 +42,3 @@ def test_what_is_used_of_it_is_there(part: type, names: str) -> None:
     source = inspect.getsource(part)
     for name in names.split():
         assert hasattr(part, name) or f"self.{name} =" in source, name
-
-
-def test_one_module_imports_it() -> None:
-    modules = {
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "featurelib").rglob("*.py")
-        if re.search(r"^\s*(?:from|import) kafka\b", path.read_text(), re.MULTILINE)
-    }
-    assert modules == {"featurelib/backends/kafka/internals.py"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib.backends.kafka.backend import candidates, lines_of, voters_not_asked
+from featurelib.backends.kafka.backend import candidates, lines_of
 from featurelib.backends.kafka.discover import Map
 from featurelib.backends.kafka.protocol import (
     NOT_OFFERED,
@@ -23,10 +23,8 @@ from featurelib.backends.kafka.protocol import (
 )
 from featurelib.backends.kafka.responses import (
     Api,
-    ListedMembers,
     ListenerAnswer,
     configurations,
-    quorum,
 )
 from featurelib.errors import ProtocolError
 from featurelib.feature import Role
@@ -79,35 +77,6 @@ def test_configurations_are_refused_by_what_is_said_of_the_node_itself() -> None
     assert unknown.fault == "DescribeConfigs was answered with error 42: no"
     with pytest.raises(ProtocolError, match="DescribeConfigs version 4: expected the fields"):
         _ = answer(Api.DESCRIBE_CONFIGS, 4, results=[]).code
-
-
-def test_a_controller_that_does_not_lead_says_nothing_of_the_quorum() -> None:
-    partition = {
-        "partition_index": 0, "error_code": 6, "leader_id": 0, "leader_epoch": 0,
-        "high_watermark": 0, "current_voters": [], "observers": [],
-    }  # fmt: skip
-    topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
-    said = answer(Api.DESCRIBE_QUORUM, 2, error_code=0, topics=topics, nodes=[])
-    assert said.fault is None
-    assert quorum(said) is None
-
-
-def test_an_error_code_is_no_answer_and_a_missing_right_is_named() -> None:
-    assert answer(Api.METADATA, 9, brokers=[]).fault is None
-    said = answer(Api.DESCRIBE_CLUSTER, 1, error_code=35, error_message="too early").fault
-    assert said == "DescribeCluster was answered with error 35: too early"
-    for api, operation in (
-        (Api.DESCRIBE_QUORUM, "DESCRIBE"),
-        (Api.DESCRIBE_CLUSTER, "ALTER"),
-        (Api.UPDATE_FEATURES, "ALTER"),
-    ):
-        fault = answer(api, 0, error_code=31, error_message="Request Request(…)").fault
-        assert f"the operation {operation} on the resource CLUSTER" in (fault or "")
-
-
-def test_an_answer_of_another_shape_is_a_protocol_error() -> None:
-    with pytest.raises(ProtocolError, match="DescribeCluster version 1: expected the fields"):
-        answer(Api.DESCRIBE_CLUSTER, 1, error_code=0).read(ListedMembers)
 
 
 def target(role: Role = Role.BROKER, node_id: int = 7) -> Target:
@@ -167,33 +136,11 @@ def test_two_brokers_of_each_version_are_asked_for_a_list_and_every_controller()
     assert not share.is_enough(target(Role.CONTROLLER), Api.DESCRIBE_CLUSTER, 2)
 
 
-def test_an_update_goes_to_the_leader_first_and_to_live_brokers_only_then() -> None:
-    known = Map(modes={"kraft"}, leader=(3, 101), fenced={1})
-    known.controllers = {100: ("c0:9093",), 101: ("c1:9093", "c1:9094")}
-    known.brokers = {1: ("b1:9092",), 2: ("b2:9092",), 3: ("b3:9092",)}
-    assert list(candidates(known)) == [
-        (Role.CONTROLLER, 101, "c1:9093"),
-        (Role.CONTROLLER, 101, "c1:9094"),
-        (Role.BROKER, 2, "b2:9092"),
-        (Role.BROKER, 3, "b3:9092"),
-    ]
-
-
 def test_in_zookeeper_mode_an_update_goes_to_the_controller_broker_and_to_nobody_else() -> None:
     known = Map(modes={"zk"}, active=2, brokers={1: ("b1:9092",), 2: ("b2:9092",)})
     assert list(candidates(known)) == [(Role.BROKER, 2, "b2:9092")]
     known.active = -1
     assert list(candidates(known)) == []
-
-
-def test_voters_without_an_address_are_named_with_what_to_do() -> None:
-    known = Map(voters={1, 2, 3}, controllers={1: ("c1:9093",)}, nameless=["tunnel:9093"])
-    first, second = voters_not_asked(known)
-    assert first.startswith("voters 2, 3: not asked")
-    assert "ID@HOST:PORT" in second
-    assert second.startswith("tunnel:9093: ")
-    known.controllers |= {2: ("c2:9093",), 3: ("c3:9093",)}
-    assert list(voters_not_asked(known)) == []
 
 
 def test_nothing_of_ours_can_write_a_znode() -> None:

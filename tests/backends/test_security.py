@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import logging
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,8 @@ from featurelib.backends.credentials import HIDDEN, Credentials
 from featurelib.backends.kafka.connection import Connection, words
 from featurelib.config.security import ZOOKEEPER, Security
 from featurelib.errors import ConfigError, UnreachableError
+from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.security import make_certificate, openssl
 
 SECRET = "s3cret-of-alice"
 ENVIRONMENT = {"ALICE": SECRET}
@@ -181,15 +181,13 @@ def test_the_client_s_debug_lines_stay_silent_because_they_show_requests() -> No
 @pytest.fixture(scope="module")
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a certificate, its key, and the key encrypted."""
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl in the PATH to make a certificate with")
     folder = tmp_path_factory.mktemp("pem")
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=us"]
-    make += ["-out", str(folder / "us.crt"), "-keyout", str(folder / "us.key"), "-nodes"]
-    lock = ["openssl", "rsa", "-aes256", "-in", str(folder / "us.key"), "-passout"]
-    lock += [f"pass:{SECRET}", "-out", str(folder / "locked.key")]
-    for command in (make, lock):
-        subprocess.run(command, check=True, capture_output=True)
+    try:
+        _, key, _ = make_certificate(folder, "us", "DNS:us")
+    except UnavailableError as missing:
+        pytest.skip(f"a certificate: {missing}")
+    lock = ("rsa", "-aes256", "-passout", f"pass:{SECRET}")
+    openssl(*lock, "-in", str(key), "-out", str(folder / "locked.key"))
     return folder
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,45 +10,36 @@ from featurelib.backends.zookeeper import read_znodes
 from featurelib.landing import read
 from featurelib.landing.line import Landing
 from tests.backends.rig.cluster import RunningCluster
-
-ROOT = Path(__file__).parents[2]
-
-
-def run(folder: Path, *words: str, code: int = 0) -> str:
-    """What a command prints; it is run as a person runs it, in `folder`."""
-    environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "featurelib", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+from tests.backends.rig.desk import Desk
 
 
 def test_a_cluster_in_zookeeper_mode_is_collected_planned_and_updated(
     zookeeper_cluster: RunningCluster, tmp_path: Path
 ) -> None:
+    run = Desk(folder=tmp_path, said=[], environment={}).run
     reach = ("--bootstrap", zookeeper_cluster.bootstrap)
     reach += ("--zookeeper", zookeeper_cluster.zookeeper)
-    run(tmp_path, "collect", *reach, "--out", "landing")
+    run("collect", *reach, "--out", "landing")
     lines = [
         line for file in (tmp_path / "landing").iterdir() for line in file.read_bytes().splitlines()
     ]
     assert all(isinstance(read(line), Landing) for line in lines)
     kinds = {msgspec.json.decode(line)["kind"] for line in lines}
     assert kinds == {"api_versions", "describe_cluster", "znode"}
-    assert "ZooKeeper mode" in run(tmp_path, "describe", *reach)
-    run(tmp_path, "plan", "update", "--upgrade", "f:2", *reach, "--out", "plan.json")
-    run(tmp_path, "approve", "plan.json", "--expires", "1h", "--yes", "--reason", "smoke")
+    assert "ZooKeeper mode" in run("describe", *reach)
+    run("plan", "update", "--upgrade", "f:2", *reach, "--out", "plan.json")
+    run("approve", "plan.json", "--expires", "1h", "--yes", "--reason", "smoke")
     how = ("apply", "plan.json", "--approval", "plan.approval.json", "--yes", *reach)
     how += ("--journal", "journal.sqlite")
-    run(tmp_path, *how, "--validate-only", code=3)  # it would be applied
-    assert "nothing was sent" in run(tmp_path, *how, "--dry-run")
+    run(*how, "--validate-only", code=3)  # it would be applied
+    assert "nothing was sent" in run(*how, "--dry-run")
     assert version(zookeeper_cluster) == 0
-    applied = run(tmp_path, *how)
+    applied = run(*how)
     assert "[Upgrade] Feature: f" in applied
     assert "Result: OK" in applied
     assert "2 of 2 nodes report it" in applied
     assert version(zookeeper_cluster) == 1
-    assert "Nothing to do" in run(tmp_path, *how)  # the approval served once
+    assert "Nothing to do" in run(*how)  # the approval served once
     assert version(zookeeper_cluster) == 1
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -21,9 +19,9 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.rig.jars import UnavailableError, more_jars
+from tests.backends.rig.jars import more_jars
 from tests.backends.rig.kraft import Node, start_kraft
-from tests.backends.rig.security import Security
+from tests.backends.rig.security import Security, openssl
 
 ISSUER, AUDIENCE, SUBJECT, KEY_ID = "https://idp.example", "kafka", "auditor", "test-key"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer"
@@ -46,25 +44,17 @@ class Signer:
         told = {name: value for name, value in claims.items() if value is not None}
         head = {"alg": "RS256", "typ": "JWT", "kid": KEY_ID}
         signed = f"{_encode(json.dumps(head).encode())}.{_encode(json.dumps(told).encode())}"
-        signature = subprocess.run(
-            ["openssl", "dgst", "-sha256", "-sign", str(self.key)],
-            input=signed.encode(), capture_output=True, check=True,
-        ).stdout  # fmt: skip
+        signature = openssl("dgst", "-sha256", "-sign", str(self.key), given=signed.encode())
         return f"{signed}.{_encode(signature)}"
 
 
 def make_signer(folder: Path) -> Signer:
     """Makes an RSA key and its JWKS file with openssl; raises UnavailableError without it."""
-    if shutil.which("openssl") is None:
-        raise UnavailableError("there is no openssl in the PATH")
     folder.mkdir(parents=True, exist_ok=True)
     key, jwks = folder / "token.key", folder / "jwks.json"
-    make = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
-    subprocess.run([*make, "-out", str(key)], check=True, capture_output=True)
-    shown = subprocess.run(
-        ["openssl", "rsa", "-in", str(key), "-noout", "-modulus"],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+    make = ("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048")
+    openssl(*make, "-out", str(key))
+    shown = openssl("rsa", "-in", str(key), "-noout", "-modulus").decode()
     modulus = _encode(bytes.fromhex(shown.strip().removeprefix("Modulus=")))
     public = {"kty": "RSA", "kid": KEY_ID, "use": "sig", "alg": "RS256", "n": modulus, "e": "AQAB"}
     jwks.write_text(json.dumps({"keys": [public]}))

@@ -68,18 +68,28 @@ class Security:
         return ("--add-scram", scram)
 
 
+def openssl(*words: str, given: bytes = b"") -> bytes:
+    """What openssl prints; raises UnavailableError without it."""
+    program = shutil.which("openssl")
+    if program is None:
+        raise UnavailableError("there is no openssl in the PATH")
+    return subprocess.run([program, *words], input=given, check=True, capture_output=True).stdout
+
+
+def make_certificate(folder: Path, name: str, *holds_for: str) -> tuple[Path, Path, Path]:
+    """A certificate that is its own authority, its key, and both in one file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    certificate, key, both = (folder / f"{name}.{ending}" for ending in ("crt", "key", "pem"))
+    openssl(
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+        *("-addext", f"subjectAltName={','.join(holds_for)}"),
+        *("-keyout", str(key), "-out", str(certificate)),
+    )
+    both.write_text(key.read_text() + certificate.read_text())
+    return certificate, key, both
+
+
 def make_security(folder: Path) -> Security:
     """Makes a certificate for 127.0.0.1 with openssl; raises UnavailableError without it."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        raise UnavailableError("there is no openssl in the PATH")
-    folder.mkdir(parents=True, exist_ok=True)
-    certificate, key, keystore = (folder / name for name in ("node.crt", "node.key", "node.pem"))
-    subprocess.run(
-        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost",
-         "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    keystore.write_text(key.read_text() + certificate.read_text())
-    return Security(certificate=certificate, keystore=keystore)
+    certificate, _, both = make_certificate(folder, "node", "IP:127.0.0.1", "DNS:localhost")
+    return Security(certificate=certificate, keystore=both)

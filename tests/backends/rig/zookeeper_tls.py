@@ -6,16 +6,15 @@ and worth nothing.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.backends.rig.jars import UnavailableError, more_jars
+from tests.backends.rig.jars import more_jars
 from tests.backends.rig.java import Java
 from tests.backends.rig.ports import free_address
 from tests.backends.rig.process import Process
 from tests.backends.rig.properties import write_properties
+from tests.backends.rig.security import make_certificate, openssl
 
 USER, PASSWORD, KEY_PASSWORD = "auditor", 'auditor-"s3cret', "key-s3cret"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -70,27 +69,19 @@ class Guard:
 
 def make_guard(folder: Path, *, strict: bool = False) -> Guard:
     """Makes certificates and a JAAS file in `folder`; raises UnavailableError without openssl."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        raise UnavailableError("there is no openssl in the PATH")
-    folder.mkdir(parents=True, exist_ok=True)
-    make = (openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
-    make += ("-addext", "subjectAltName=DNS:localhost")
-    for name in ("server", "client"):
-        key, certificate = folder / f"{name}.key", folder / f"{name}.crt"
-        _run(*make, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(certificate))
-    lock = (openssl, "pkcs8", "-topk8", "-passout", f"pass:{KEY_PASSWORD}")
-    _run(*lock, "-in", str(folder / "client.key"), "-out", str(folder / "locked.key"))
-    keystore, jaas = folder / "server.pem", folder / "jaas.conf"
-    keystore.write_text((folder / "server.key").read_text() + (folder / "server.crt").read_text())
+    certificate, _, keystore = make_certificate(folder, "server", "DNS:localhost")
+    client, key, _ = make_certificate(folder, "client", "DNS:localhost")
+    locked, jaas = folder / "locked.key", folder / "jaas.conf"
+    lock = ("pkcs8", "-topk8", "-passout", f"pass:{KEY_PASSWORD}")
+    openssl(*lock, "-in", str(key), "-out", str(locked))
     quoted = PASSWORD.replace('"', '\\"')
     jaas.write_text(f'Server {{\n  {_LOGIN} required\n  user_{USER}="{quoted}";\n}};\n')
     return Guard(
         address=free_address().replace("127.0.0.1", "localhost"),
-        certificate=folder / "server.crt",
+        certificate=certificate,
         keystore=keystore,
-        client_certificate=folder / "client.crt",
-        client_key=folder / "locked.key",
+        client_certificate=client,
+        client_key=locked,
         jaas=jaas,
         strict=strict,
     )
@@ -104,7 +95,3 @@ def start_guarded(home: Path, guard: Guard, java: Java) -> Process:
     process.launch(java.command(MAIN, str(conf), more=guard.options))
     process.wait()
     return process
-
-
-def _run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True, text=True)
