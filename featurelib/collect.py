@@ -33,8 +33,7 @@ from typing import NamedTuple
 import msgspec
 
 from featurelib.audit.cluster_view import Sight, Terms
-from featurelib.backends.base import Backend, Say, is_honoured, moves_text, validate
-from featurelib.backends.opening import look
+from featurelib.backends.base import Backend, Say, is_honoured, look, moves_text, validate
 from featurelib.catalogue import Catalogue
 from featurelib.config.catalogue import quietly
 from featurelib.config.fleet import Fleet, FleetEntry

@@ -21,8 +21,7 @@ import msgspec
 
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.findings import InForce, Mute
-from featurelib.backends.base import Backend, Say
-from featurelib.backends.opening import TIMEOUT_SECONDS, look, open_backend
+from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, look, open_backend
 from featurelib.catalogue import Catalogue
 from featurelib.collect import landing_lines
 from featurelib.config.catalogue import quietly

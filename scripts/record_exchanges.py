@@ -21,8 +21,8 @@ from typing import Any
 
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import Connection
+from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import Wire
-from featurelib.backends.kafka.responses import Api
 from featurelib.config.security import Security
 
 Json = dict[str, Any]

@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from featurelib.audit.cluster_view import see
-from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.opening import open_backend
+from featurelib.backends.base import Abilities, Backend, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
     Collected,

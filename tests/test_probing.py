@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.backends.base import Abilities, Backend, Say
-from featurelib.backends.opening import open_backend
+from featurelib.backends.base import Abilities, Backend, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import Collected, ProbeResult, collect, probe, read_lines
 from featurelib.config.fleet import FleetEntry as Entry

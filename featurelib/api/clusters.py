@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from featurelib.api.documents import OfDescribed, document
+from featurelib.backends.base import TIMEOUT_SECONDS
 from featurelib.backends.embedded import captured, formatted, make_embedded
 from featurelib.backends.embedded_cluster import EmbeddedCluster
-from featurelib.backends.opening import TIMEOUT_SECONDS
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.collect import landing_lines
 from featurelib.config.catalogue import choose_software, open_catalogue, quietly

@@ -2,6 +2,8 @@
 
 It holds no rule. Looking gives landing lines, the same as a collector writes, so that a plan, an
 audit and an applier see a cluster through one pair of eyes. Wire quirks end inside a backend.
+Clients of Kafka and ZooKeeper are optional and slow to import, so a backend is imported only when a
+cluster needs it. What a look brings is checked to be of the cluster that was meant.
 """
 
 from __future__ import annotations
@@ -10,14 +12,21 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import HONOURED, load
 from featurelib.core.reply import Reply
-from featurelib.errors import OutcomeUnknownError, UnreachableError
+from featurelib.errors import ConfigError, OutcomeUnknownError, UnreachableError
 from featurelib.feature import KRAFT_VERSION
 from featurelib.landing.responses import ALTER
 from featurelib.model import NotPassed, Passed, Recipient, Step
+from featurelib.words import clean, some
 
 Say = Callable[[str], None]
+SHOWN = 3  # clusters
+TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 # What no backend, and none of ZooKeeper mode, can promise.
 NO_COMPARISON = "It cannot refuse a request that another writer has overtaken."
 NO_VALIDATION = "It cannot validate without writing: in ZooKeeper mode such a request is applied."
@@ -113,3 +122,48 @@ def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
 def accepts(reply: Reply, step: Step) -> bool:
     """Whether the controller agrees to every update."""
     return reply.accepts(move.feature for move in step.updates)
+
+
+def open_backend(
+    entry: FleetEntry, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
+) -> Backend:
+    """The backend of one cluster; nothing is connected yet. `timeout` in seconds, a node.
+
+    Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
+    """
+    if entry.file:
+        from featurelib.backends.embedded import open_embedded
+
+        return open_embedded(entry, catalogue)
+    if entry.is_reachable:
+        from featurelib.backends.kafka.backend import open_kafka
+
+        return open_kafka(entry, timeout=timeout)
+    raise ConfigError(
+        f"cluster {entry.title!r}: expected a way to reach it, found none. Add bootstrap, "
+        "controller_bootstrap, zookeeper or file to its entry in the inventory, or give "
+        "--bootstrap HOST:PORT."
+    )
+
+
+def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
+    """One look at a cluster, as landing lines of the cluster that was meant.
+
+    Raises ConfigError where another cluster answers, and what `Backend.describe` raises.
+    """
+    lines = backend.describe(say)
+    found = sorted({_ENVELOPE.decode(line).cluster_id for line in lines})
+    if entry.id and found != [entry.id]:
+        raise ConfigError(
+            f"{backend.where}: expected the cluster {entry.id} ({entry.title}), found "
+            f"{some([*map(clean, found)], SHOWN) or 'none'}. Mend its addresses or its id in the "
+            "inventory."
+        )
+    return lines
+
+
+class _Envelope(msgspec.Struct):
+    cluster_id: str
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from featurelib.api.documents import OfRound, document
-from featurelib.backends.opening import TIMEOUT_SECONDS, open_backend
+from featurelib.backends.base import TIMEOUT_SECONDS, open_backend
 from featurelib.catalogue import load
 from featurelib.cli.entrance import say
 from featurelib.collect import (

@@ -21,7 +21,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from featurelib.backends.kafka import connection as kafka_limits
 from featurelib.backends.kafka import discover as kafka_map
 from featurelib.backends.kafka.backend import open_kafka
-from featurelib.backends.kafka.responses import Api
+from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role

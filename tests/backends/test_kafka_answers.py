@@ -13,17 +13,15 @@ import pytest
 
 from featurelib.backends.kafka.backend import candidates, lines_of
 from featurelib.backends.kafka.discover import Map
+from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import (
     NOT_OFFERED,
     WITNESSES,
+    ListenerAnswer,
     NodeAnswers,
     Share,
     Silence,
     Target,
-)
-from featurelib.backends.kafka.responses import (
-    Api,
-    ListenerAnswer,
     configurations,
 )
 from featurelib.errors import ProtocolError

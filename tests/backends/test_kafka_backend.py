@@ -25,8 +25,8 @@ from featurelib.backends.base import Backend
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka import protocol as kafka_wire
 from featurelib.backends.kafka.backend import KafkaBackend, open_kafka
+from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import Talk, Wire
-from featurelib.backends.kafka.responses import Api
 from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security

@@ -13,8 +13,8 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from featurelib.backends.credentials import HIDDEN, Credentials
 from featurelib.backends.kafka.backend import open_kafka
+from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import Wire
-from featurelib.backends.kafka.responses import Api
 from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
 from featurelib.core.reply import Reply

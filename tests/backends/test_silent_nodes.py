@@ -16,7 +16,7 @@ from kafka.protocol.admin import DescribeClusterResponse
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.backends.kafka.discover import PAUSE_SECONDS
-from featurelib.backends.kafka.responses import Api
+from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.speaking import Answering, Listener, speaking

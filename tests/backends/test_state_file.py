@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends import state_file
+from featurelib.backends import embedded_cluster
 from featurelib.errors import InputError, UnreachableError
 from tests.backends.clusters import KRAFT, TABLES, ZK, finalized, to
 from tests.backends.simulator import Simulated
@@ -68,7 +68,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, change: str, found: s
 def test_a_file_that_another_process_holds_is_waited_for_and_then_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_file, "LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(embedded_cluster, "LONGEST_WAIT_S", 0.05)
     path = str(tmp_path / "cluster")
     with Simulated(path, TABLES) as cluster:
         cluster.put(KRAFT)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.backends.opening import look
+from featurelib.backends.base import look
 from featurelib.catalogue import load
 from featurelib.errors import ConfigError
 from featurelib.source import Wanted, open_fleet, reach

@@ -17,8 +17,7 @@ from pathlib import Path
 from random import Random
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.backends.base import Backend
-from featurelib.backends.opening import open_backend
+from featurelib.backends.base import Backend, open_backend
 from featurelib.catalogue import Catalogue, load
 from featurelib.collect import Collected, collect_one, probe
 from featurelib.config.fleet import Fleet, FleetEntry

@@ -21,18 +21,16 @@ from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Ba
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import MOST_NODES
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach, Search
+from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import (
     ASKED_API_VERSIONS,
     NOT_OFFERED,
     SHOWS_FENCED_FROM,
+    ListenerAnswer,
     NodeAnswers,
     Talk,
     Wire,
-)
-from featurelib.backends.kafka.responses import (
-    Api,
-    ListenerAnswer,
     configurations,
     missing_right,
     reply,

@@ -20,6 +20,7 @@ from typing import Any
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.internals import (
     SOFTWARE,
+    Api,
     KafkaConnection,
     NetworkSelector,
     PlainTransport,
@@ -27,7 +28,6 @@ from featurelib.backends.kafka.internals import (
     TokenProvider,
     make_request,
 )
-from featurelib.backends.kafka.responses import LONGEST_WORDS, Api
 from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.words import clean
 
@@ -36,6 +36,7 @@ from featurelib.words import clean
 # a thousand nodes list each other in 50 to 300 kB, one node's ranges of a thousand features are
 # 60 kB.
 MEGABYTE = 1_000_000
+LONGEST_WORDS = 500  # characters, of those of others
 LISTS = 4 * MEGABYTE  # answers that list nodes
 LONGEST_ANSWER_BYTES = {
     Api.METADATA: LISTS,

@@ -21,12 +21,17 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
-from featurelib.backends.kafka.protocol import NodeAnswers, Share, Talk, Target, Wire, ask
-from featurelib.backends.kafka.responses import (
-    Api,
+from featurelib.backends.kafka.internals import Api
+from featurelib.backends.kafka.protocol import (
     ListedMembers,
     ListenerAnswer,
+    NodeAnswers,
     QuorumState,
+    Share,
+    Talk,
+    Target,
+    Wire,
+    ask,
     quorum,
 )
 from featurelib.config.fleet import split_id

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import socket
 import warnings
+from enum import IntEnum
 from typing import Any
 
-from featurelib.backends.kafka.responses import Api
 from featurelib.errors import ConfigError, install_line
 
 with warnings.catch_warnings():
@@ -39,6 +39,23 @@ with warnings.catch_warnings():
 
 # Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class Api(IntEnum):
+    """Requests that are sent, by API key."""
+
+    METADATA = 3
+    API_VERSIONS = 18
+    DESCRIBE_CONFIGS = 32
+    LIST_PARTITION_REASSIGNMENTS = 46
+    DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
+    DESCRIBE_CLUSTER = 60
+
+    @property
+    def title(self) -> str:
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
 
 SOFTWARE = {
     "client_software_name": "featurelib-kafka-python",

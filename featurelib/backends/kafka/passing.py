@@ -37,8 +37,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
-from featurelib.backends.kafka.protocol import Talk
-from featurelib.backends.kafka.responses import QuorumState, quorum, reply
+from featurelib.backends.kafka.protocol import QuorumState, Talk, quorum, reply
 from featurelib.errors import UnreachableError
 from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
