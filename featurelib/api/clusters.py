@@ -183,7 +183,7 @@ def embedded(
         make = partial(captured, capture, lines, catalogue)
     else:
         own = choose_software(catalogue, software)
-        make = partial(formatted, own, metadata, brokers, controllers, catalogue)
+        make = partial(formatted, own, metadata, brokers, controllers)
     make_embedded(file, make, catalogue)
     return Embedded(wanted=Wanted(file=file), catalogue=catalogue)
 

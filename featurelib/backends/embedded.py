@@ -26,7 +26,6 @@ from featurelib.backends.embedded_cluster import NOBODY, EmbeddedCluster, Embedd
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Node, Range
-from featurelib.core.compatibility import advertised
 from featurelib.core.dialect import Dialect
 from featurelib.core.dry_run import request_of
 from featurelib.core.features_znode import Reading
@@ -389,20 +388,14 @@ def make_embedded(file: str, make: Callable[[], Made], catalogue: Catalogue) -> 
         embedded.put(cluster, len(cluster.nodes))
 
 
-def formatted(
-    own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int, known: Catalogue
-) -> Made:
+def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int) -> Made:
     """A KRaft cluster as kafka-storage.sh format of `own` leaves it: `metadata` is its release
     version, None = the newest there is. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         said = "; ".join(refusal.text for refusal in initial.refusals)
         raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {said}")
-    names = (METADATA_VERSION, *own.features)
-    ranges = advertised(known, names)
-    at = ranges.releases.index(own.release)
-    rows = zip(names, ranges.min_version[at].tolist(), ranges.max_version[at].tolist(), strict=True)
-    supported = {name: (low, high) for name, low, high in rows if high > 0}
+    supported = own.ranges()
     halves = ((Role.CONTROLLER, FIRST_CONTROLLER, controllers), (Role.BROKER, 1, brokers))
     nodes = tuple(
         Node(

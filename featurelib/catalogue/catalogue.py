@@ -89,6 +89,13 @@ class ReleaseCatalogue:
         mine = (v for v in self.levels if v.feature == feature)
         return tuple(v.level for v in mine if unstable or v.stable)
 
+    def ranges(self, *, unstable: bool = False) -> dict[str, tuple[int, int]]:
+        """What its software advertises, feature → range: production levels, or all of them with
+        unstable.feature.versions.enable. A feature whose highest would be 0 is not listed."""
+        names = (METADATA_VERSION, *self.features)
+        levels = {name: self.known_levels(name, unstable=unstable) for name in names}
+        return {name: (known[0], known[-1]) for name, known in levels.items() if any(known)}
+
     def knows(self, feature: str, level: int, *, unstable: bool = True) -> bool:
         """Whether this release has that level of that feature."""
         return level in self.known_levels(feature, unstable=unstable)

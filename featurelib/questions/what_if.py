@@ -20,7 +20,6 @@ from featurelib.core.compatibility import (
     Effect,
     Newcomer,
     Unfit,
-    advertised,
     join,
     stopped,
 )
@@ -297,11 +296,7 @@ def software_of_release(
     """What production software of a release advertises; in ZooKeeper mode nothing at all."""
     if mode == "zk":
         return {}
-    names = sorted(catalogue.features)
-    ends = advertised(catalogue, names, unstable=unstable)
-    at = ends.releases.index(release)
-    rows = zip(names, ends.min_version[at].tolist(), ends.max_version[at].tolist(), strict=True)
-    return {name: (low, high) for name, low, high in rows if high > 0}
+    return dict(sorted(catalogue.of(release).ranges(unstable=unstable).items()))
 
 
 def with_release(node: Node, release: str, mode: str, catalogue: Catalogue) -> Node:

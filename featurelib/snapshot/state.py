@@ -16,8 +16,8 @@ from functools import cache
 
 import msgspec
 
-from featurelib.catalogue import ReleaseCatalogue, load
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.catalogue import load
+from featurelib.feature import Role
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
@@ -284,16 +284,11 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 @cache
 def _ranges() -> dict[str, tuple[Map, Map]]:
     """Release line → all that its software advertises, stable levels alone and with unstable."""
-
-    def advertised(own: ReleaseCatalogue, newest: int, unstable: bool) -> Map:
-        levels = {name: own.known_levels(name, unstable=unstable) for name in own.features}
-        others = [(name, 0, max(known)) for name, known in levels.items() if any(known)]
-        return tuple(sorted([(METADATA_VERSION, own.oldest, newest), *others]))
-
     return {
-        own.release: (
-            advertised(own, own.newest_stable, False),
-            advertised(own, own.newest_unstable, True),
-        )
+        own.release: (_map_of(own.ranges()), _map_of(own.ranges(unstable=True)))
         for own in load().releases
     }
+
+
+def _map_of(ranges: dict[str, tuple[int, int]]) -> Map:
+    return tuple(sorted((name, low, high) for name, (low, high) in ranges.items()))

@@ -10,7 +10,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.catalogue.catalogue import build
 from featurelib.catalogue.rows import LevelRow, ReleaseFeatureRow, read_rows
 from featurelib.core.cluster import Cluster, Features, Node
-from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
+from featurelib.feature import KRAFT_VERSION, Role
 
 CATALOGUE = load_catalogue()
 TOP = 3  # the highest level of a made-up feature
@@ -44,12 +44,7 @@ def catalogue_of(needs: Needs, names: str = "abcde") -> Catalogue:
 
 def software(release: str) -> Features:
     """What production software of a real release advertises."""
-    own = CATALOGUE.of(release)
-    said = {METADATA_VERSION: (own.oldest, own.newest_stable)}
-    for name in own.features:
-        if highest := max(own.known_levels(name, unstable=False)):
-            said[name] = (0, highest)
-    return said
+    return CATALOGUE.of(release).ranges()
 
 
 def node(node_id: int, role: Role, release: str, supported: Features | None = None) -> Node:

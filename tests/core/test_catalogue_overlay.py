@@ -163,7 +163,14 @@ def test_the_same_row_twice_is_one() -> None:
     assert "(1 row, " in with_overlay(load(), VERSION + VERSION, "acme.toml").label
 
 
-NEXT = " conf/catalogue-overlay.toml explains every table and key."
+NEXT = "conf/catalogue-overlay.toml explains every table and key."
+# Where a row stands.
+VERSION_1 = "acme.toml:2: [[metadata_version]] number 1: "
+LEVEL_2 = "acme.toml:7: [[feature_level]] number 2: "
+LEVEL_1 = "acme.toml:2: [[feature_level]] number 1: "
+RELEASE_1 = "acme.toml:2: [[release]] number 1: "
+RANGE_1 = "acme.toml:13: [[release_feature]] number 1: "
+EFFECT_1 = "acme.toml:1: [[side_effect]] number 1: "
 
 
 @pytest.mark.parametrize(
@@ -172,148 +179,134 @@ NEXT = " conf/catalogue-overlay.toml explains every table and key."
         (
             VERSION + VERSION.replace("true", "false"),
             "acme.toml:8: [[metadata_version]] number 2: expected one row for level 35, found "
-            "another that says something else (acme.toml:2: [[metadata_version]] number 1). "
-            "Keep one of them.",
+            "another that says something else (acme.toml:2: [[metadata_version]] number 1). Keep "
+            "one of them.",
         ),
         (
             FEATURE.replace("group.version=1", "made.up=1"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected a feature and level the "
-            "catalogue has, found made.up=1." + NEXT,
+            LEVEL_2 + "dependency: expected a feature and level the catalogue has, found "
+            "made.up=1.",
         ),
         (
             FEATURE.replace("group.version=1", "group.version=9"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected a feature and level the "
-            "catalogue has, found group.version=9." + NEXT,
+            LEVEL_2 + "dependency: expected a feature and level the catalogue has, found "
+            "group.version=9.",
         ),
         (
             FEATURE.replace("group.version=1", "group.version>1"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected FEATURE=LEVEL, several "
-            "with ;, found 'metadata.version=26;group.version>1'." + NEXT,
+            LEVEL_2 + "dependency: expected FEATURE=LEVEL, several with ;, found "
+            "'metadata.version=26;group.version>1'.",
         ),
         (
             VERSION.replace("4.5-IV1", "4.0-IV3"),
-            "acme.toml:2: [[metadata_version]] number 1: name: expected a name that no other "
-            "metadata.version has, found '4.0-IV3'." + NEXT,
+            VERSION_1 + "name: expected a name that no other metadata.version has, found "
+            "'4.0-IV3'.",
         ),
         (
             VERSION.replace("35", "-1"),
-            "acme.toml:2: [[metadata_version]] number 1: level: expected a level from 0 to 32767, "
-            "found -1." + NEXT,
+            VERSION_1 + "level: expected a level from 0 to 32767, found -1.",
         ),
         (
             VERSION.replace("level", "lvl"),
-            "acme.toml:2: [[metadata_version]] number 1: expected keys level, name, release, "
-            "loses_metadata_below, purpose, source, found 'lvl'." + NEXT,
+            VERSION_1 + "expected keys level, name, release, loses_metadata_below, purpose, "
+            "source, found 'lvl'.",
         ),
-        (
-            VERSION.replace("35", '"35"'),
-            "acme.toml:2: [[metadata_version]] number 1: level: expected a whole number, found "
-            "'35'." + NEXT,
-        ),
+        (VERSION.replace("35", '"35"'), VERSION_1 + "level: expected a whole number, found '35'."),
         (
             VERSION.replace("= true", "= 1"),
-            "acme.toml:2: [[metadata_version]] number 1: loses_metadata_below: expected true or "
-            "false, found 1." + NEXT,
+            VERSION_1 + "loses_metadata_below: expected true or false, found 1.",
         ),
         (
             '[[metadata_version]]\nlevel = 35\nrelease = "4.5"',
             "acme.toml:1: [[metadata_version]] number 1: expected name, loses_metadata_below too, "
-            "found none." + NEXT,
+            "found none.",
         ),
         (
             "metadata_version = [{level = 35}]",
             "acme.toml: [[metadata_version]] number 1: expected name, release, "
-            "loses_metadata_below too, found none." + NEXT,
+            "loses_metadata_below too, found none.",
         ),
         ("[release]\nrelease = 1", "acme.toml: expected [[release]], found [release] or a value."),
         (
             "[[cluster]]",
             "acme.toml: expected tables metadata_version, feature_level, release, "
-            "release_feature, release_difference, side_effect, found 'cluster'." + NEXT,
+            "release_feature, release_difference, side_effect, found 'cluster'.",
         ),
         ("level = x\n", "acme.toml: expected TOML, found: Invalid value (at line 1, column 9)."),
         (b"\xff", "acme.toml: expected TOML, found: 'utf-8' codec can't decode byte 0xff"),
-        (
-            BUILD.replace('"4.1"', '"5.0"'),
-            "acme.toml:2: [[release]] number 1: based_on: expected one of 3.3, ",
-        ),
+        (BUILD.replace('"4.1"', '"5.0"'), RELEASE_1 + "based_on: expected one of 3.3, "),
         (
             BUILD.replace("newest_stable = 26", "newest_stable = 30"),
-            "acme.toml:2: [[release]] number 1: newest_stable: expected from 7 to 29, found 30.",
+            RELEASE_1 + "newest_stable: expected from 7 to 29, found 30.",
         ),
         (
             BUILD.replace("newest_unstable = 29", "newest_unstable = 99"),
-            "acme.toml:2: [[release]] number 1: newest_unstable: expected a metadata.version of "
-            "the catalogue, found 99.",
+            RELEASE_1 + "newest_unstable: expected a metadata.version of the catalogue, found 99.",
         ),
         (
             BUILD.replace("oldest_bootstrap = 7", "oldest_bootstrap = 30"),
-            "acme.toml:2: [[release]] number 1: oldest_bootstrap: expected at most 29, found 30.",
+            RELEASE_1 + "oldest_bootstrap: expected at most 29, found 30.",
         ),
         (
             FEATURE.replace("group.version=1", "acme.version=0"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected another feature than "
-            "acme.version itself, found acme.version=0.",
+            LEVEL_2 + "dependency: expected another feature than acme.version itself, found "
+            "acme.version=0.",
         ),
         (
             FEATURE.replace("metadata.version=26", "metadata.version=30"),
-            "acme.toml:7: [[feature_level]] number 2: default_from: expected a default_from at or "
-            "above what the level needs, metadata.version=30, found default_from ",
+            LEVEL_2 + "default_from: expected a default_from at or above what the level needs, "
+            "metadata.version=30, found default_from ",
         ),
         (
             FEATURE.replace("level = 0", "level = 2", 1),
-            "acme.toml:2: [[feature_level]] number 1: level: expected a row for level 0 of "
-            "acme.version too, found 2.",
+            LEVEL_1 + "level: expected a row for level 0 of acme.version too, found 2.",
         ),
         (
             FEATURE.replace("acme.version", "metadata.version"),
-            "acme.toml:2: [[feature_level]] number 1: feature: expected a feature (levels of "
-            "metadata.version are [[metadata_version]]), found metadata.version.",
+            LEVEL_1 + "feature: expected a feature (levels of metadata.version are "
+            "[[metadata_version]]), found metadata.version.",
         ),
         (
             FEATURE.replace("3.3-IV3", "3.3-IV9"),
-            "acme.toml:2: [[feature_level]] number 1: default_from: expected the name of a "
-            "metadata.version, as 4.0-IV3, found '3.3-IV9'.",
+            LEVEL_1 + "default_from: expected the name of a metadata.version, as 4.0-IV3, found "
+            "'3.3-IV9'.",
         ),
         (
             FEATURE.replace('stable_since = "4.1"', 'stable_since = "4.x"'),
-            "acme.toml:2: [[feature_level]] number 1: stable_since: expected one of 3.3, ",
+            LEVEL_1 + "stable_since: expected one of 3.3, ",
         ),
         (
             FEATURE.replace("newest_unstable = 1", "newest_unstable = 5"),
-            "acme.toml:13: [[release_feature]] number 1: newest_unstable: expected a level of "
-            "acme.version that the catalogue has, found 5.",
+            RANGE_1 + "newest_unstable: expected a level of acme.version that the catalogue has, "
+            "found 5.",
         ),
         (
             FEATURE.replace("newest_stable = 0", "newest_stable = 1").replace(
                 "newest_unstable = 1", "newest_unstable = 0"
             ),
-            "acme.toml:13: [[release_feature]] number 1: newest_stable: expected at most "
-            "newest_unstable, 0, found 1.",
+            RANGE_1 + "newest_stable: expected at most newest_unstable, 0, found 1.",
         ),
         (
             EFFECT.format("metadata.version", 30, "x"),
-            "acme.toml:1: [[side_effect]] number 1: feature: expected another feature than "
-            "metadata.version, found metadata.version.",
+            EFFECT_1 + "feature: expected another feature than metadata.version, found "
+            "metadata.version.",
         ),
         (
             EFFECT.format("group.version", 7, "x"),
-            "acme.toml:1: [[side_effect]] number 1: level: expected a level of group.version that "
-            "the catalogue has, found 7.",
+            EFFECT_1 + "level: expected a level of group.version that the catalogue has, found 7.",
         ),
         (
             EFFECT.format("group.version", 0, "x"),
-            "acme.toml:1: [[side_effect]] number 1: level: expected a level above 0, found 0.",
+            EFFECT_1 + "level: expected a level above 0, found 0.",
         ),
         (
             EFFECT.format("group.version", 1, " "),
-            "acme.toml:1: [[side_effect]] number 1: what: expected what the level changes, in "
-            "words, found ' '.",
+            EFFECT_1 + "what: expected what the level changes, in words, found ' '.",
         ),
         (
             EFFECT.format("group.version", 1, "x") + "\nfrom_controller = true",
-            "acme.toml:1: [[side_effect]] number 1: key: expected the configuration that the "
-            "controller's value is written to, found ''.",
+            EFFECT_1 + "key: expected the configuration that the controller's value is written "
+            "to, found ''.",
         ),
         (
             '[[release_feature]]\nrelease = "4.1"\nfeature = "x"\nnewest_stable = 0\n'
@@ -324,6 +317,7 @@ NEXT = " conf/catalogue-overlay.toml explains every table and key."
 )
 def test_an_overlay_that_contradicts_itself_is_told(text: str | bytes, message: str) -> None:
     assert told(text).startswith(message)
+    assert told(text).endswith(NEXT if "number 2: expected one row" not in message else "of them.")
 
 
 STABLE = FEATURE.replace("newest_stable = 0", "newest_stable = 1")
@@ -334,56 +328,55 @@ STABLE = FEATURE.replace("newest_stable = 0", "newest_stable = 1")
     [
         (
             FEATURE.replace("4.2-IV0", "4.1-IV0"),
-            "acme.toml:13: [[release_feature]] number 1: newest_stable: expected at least 1, the "
-            "level of acme.version that new clusters of 4.1 get by default at metadata.version 27, "
-            "found 0: a default that is unstable.",
+            RANGE_1 + "newest_stable: expected at least 1, the level of acme.version that new "
+            "clusters of 4.1 get by default at metadata.version 27, found 0: a default that is "
+            "unstable.",
         ),
         (
             STABLE.replace("group.version=1", "streams.version=1"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
-            "because acme.version 1 is one in 4.1, found streams.version=1: the newest production "
-            "level of streams.version is 0 in 4.1.",
+            LEVEL_2 + "dependency: expected production levels, because acme.version 1 is one in "
+            "4.1, found streams.version=1: the newest production level of streams.version is 0 in "
+            "4.1.",
         ),
         (
             STABLE.replace("metadata.version=26", "metadata.version=28"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
-            "because acme.version 1 is one in 4.1, found metadata.version=28: the newest "
-            "production level of metadata.version is 27 in 4.1.",
+            LEVEL_2 + "dependency: expected production levels, because acme.version 1 is one in "
+            "4.1, found metadata.version=28: the newest production level of metadata.version is "
+            "27 in 4.1.",
         ),
         (
             STABLE.replace('release = "4.1"', 'release = "3.9"'),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
-            "because acme.version 1 is one in 3.9, found metadata.version=26: the newest ",
+            LEVEL_2 + "dependency: expected production levels, because acme.version 1 is one in "
+            "3.9, found metadata.version=26: the newest ",
         ),
         (
             STABLE.replace('release = "4.1"', 'release = "3.9"')
             .replace("metadata.version=26;", "")
             .replace("4.2-IV0", "3.9-IV0"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected production levels, "
-            "because acme.version 1 is one in 3.9, found group.version=1: the newest production "
-            "level of group.version is none.",
+            LEVEL_2 + "dependency: expected production levels, because acme.version 1 is one in "
+            "3.9, found group.version=1: the newest production level of group.version is none.",
         ),
         (
             FEATURE.replace('release = "4.1"', 'release = "3.9"')
             .replace("metadata.version=26;", "")
             .replace("4.2-IV0", "4.0-IV0"),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected at most what new "
-            "clusters of 3.9 get by default at metadata.version 22, where acme.version 1 is the "
-            "default, found group.version=1: the default of group.version is none.",
+            LEVEL_2 + "dependency: expected at most what new clusters of 3.9 get by default at "
+            "metadata.version 22, where acme.version 1 is the default, found group.version=1: the "
+            "default of group.version is none.",
         ),
         (
             STABLE.replace("metadata.version=26;group.version=1", "transaction.version=2").replace(
                 "4.2-IV0", "4.0-IV0"
             ),
-            "acme.toml:7: [[feature_level]] number 2: dependency: expected at most what new "
-            "clusters of 4.1 get by default at metadata.version 22, where acme.version 1 is the "
-            "default, found transaction.version=2: the default of transaction.version is 0 there.",
+            LEVEL_2 + "dependency: expected at most what new clusters of 4.1 get by default at "
+            "metadata.version 22, where acme.version 1 is the default, found "
+            "transaction.version=2: the default of transaction.version is 0 there.",
         ),
         (
             BUILD.replace("newest_stable = 26", "newest_stable = 22"),
-            "acme.toml:2: [[release]] number 1: feature eligible.leader.replicas.version, level 1: "
-            "dependency: expected production levels, because eligible.leader.replicas.version 1 is "
-            "one in 4.1-acme, found metadata.version=23: the newest ",
+            RELEASE_1 + "feature eligible.leader.replicas.version, level 1: dependency: expected "
+            "production levels, because eligible.leader.replicas.version 1 is one in 4.1-acme, "
+            "found metadata.version=23: the newest ",
         ),
     ],
 )
