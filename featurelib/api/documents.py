@@ -31,39 +31,39 @@ from featurelib.snapshot.history import LevelChange
 from featurelib.view.documents import Document, JsonPart
 
 
-def _row(keys: str) -> dict[str, str]:
+def row_of(keys: str) -> dict[str, str]:
     """`key=attribute key`: the attribute of each key, which is of its name where none is given."""
     parts = (key.partition("=") for key in keys.split())
     return {key: attribute or key for key, _, attribute in parts}
 
 
 KEYS = {
-    WhyNot: _row(
+    WhyNot: row_of(
         "feature level finalized_level=current answer moves dialects proofs unknown agreed unlock "
         "plan=words"
     ),
-    Proof: _row(
+    Proof: row_of(
         "judge rule=code source feature level message node role node_id needed is_answer "
         "seen_at=seen line_id remedy command min_version max_version line muted muted_until"
     ),
-    WhatIf: _row(
+    WhatIf: row_of(
         "before=was after=now features=turns unchanged new gone joined refused not_running=idle "
         "election"
     ),
-    Roll: _row(
+    Roll: row_of(
         "release mode may_join finalized=levels finalized_known=levels_known misfits "
         "only_with_unstable_features=only_unstable refused first joins_now way_back"
     ),
-    WayBack: _row(
+    WayBack: row_of(
         "brings joins_after_finalizing=joins_after back downgrade_floor=floor "
         "point_of_no_return=no_return"
     ),
-    Timeline: _row("regressions levels ranges epochs_back=epochs"),
-    Collected: _row(
+    Timeline: row_of("regressions levels ranges epochs_back=epochs"),
+    Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
     ),
-    LevelChange: _row("at epoch changes went_down"),
-    RangeChange: _row("since until role node_ids first changes shrank"),
+    LevelChange: row_of("at epoch changes went_down"),
+    RangeChange: row_of("since until role node_ids first changes shrank"),
 }
 
 

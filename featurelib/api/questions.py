@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
-from featurelib.api.documents import OfCluster, document
+from featurelib.api.documents import OfCluster, document, row_of
 from featurelib.audit.audit import Judged
 from featurelib.errors import ConfigError
 from featurelib.questions.muted import as_json, over_reason, over_row
@@ -30,6 +30,10 @@ from featurelib.view.report import report_run, summarize
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
 
+PROOF_ROW = row_of(
+    "node feature level min_version max_version rule=code judge says=message source line muted "
+    "muted_until"
+)
 VERDICT = ("verdict", "finalized_level", "target", "ceiling")
 Row = dict[str, object]
 
@@ -90,20 +94,8 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
 
 
 def _proof_row(proof: Proof) -> Row:
-    return {
-        "node": proof.node or None,
-        "feature": proof.feature,
-        "level": proof.level,
-        "min_version": proof.min_version,
-        "max_version": proof.max_version,
-        "rule": proof.code,
-        "judge": proof.judge,
-        "says": proof.message,
-        "source": proof.source,
-        "line": proof.line,
-        "muted": proof.muted,
-        "muted_until": proof.muted_until,
-    }
+    row: Row = {key: getattr(proof, attribute) for key, attribute in PROOF_ROW.items()}
+    return row | {"node": proof.node or None}
 
 
 def what_if(

@@ -6,7 +6,7 @@ broker that may lead counts; what is not known is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
-from featurelib.core.dialect import GENERATIONS, generation_of, is_before, load
+from featurelib.core.dialect import GENERATIONS, is_before, load
 from featurelib.core.features_znode import (
     ENABLED,
     STEPS,
@@ -33,7 +33,7 @@ from featurelib.core.features_znode import (
     unfit_for,
 )
 from featurelib.errors import ConfigError
-from featurelib.feature import Role, Witness
+from featurelib.feature import Role, Witness, release_line
 from featurelib.planning.planner import mode_of
 from featurelib.questions.draft import Draft
 
@@ -105,18 +105,16 @@ def expect_protocol_version(
             f"({', '.join(STEPS)}; or one with a step, as 2.7-IV2), found none such. Name one."
         )
     for who, release in releases.items():
-        if _in_zookeeper_mode(release) and is_before(release, version):
+        if release_line(release) in zookeeper_releases() and is_before(release, version):
             raise ConfigError(
                 f"{OPTION} {version}: expected one that Kafka {release} knows ({who}), found a "
                 f"newer one: its brokers would not start. Name {release} or an older one."
             )
 
 
-def _in_zookeeper_mode(release: str) -> bool:
-    try:
-        return bool(release and generation_of(release, "zk"))
-    except KeyError:
-        return False
+def zookeeper_releases() -> list[str]:
+    """The releases that have ZooKeeper mode, and whose answers are known."""
+    return [name for d in map(load, GENERATIONS) if d.mode == "zk" for name in d.releases]
 
 
 def told_release(sight: Sight, terms: Terms) -> str:
@@ -159,9 +157,16 @@ def foresee_election(sight: Sight, version: str) -> Foreseen:
     before = None if text is None else int(evidence.levels.epoch[0])
     brokers, silent = _brokers(sight, evidence)
     able = [name for name in sight.dialects if knows(load(name), version)]
-    doubt = _doubt(evidence, able)
-    if doubt is None and not (brokers or silent):
-        doubt = Doubt.NO_BROKER
+    levels, membership = evidence.levels, evidence.membership
+    doubts = {
+        Doubt.MALFORMED: 0 in evidence.malformed,
+        Doubt.NOT_ZOOKEEPER: not (membership.zookeeper & ~membership.kraft)[0],
+        Doubt.NOT_READ: levels.kind[0] != Witness.FEATURES_NODE,
+        Doubt.TOO_OLD: levels.too_old[0],
+        Doubt.NO_DIALECT: not able,
+        Doubt.NO_BROKER: not (brokers or silent),
+    }
+    doubt = next((one for one, holds in doubts.items() if holds), None)
     outcomes: dict[object, ElectionOutcome] = {}
     for name in () if doubt is not None else able:
         for one in _outcomes(text, before, version, name, brokers, silent):
@@ -188,19 +193,6 @@ def _read(text: str | None, dialect: str) -> ZnodeContent | None:
     if node is None or node.schema_version is None or node.status is None:
         return None
     return ZnodeContent(schema_version=node.schema_version, status=node.status, levels=node.levels)
-
-
-def _doubt(evidence: Evidence, able: Sequence[str]) -> Doubt | None:
-    levels, membership = evidence.levels, evidence.membership
-    if 0 in evidence.malformed:
-        return Doubt.MALFORMED
-    if not (membership.zookeeper & ~membership.kraft)[0]:
-        return Doubt.NOT_ZOOKEEPER
-    if levels.kind[0] != Witness.FEATURES_NODE:
-        return Doubt.NOT_READ
-    if levels.too_old[0]:
-        return Doubt.TOO_OLD
-    return None if able else Doubt.NO_DIALECT
 
 
 def _brokers(sight: Sight, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:

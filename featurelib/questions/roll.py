@@ -7,8 +7,8 @@ worked out on levels alone, as the catalogue has them; KRaft mode only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -127,8 +127,13 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
     nodes = [with_release(node, release, mode, catalogue) for node in sight.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
-    refused = tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue))
-    found = Roll(
+    first = tuple(_first(sight, misfits, release, catalogue))
+    moved = {update.feature: update.to_level for one in first for step in one.steps
+             for update in step.updates}  # fmt: skip
+    some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
+    running = {catalogue.release_named(node.release) or "" for node in some}
+    is_kraft = mode != "zk"
+    return Roll(
         cluster_id=sight.cluster_id,
         release=release,
         mode=mode,
@@ -136,26 +141,12 @@ def roll(sight: Sight, text: str, terms: Terms) -> Roll:
         levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()),
         misfits=misfits,
         only_unstable=unstable,
-        refused=refused,
-        first=tuple(_first(sight, misfits, release, catalogue)),
+        refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),
+        first=first,
         then=what_if(sight, Changes(release=release), terms),
-        joins_now=() if mode == "zk" else may_join(_known(levels, catalogue), catalogue),
-        way_back=None,
+        joins_now=may_join(_known(levels, catalogue), catalogue) if is_kraft else (),
+        way_back=_way_back(levels | moved, release, running, catalogue) if is_kraft else None,
     )
-    if mode == "zk":
-        return found
-    some = [node for node in sight.cluster.nodes if node.running] or sight.cluster.nodes
-    running = {catalogue.release_named(node.release) or "" for node in some}
-    return replace(found, way_back=way_back(_then(found), release, running, catalogue))
-
-
-def _then(found: Roll) -> dict[str, int]:
-    """The levels once what must happen first has happened."""
-    levels = dict(found.levels)
-    for first in found.first:
-        for step in first.steps:
-            levels |= {update.feature: update.to_level for update in step.updates}
-    return {name: level for name, level in levels.items() if level}
 
 
 def _misfits(
@@ -194,10 +185,10 @@ def _first(
         yield First(intent=intent.text, steps=steps, refusals=planned.refusals)
 
 
-def way_back(levels: Levels, release: str, running: Iterable[str], catalogue: Catalogue) -> WayBack:
+def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalogue) -> WayBack:
     """The way back for nodes of the releases `running`, once all nodes are of `release` and
-    `levels` are finalized (KIP-778, Downgrades)."""
-    software, before = catalogue.of(release), set(running) - {release}
+    `levels` are finalized, 0 = not (KIP-778, Downgrades)."""
+    software, before = catalogue.of(release), running - {release}
     kept = _known(levels, catalogue)
     brings = {
         name: level
@@ -236,4 +227,4 @@ def _level_or_none(level: np.int32) -> int | None:
 
 def _known(levels: Levels, catalogue: Catalogue) -> dict[str, int]:
     """The levels of Kafka's features: of others no release says anything."""
-    return {name: level for name, level in levels.items() if name in catalogue.features}
+    return {name: level for name, level in levels.items() if level and name in catalogue.features}

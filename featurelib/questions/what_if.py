@@ -23,7 +23,7 @@ from featurelib.core.compatibility import (
     join,
     stopped,
 )
-from featurelib.core.dialect import GENERATIONS, Dialect, load
+from featurelib.core.dialect import Dialect
 from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, release_line
@@ -35,6 +35,7 @@ from featurelib.questions.election import (
     hold_election,
     told_release,
     with_entry,
+    zookeeper_releases,
 )
 
 Row = dict[str, Any]
@@ -272,7 +273,7 @@ def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
     """The release a version means, one with the mode of the cluster. Raises ConfigError."""
     short = release_line(text)
     if mode == "zk":
-        known = [name for d in GENERATIONS for name in load(d).releases if load(d).mode == mode]
+        known = zookeeper_releases()
         if short in known:
             return short
         kind, way = (
@@ -290,13 +291,11 @@ def release_of(text: str, mode: str, catalogue: Catalogue, option: str) -> str:
     )
 
 
-def software_of_release(
-    release: str, mode: str, catalogue: Catalogue, *, unstable: bool = False
-) -> Features:
+def software_of_release(release: str, mode: str, catalogue: Catalogue) -> Features:
     """What production software of a release advertises; in ZooKeeper mode nothing at all."""
     if mode == "zk":
         return {}
-    return dict(sorted(catalogue.of(release).ranges(unstable=unstable).items()))
+    return dict(sorted(catalogue.of(release).ranges().items()))
 
 
 def with_release(node: Node, release: str, mode: str, catalogue: Catalogue) -> Node:

@@ -9,7 +9,6 @@ meaning raises `version`. Light to import: the other documents are in featurelib
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,11 +49,6 @@ def fill(kind: type[Filled], value: object = None, **more: Any) -> Filled:
 def as_json(document: object) -> str:
     """The document as text: two blanks for each level, characters as they are."""
     return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=False)
-
-
-def iso(moment: datetime) -> str:
-    """A time in UTC, as 2026-11-21T06:00:00Z."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 class OfSoftware(Document):

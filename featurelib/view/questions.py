@@ -141,7 +141,7 @@ def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...
 
 def _rule(mine: Sequence[Proof], page: Page) -> None:
     """One rule: who asks it, of which nodes, where it comes from, and in which words."""
-    who = " and ".join(dict.fromkeys(judge_text(proof.judge) for proof in mine))
+    who = _judges(proof.judge for proof in mine)
     halves = []
     for role in dict.fromkeys(proof.role for proof in mine if proof.node):
         ids = {p.node_id for p in mine if p.role == role and p.node_id is not None}
@@ -324,8 +324,12 @@ def _refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
         who = nodes(role, [one.node_id for one in mine])
         over = f" over {_names(features)}" if features else ""
         page.item(f"{who} {FATES[entry].format(over=over)}", indent)
-        by = " and ".join(dict.fromkeys(judge_text(one.dialect) for one in mine))
+        by = _judges(one.dialect for one in mine)
         page.item(f'{by}: "{clean(message, 600)}"', indent + 2)
+
+
+def _judges(judges: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(map(judge_text, judges)))
 
 
 def _names(names: Sequence[str]) -> str:
@@ -384,10 +388,9 @@ def _election(found: Foreseen, page: Page) -> None:
 
 def _outcome(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
     election = one.election
-    judges = " and ".join(judge_text(name) for name in one.dialects)
     anyone = "any of " if len(one.leaders) > 1 else ""
     who = f"; elected: {anyone}{nodes('broker', one.leaders)}" if one.leaders else ""
-    page.item(f"{judges}{who}", 2)
+    page.item(f"{_judges(one.dialects)}{who}", 2)
     page.item(CHANGES[election.change], 4)
     for reason in election.reasons:
         page.item(f"because {REASONS[reason]}", 6)
