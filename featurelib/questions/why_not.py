@@ -52,10 +52,8 @@ from featurelib.planning.goal import (
     read_level,
     software_of,
 )
-from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow
-from featurelib.planning.reasons import EVIDENCE, PROBE, Reasons
-from featurelib.planning.steps import turn
-from featurelib.planning.unlock import Fix, unlock
+from featurelib.planning.planner import known_cluster, lowest_supported, mode_of, only_narrow, turn
+from featurelib.planning.reasons import EVIDENCE, PROBE, Fix, Reasons, unlock
 from featurelib.words import clean, moment
 
 Moves = dict[str, int]

@@ -21,7 +21,7 @@ from featurelib.core.dialect import STRICT, generation_of, load
 from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.model import Move
-from featurelib.planning.steps import Router
+from featurelib.planning.planner import Router
 from tests.core import lines as landing
 from tests.core import oracle, scale
 from tests.core.random_clusters import clusters, with_changes

@@ -22,7 +22,7 @@ from featurelib.core.dry_run import answer, refused_by
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.planning.unlock import Fix, unlock
+from featurelib.planning.reasons import Fix, unlock
 from tests.core.lines import configs_line, judge_rows, lines_of, snapshot
 from tests.core.oracle import Cluster as Described
 from tests.core.oracle import Node as Half

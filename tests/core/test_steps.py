@@ -16,7 +16,7 @@ from featurelib.core.dialect import Dialect, load
 from featurelib.core.dry_run import request_of
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, UpgradeType
 from featurelib.model import Move
-from featurelib.planning.steps import Route, Router
+from featurelib.planning.planner import Route, Router
 from tests.core import scale
 from tests.core.controllers import model, words
 from tests.core.controllers.draw import Drawn, draw

@@ -12,7 +12,7 @@ from featurelib.audit.findings import Action
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
-from featurelib.planning.unlock import Fix, Unlock, ladder, refusing, unlock
+from featurelib.planning.reasons import Fix, Unlock, ladder, refusing, unlock
 from tests.core import scale
 from tests.core.made_up import (
     CATALOGUE,

@@ -19,8 +19,7 @@ from featurelib.core.dialect import STRICT, load
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.planning.goal import GOAL, Command, Intent
 from featurelib.planning.planner import Planned, make_plan
-from featurelib.planning.reasons import EVIDENCE, Reason
-from featurelib.planning.unlock import ladder
+from featurelib.planning.reasons import EVIDENCE, Reason, ladder
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds

@@ -16,8 +16,7 @@ from featurelib.feature import METADATA_VERSION, Role
 from featurelib.landing import Landing, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.planning.reasons import PROBE
-from featurelib.planning.unlock import Fix, ladder
+from featurelib.planning.reasons import PROBE, Fix, ladder
 from featurelib.questions.why_not import LevelStatus, WhyNot, why_not
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.made_up import catalogue_of
