@@ -47,12 +47,10 @@ _SHOWN = 5
 class Lake:
     """The tables below one folder or URI."""
 
-    def __init__(self, root: str, storage: Mapping[str, str] | None = None) -> None:
-        """`storage` are options of an object store, as deltalake takes them; else the environment.
-
-        Raises ConfigError for a folder that is not there.
-        """
-        self.root, self._storage = root.rstrip("/") or "/", dict(storage or {})
+    def __init__(self, root: str) -> None:
+        """Options of an object store come from the environment, as deltalake reads them. Raises
+        ConfigError for a folder that is not there."""
+        self.root = root.rstrip("/") or "/"
         self._open: dict[tuple[str, int | None], DeltaTable] = {}
         if "://" not in root and not Path(root).is_dir():
             raise ConfigError(
@@ -232,7 +230,7 @@ class Lake:
             raise ConfigError(f"reading tables needs the package deltalake. {INSTALL}") from error
         where = f"{self.root}/{table.path}"
         try:
-            found = DeltaTable(where, version=version, storage_options=self._storage or None)
+            found = DeltaTable(where, version=version)
         except TableNotFoundError as error:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {where}. Name the folder the nightly "

@@ -13,12 +13,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from featurelib.catalogue import load
 from featurelib.cli.app import make_app
 from featurelib.model import Guards
 from featurelib.planning import files
-from tests.backends.clusters import KRAFT
-from tests.backends.simulator import Simulated
 from tests.core import test_software as software
 from tests.report.samples import SAMPLES
 
@@ -48,17 +45,6 @@ def sample(name: str, *args: str) -> tuple[int, str, str]:
     return run(name, *args, "--capture", name, *NEWEST, *FLEET)
 
 
-def test_the_file_says_for_people_where_it_comes_from_and_what_was_left_out() -> None:
-    code, _, err = sample("zk-332-ranges", "upgrade-all")
-    plan = files.read_plan(Path("plans/zk-332-ranges.json").read_bytes(), "x")
-    assert (code, err) == (0, "")
-    people = plan.for_people
-    assert (people.name, people.made_from) == ("zk-332-ranges", "landing files in zk-332-ranges")
-    assert people.seen_at == "2026-11-21T05:43:26Z"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", people.written_at)
-    assert people.left_out[0].startswith("Broker 10 does not support extra 7")
-
-
 def test_a_downgrade_says_how_far_down_nothing_is_lost_and_what_is_not_finalized() -> None:
     code, out, _ = sample("k40-fresh", "downgrade", "--release-version", "3.9")
     assert code == 3
@@ -66,20 +52,6 @@ def test_a_downgrade_says_how_far_down_nothing_is_lost_and_what_is_not_finalized
     assert "  kraft.version is not finalized, and a downgrade raises nothing.\n" in out
     code, out, _ = sample("k40-fresh", "downgrade", "--feature", "metadata.version=23")
     assert (code, "metadata.version 25 (4.0-IV3) → 23 (4.0-IV1)" in out) == (0, True)
-
-
-def test_every_wrong_direction_is_printed() -> None:
-    code, out, _ = sample("k42-dynamic", "upgrade", "--release-version", "4.0")
-    assert code == 3
-    assert [line.split(":")[0].strip() for line in out.splitlines() if "wrong_dir" in line] == [
-        "wrong_direction"
-    ] * 4
-    assert "metadata.version is at 4.2-IV1 and would go down to 4.0-IV3: that is no\n" in out
-
-
-def test_nothing_to_do_is_said_plainly() -> None:
-    code, out, _ = sample("k40-fresh", "upgrade-all")
-    assert (code, "\nNothing to do.\n" in out, Path("plans").exists()) == (0, True, False)
 
 
 def test_lossy_downgrades_are_refused_and_say_what_would_be_lost() -> None:
@@ -105,20 +77,6 @@ def test_at_the_lowest_level_that_loses_nothing_nobody_is_told_to_ask_for_it(
     assert "→ No level below 23 (4.0-IV1) loses nothing. Stay there." in out
 
 
-def test_an_empty_catalogue_is_refused() -> None:
-    code, out, _ = sample("k42-dynamic", "downgrade-all", "--release-version", "2.8")
-    assert code == 3
-    assert "  the whole cluster\n    empty_catalogue: Software of 2.8 knows no feature" in out
-
-
-def test_a_plan_on_standard_output_is_alone_there() -> None:
-    code, out, err = sample("k41-forgotten", "upgrade-all", "--out", "-")
-    assert (code, Path("plans").exists()) == (0, False)
-    assert files.read_plan(out, "-").plan.intent == "upgrade-all"
-    assert err.endswith("The plan is on standard output. Nothing was sent.\n")
-    assert sample("k41-forgotten", "upgrade-all", "--out", "-", "--json")[0] == 2
-
-
 def test_packed_files_and_single_files_are_read() -> None:
     packed = Path("packed/deep/landing.jsonl.gz")
     packed.parent.mkdir(parents=True)
@@ -140,16 +98,6 @@ def test_a_broken_line_is_said_and_the_rest_goes_on() -> None:
     code, _, err = sample("k41-forgotten", "upgrade-all")
     assert code == 0
     assert re.match(r"warning: k41-forgotten: line \d+ is set aside: ", err)
-
-
-def test_an_embedded_cluster_is_looked_at_live() -> None:
-    Simulated("c.json", load().tables, mode="kraft").put(KRAFT, 7)
-    code, out, _ = run("upgrade", "--metadata", "29", "--file", "c.json", "--out", "p.json")
-    assert code == 0, out
-    assert "  metadata.version 25 (4.0-IV3) → 29 (4.2-IV1): upgrade\n" in out
-    made = files.read_plan(Path("p.json").read_bytes(), "x").for_people.made_from
-    assert made.startswith("a look at ")
-    assert run("upgrade", "--file", "c.json", "--as-of", "newest")[0] == 2
 
 
 def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
@@ -193,6 +141,12 @@ def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
         (("upgrade", "--metadata", "1", "--release-version", "4.0"), 2, "found both"),
         (("update", "--upgrade", "f=2"), 2, "--upgrade f=2: expected NAME:LEVEL"),
         (("update", "--upgrade", "f:2", "--delete", "f"), 2, "expected f once"),
+        (("upgrade", "--file", "c.json", "--as-of", "newest"), 2, "a live look is new"),
+        (
+            ("upgrade", "--capture", "x", "--out", "-", "--json"),
+            2,
+            "--out -: expected it or --json",
+        ),
         (("downgrade",), 2, "expected --release-version, --metadata or --feature"),
         (("update",), 2, "expected a feature, found none"),
     ],
@@ -202,6 +156,11 @@ def test_what_cannot_be_used_is_said(args: tuple[str, ...], code: int, said: str
     found, out, err = run(*args, *FLEET)
     assert (found, out) == (code, "")
     assert said in err
+
+
+def test_a_plan_is_not_alone_on_standard_output_beside_json() -> None:
+    code, out, _ = run("upgrade", "--capture", "k40-fresh", "--out", "-", "--json")
+    assert (code, "--out -: expected it or --json, found both" in out) == (2, True)
 
 
 def test_help_teaches() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -252,22 +251,3 @@ def test_only_a_live_cluster_can_be_asked(wire: Wire, option: str) -> None:
     code, out, err = run("plan", "c-1", "upgrade-all", option, "somewhere", "--probe")
     assert (code, out) == (2, "")
     assert f"--probe: expected a live cluster to ask, found {option}" in err
-
-
-def test_json_says_what_the_plan_rests_on(wire: Wire) -> None:
-    put(AT_39)
-    code, out, _ = run("plan", "upgrade-all", *PROBED, "--json")
-    assert code == 0
-    said = json.loads(out)
-    assert said["made_from"].endswith(
-        "a probe: its controller would accept metadata.version 19 to 21"
-    )
-
-
-def test_the_help_says_what_is_asked_and_which_right_it_needs() -> None:
-    code, out, _ = run("plan", "upgrade-all", "--help")
-    text = " ".join(out.split())
-    assert code == 0
-    assert "--probe" in text
-    assert "ask the live cluster's controller to validate, and not to write" in text
-    assert "needs ALTER on the cluster" in text
