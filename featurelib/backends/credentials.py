@@ -56,6 +56,9 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
         return None
 
 
+Clock = Callable[[], float]
+
+
 class TokenEndpoint:
     """The token endpoint of one identity provider; many threads may ask.
 
@@ -63,15 +66,10 @@ class TokenEndpoint:
     """
 
     def __init__(
-        self,
-        url: str,
-        client_id: str,
-        scope: str,
-        tls: Callable[[], ssl.SSLContext],
-        clock: Callable[[], float] = time.monotonic,
+        self, known: Security, tls: Callable[[], ssl.SSLContext], clock: Clock = time.monotonic
     ) -> None:
-        self._url, self._client_id, self._scope, self._tls = url, client_id, scope, tls
-        self._clock, self._lock = clock, threading.Lock()
+        self._known, self._tls, self._clock = known, tls, clock
+        self._url, self._lock = known.oauth_token_url, threading.Lock()
         self._token, self._good_until = "", 0.0
         self._failure, self._failed_until = "", 0.0
 
@@ -95,13 +93,14 @@ class TokenEndpoint:
     def _ask(self, secret: str, limit: float) -> tuple[str, float]:
         """A token and how many seconds it lives. Raises UnreachableError."""
         fields = {"grant_type": "client_credentials"}
-        if self._scope:
-            fields["scope"] = self._scope
-        known = base64.b64encode(f"{self._client_id}:{secret}".encode()).decode()
+        if self._known.oauth_scope:
+            fields["scope"] = self._known.oauth_scope
+        user = f"{self._known.oauth_client_id}:{secret}"
+        basic = base64.b64encode(user.encode()).decode()
         request = urllib.request.Request(
             self._url,
             data=urllib.parse.urlencode(fields).encode(),
-            headers={"Authorization": f"Basic {known}", "Accept": "application/json"},
+            headers={"Authorization": f"Basic {basic}", "Accept": "application/json"},
         )
         try:
             with self._opener().open(request, timeout=limit) as answer:
@@ -124,10 +123,7 @@ class TokenEndpoint:
 
     def _opener(self) -> urllib.request.OpenerDirector:
         proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
-        handlers: list[urllib.request.BaseHandler] = [
-            urllib.request.ProxyHandler(proxies),
-            _NotFollowed(),
-        ]
+        handlers = [urllib.request.ProxyHandler(proxies), _NotFollowed()]
         if self._url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
         return urllib.request.build_opener(*handlers)
@@ -135,7 +131,7 @@ class TokenEndpoint:
     def _fail(self, found: str) -> NoReturn:
         raise UnreachableError(
             f"the token endpoint {self._url}: expected a token for the client "
-            f"{self._client_id}, found: {found}."
+            f"{self._known.oauth_client_id}, found: {found}."
         ) from None
 
 
@@ -165,12 +161,7 @@ class Credentials:
         self._context: ssl.SSLContext | None = None
         self._endpoint: TokenEndpoint | None = None
         if security.oauth_token_url:
-            self._endpoint = TokenEndpoint(
-                security.oauth_token_url,
-                security.oauth_client_id,
-                security.oauth_scope,
-                self._tls_of_endpoint,
-            )
+            self._endpoint = TokenEndpoint(security, self._tls_of_endpoint)
 
     def __repr__(self) -> str:
         return f"Credentials({self.summary})"

@@ -9,7 +9,7 @@ generation read the features node is the core's answer; here it becomes the next
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
@@ -190,8 +190,8 @@ class EmbeddedCluster:
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
         """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
         UnregisterController, which no voter is). Raises InputError."""
-
-        def without(state: EmbeddedState) -> Cluster:
+        with self._file.transaction():
+            state = self.state
             cluster = state.cluster
             what, able = "brokers", [n for n in cluster.nodes if n.role is role]
             if role is Role.CONTROLLER:
@@ -205,14 +205,8 @@ class EmbeddedCluster:
             gone = self._find(able, what, node_id)
             leads = self.mode == "kraft" or cluster.active != node_id
             nodes = tuple(node for node in cluster.nodes if node is not gone)
-            return replace(cluster, nodes=nodes, active=cluster.active if leads else NOBODY)
-
-        self._change(f"unregister {node_id}", without)
-
-    def _change(self, what: str, change: Callable[[EmbeddedState], Cluster]) -> None:
-        with self._file.transaction():
-            state = self.state
-            self._append(what, replace(state, cluster=change(state)), moves=True)
+            cluster = replace(cluster, nodes=nodes, active=cluster.active if leads else NOBODY)
+            self._append(f"unregister {node_id}", replace(state, cluster=cluster), moves=True)
 
     def _find(self, nodes: Sequence[Node], what: str, node_id: int) -> Node:
         by_id = {node.node_id: node for node in reversed(nodes)}  # the first of an id counts

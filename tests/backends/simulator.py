@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,11 @@ class Simulated(EmbeddedCluster):
                 self._file.let_go([node.node_id], held_for_good=True)
             self._append(f"register {node.node_id}", state, moves=is_in)
         return joined
+
+    def _change(self, what: str, change: Callable[[EmbeddedState], Cluster]) -> None:
+        with self._file.transaction():
+            state = self.state
+            self._append(what, replace(state, cluster=change(state)), moves=True)
 
     def stop(self, node_id: int) -> None:
         """A process ends. KRaft: it stays registered, a broker fenced. Raises InputError."""

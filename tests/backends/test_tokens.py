@@ -41,8 +41,9 @@ def no_tls() -> None:
     raise AssertionError("loopback is spoken to without TLS")
 
 
-def endpoint(idp: Provider, clock: Clock | None = None, scope: str = "") -> TokenEndpoint:
-    return TokenEndpoint(idp.url, CLIENT, scope, no_tls, clock or Clock())  # type: ignore[arg-type]
+def endpoint(idp: Provider, clock: Clock | None = None) -> TokenEndpoint:
+    known = Security(oauth_token_url=idp.url, oauth_client_id=CLIENT)
+    return TokenEndpoint(known, no_tls, clock or Clock())  # type: ignore[arg-type]
 
 
 def credentials(url: str, secret: str = SECRET, **more: str) -> Credentials:

@@ -23,7 +23,6 @@ from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
 from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import (
-    ListedMembers,
     ListenerAnswer,
     NodeAnswers,
     QuorumState,
@@ -102,16 +101,6 @@ class Map:
             )
         self.cluster_id = self.cluster_id or cluster_id
 
-    def learn_members(self, said: ListedMembers, role: Role) -> None:
-        """Who belongs to it. Raises ConfigError for the list of another cluster."""
-        self.learn_id(said.cluster_id or "")
-        known = self.brokers if role is Role.BROKER else self.controllers
-        for node, address in said.addresses.items():
-            add_addresses(known, node, (address,))
-        if role is Role.BROKER:
-            self.fenced |= said.fenced
-            self.active = self.active if said.controller_id == NOBODY else said.controller_id
-
     def learn_quorum(self, said: QuorumState) -> None:
         """Who votes, and who leads in the newest epoch that was heard of."""
         for node, addresses in said.addresses.items():
@@ -125,7 +114,14 @@ class Map:
         if asked.error is None:
             self.modes.add("kraft" if asked.is_kraft else "zk")
         if members is not None:
-            self.learn_members(members, role)
+            self.learn_id(members.cluster_id or "")
+            for node, address in members.addresses.items():
+                known = self.brokers if role is Role.BROKER else self.controllers
+                add_addresses(known, node, (address,))
+            if role is Role.BROKER:
+                self.fenced |= members.fenced
+                lists_it = members.controller_id != NOBODY
+                self.active = members.controller_id if lists_it else self.active
         if state is not None:
             self.learn_quorum(state)
 
