@@ -13,6 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka.protocol.admin import DescribeClusterResponse
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from featurelib.backends.kafka.internals import Api
 from tests.backends.cutting import frame
 
 API_VERSIONS, UNSUPPORTED_VERSION = 18, 35
@@ -66,3 +70,40 @@ def speaking(answers: Mapping[int, Answering]) -> Iterator[Listener]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
     thread.join(5)
+
+
+def api_versions(offered: Mapping[Api, tuple[int, int]], refuses: int = 99) -> Answering:
+    """ApiVersions of a listener that refuses versions from `refuses` on."""
+
+    def answer(version: int) -> Any:
+        keys = [
+            ApiVersionsResponse.ApiVersion(api_key=int(key), min_version=low, max_version=high)
+            for key, (low, high) in offered.items()
+        ]
+        if version >= refuses or version > offered[Api.API_VERSIONS][1]:
+            return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=keys)
+        supported = ApiVersionsResponse.SupportedFeatureKey
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=keys,
+            supported_features=[supported(name="f", min_version=1, max_version=3)],
+            finalized_features_epoch=4,
+        )
+
+    return answer
+
+
+def listing(*hosts: tuple[int, str, int], kind: int = 1, cluster: str = "c") -> Any:
+    """DescribeCluster that lists (node id, host, port)."""
+    broker = DescribeClusterResponse.DescribeClusterBroker
+    return DescribeClusterResponse(
+        error_code=0,
+        error_message=None,
+        endpoint_type=kind,
+        cluster_id=cluster,
+        controller_id=1,
+        brokers=[
+            broker(broker_id=node, host=host, port=port, rack=None, is_fenced=False)
+            for node, host, port in hosts
+        ],
+    )

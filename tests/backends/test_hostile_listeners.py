@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeClusterResponse, DescribeQuorumResponse
+from kafka.protocol.admin import DescribeQuorumResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from featurelib.backends.kafka import connection as kafka_limits
@@ -25,8 +25,7 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role
-from tests.backends.speaking import Answering, Listener, speaking
-from tests.backends.test_kafka_old_and_odd import api_versions
+from tests.backends.speaking import Answering, Listener, api_versions, listing, speaking
 
 OFFERED = {
     Api.API_VERSIONS: (0, 4),
@@ -37,22 +36,6 @@ OFFERED = {
 LONG = "x" * (kafka_limits.LISTS + 1)
 STEERS = "\x1b[2J\x9b31m\nerror: forged \u202egnorw\u2066"  # erases, colours, adds a line, turns
 Lines = list[dict[str, Any]]
-
-
-def listing(*hosts: tuple[int, str, int], kind: int = 1, cluster: str = "c") -> Any:
-    """DescribeCluster that lists (node id, host, port)."""
-    broker = DescribeClusterResponse.DescribeClusterBroker
-    return DescribeClusterResponse(
-        error_code=0,
-        error_message=None,
-        endpoint_type=kind,
-        cluster_id=cluster,
-        controller_id=1,
-        brokers=[
-            broker(broker_id=node, host=host, port=port, rack=None, is_fenced=False)
-            for node, host, port in hosts
-        ],
-    )
 
 
 def quorum(*voters: int) -> Any:

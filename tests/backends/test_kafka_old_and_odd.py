@@ -22,34 +22,13 @@ from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableErro
 from featurelib.landing import ApiVersionsAnswer, read
 from featurelib.landing.line import Landing
 from featurelib.model import Move, Step
-from tests.backends.speaking import Answering, Listener, speaking
+from tests.backends.speaking import Answering, Listener, api_versions, speaking
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SECRET = "s3cret-of-alice"
-UNSUPPORTED_VERSION, NOT_CONTROLLER = 35, 41
+NOT_CONTROLLER = 41
 
 OLD = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3), Api.UPDATE_FEATURES: (0, 0)}  # 2.7, 2.8
-
-
-def api_versions(offered: dict[Api, tuple[int, int]], refuses: int = 99) -> Answering:
-    """ApiVersions of a listener that refuses versions from `refuses` on."""
-
-    def answer(version: int) -> Any:
-        keys = [
-            ApiVersionsResponse.ApiVersion(api_key=int(key), min_version=low, max_version=high)
-            for key, (low, high) in offered.items()
-        ]
-        if version >= refuses or version > offered[Api.API_VERSIONS][1]:
-            return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=keys)
-        supported = ApiVersionsResponse.SupportedFeatureKey
-        return ApiVersionsResponse(
-            error_code=0,
-            api_keys=keys,
-            supported_features=[supported(name="f", min_version=1, max_version=3)],
-            finalized_features_epoch=4,
-        )
-
-    return answer
 
 
 def old(listener: Listener) -> Answering:

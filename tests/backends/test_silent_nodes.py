@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from kafka.protocol.admin import DescribeClusterResponse
 
 from featurelib.backends.base import Backend, Say
 from featurelib.backends.kafka.backend import open_kafka
@@ -19,8 +18,7 @@ from featurelib.backends.kafka.discover import PAUSE_SECONDS
 from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.speaking import Answering, Listener, speaking
-from tests.backends.test_kafka_old_and_odd import api_versions
+from tests.backends.speaking import Answering, Listener, api_versions, listing, speaking
 
 LIMIT = 2.0  # seconds
 OVERHEAD = 0.9  # of a busy machine; far below a second limit
@@ -40,16 +38,10 @@ def at(server: socket.socket) -> str:
     return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def listing(*addresses: str) -> Answering:
+def brokers(*addresses: str) -> Answering:
     """DescribeCluster with brokers 1, 2, … at these addresses."""
-    broker = DescribeClusterResponse.DescribeClusterBroker
-    brokers = [
-        broker(broker_id=node, host=host, port=int(port), rack=None)
-        for node, (host, port) in enumerate((a.split(":") for a in addresses), start=1)
-    ]
-    return lambda version: DescribeClusterResponse(
-        error_code=0, error_message=None, cluster_id="c", controller_id=1, brokers=brokers
-    )
+    nodes = [(node, *a.split(":")) for node, a in enumerate(addresses, start=1)]
+    return lambda version: listing(*((node, host, int(port)) for node, host, port in nodes))
 
 
 def looked(backend: Backend, say: Say = lambda text: None) -> tuple[float, Lines]:
@@ -65,7 +57,7 @@ def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
     answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     with speaking(answers) as live, ExitStack() as stack:
         first, second, broker, one, two = (at(stack.enter_context(silent())) for _ in range(5))
-        answers[Api.DESCRIBE_CLUSTER] = listing(live.address, broker)
+        answers[Api.DESCRIBE_CLUSTER] = brokers(live.address, broker)
         entry = FleetEntry(
             id="c",
             bootstrap=(first, second, live.address),
@@ -90,7 +82,7 @@ def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
 def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back() -> None:
     answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     with speaking(answers) as live, silent() as server:
-        answers[Api.DESCRIBE_CLUSTER] = listing(live.address, at(server))
+        answers[Api.DESCRIBE_CLUSTER] = brokers(live.address, at(server))
         entry = FleetEntry(id="c", bootstrap=(live.address,))
         backend = open_kafka(entry, timeout=LIMIT)
         assert "error" in looked(backend)[1]["broker", 2]
@@ -115,7 +107,7 @@ def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back
 def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> None:
     answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     with speaking(answers) as live:
-        answers[Api.DESCRIBE_CLUSTER] = listing(live.address)
+        answers[Api.DESCRIBE_CLUSTER] = brokers(live.address)
         entry = FleetEntry(id="c", bootstrap=(live.address,), controller_bootstrap=("7@[::1]:1",))
         _, lines = looked(open_kafka(entry, timeout=LIMIT))
     assert lines["controller", 7]["endpoint"] == "[::1]:1"
@@ -126,10 +118,8 @@ def test_brokers_of_two_clusters_are_refused_whoever_is_faster() -> None:
     mine: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     other: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
     with speaking(mine) as live, speaking(other) as stranger:
-        mine[Api.DESCRIBE_CLUSTER] = listing(live.address, stranger.address)
-        other[Api.DESCRIBE_CLUSTER] = lambda version: DescribeClusterResponse(
-            error_code=0, error_message=None, cluster_id="d", controller_id=1, brokers=[]
-        )
+        mine[Api.DESCRIBE_CLUSTER] = brokers(live.address, stranger.address)
+        other[Api.DESCRIBE_CLUSTER] = lambda version: listing(cluster="d")
         backend = open_kafka(FleetEntry(id="", bootstrap=(live.address,)), timeout=LIMIT)
         with pytest.raises(Exception, match="nodes of one cluster, found some of c and some of d"):
             looked(backend)
