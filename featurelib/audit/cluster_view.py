@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.columns import latest, spread
+from featurelib.audit.columns import latest
 from featurelib.audit.controllers import Likely, blind_leaders
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
 from featurelib.audit.registrations import NOBODY
@@ -140,14 +140,14 @@ class Terms:
         conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory)
         judged = judge(row, conditions, self.catalogue, load(STRICT), self.severities)
         assert judged.evidence is not None
-        plain = PlainClusters(judged.evidence, [mine.release], self.catalogue, judged.probed)
+        plain = PlainCluster(judged.evidence, mine.release, self.catalogue, judged.probed)
         return Sight(
             cluster_id=cluster_id,
             rows=row,
             judged=judged,
-            cluster=plain.cluster(0),
-            releases=plain.releases(0),
-            dialects=plain.dialects(0),
+            cluster=plain.cluster(),
+            releases=plain.releases,
+            dialects=plain.dialects,
             newest=newest,
         )
 
@@ -193,114 +193,90 @@ def _some(texts: Sequence[str], between: str = ", ") -> str:
     return between.join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-class PlainClusters:
-    """The clusters of one batch of evidence, each as plain values when it is asked for."""
+class PlainCluster:
+    """The one cluster of a batch of evidence as plain values."""
 
     def __init__(
         self,
         evidence: Evidence,
-        told: Sequence[str],
+        told: str,
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """`told` is the release the inventory names for each cluster, "" where it names none;
-        `probed`: what its controller agreed to in the place of a subject, as ranges."""
-        self._evidence, self._catalogue, self._probed = evidence, catalogue, probed or {}
+        """`told` is the release the inventory names, "" where it names none; `probed`: what its
+        controller agreed to in the place of a subject, as ranges."""
+        self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
+        self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._likely = Likely(evidence, told, catalogue)
-        self._leads = evidence.may_lead(~evidence.subjects.expected_only)
-        self._blind = blind_leaders(evidence)
-        nodes = self._likely.fleet.nodes
-        gone = are_asked(nodes, Asks.CONFIGURED_ONLY)
-        columns = nodes.cluster[gone].tolist(), nodes.node_id[gone].tolist()
-        self._leftovers = set(zip(*columns, strict=True))
+        leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only)).tolist()
+        active = leads[0] if len(leads) == 1 else NOBODY  # the subject that is known to lead
+        # Its controllers may run these, the likeliest of the active one first.
+        self.releases = self._likely.of_controllers(leads)
+        # And speak these, sorted; of those that judge alike that of the active controller.
+        own = "" if active == NOBODY else self._likely.of_node(active)
+        first = catalogue.release_named(own) or ""
+        self.dialects = tuple(self._likely.own.dialects(0, first))
+        self._active = int(evidence.controller[0])
+        if self._active < 0 and active >= 0:
+            self._active = int(evidence.subjects.node_id[active])
 
-    def dialects(self, position: int) -> tuple[str, ...]:
-        """The dialects its controllers may speak, sorted; of those that judge alike one: that of
-        the active controller, if it is among them."""
-        active = self._active(position)
-        own = self._likely.of_node(active) if active != NOBODY else ""
-        return tuple(self._likely.own.dialects(position, self._catalogue.release_named(own) or ""))
-
-    def releases(self, position: int) -> tuple[str, ...]:
-        """The releases its controllers may run, the likeliest of the active one first."""
-        return self._likely.of_cluster(position, self._may_lead(position))
-
-    def cluster(self, position: int) -> Cluster:
-        """The plain value of the cluster at `position`."""
+    def cluster(self) -> Cluster:
+        """The plain value of the cluster."""
         levels, membership = self._evidence.levels, self._evidence.membership
-        zookeeper = bool(membership.on_zookeeper[position])
-        off, blind = bool(levels.system_off[position]), bool(self._blind[position] != NOBODY)
-        missing = zookeeper and position in levels.absent
-        releases, finalized = self.releases(position), self._finalized(position)
+        off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
+        blind = bool(blind_leaders(self._evidence)[0] != NOBODY)
+        finalized = self._finalized()
         level = finalized.get(KRAFT_VERSION, (0, 0))[1]
         # 3.9 reports its own record of kraft.version, which the raft layer may know nothing of;
         # then the metadata log disputes it (facts of 3.9.2; KAFKA-18979).
-        disputed = (position, KRAFT_VERSION) in {(at, name) for at, name, _ in levels.disputed}
-        nodes = self._nodes(position, finalized.get(METADATA_VERSION, (0, 0))[1])
+        disputed = KRAFT_VERSION in {name for _, name, _ in levels.disputed}
+        nodes = self._nodes(finalized.get(METADATA_VERSION, (0, 0))[1])
         cluster = Cluster(
-            release=releases[0] if releases else "",
+            release=self.releases[0] if self.releases else "",
             nodes=nodes,
-            active=self._leader(position),
+            active=self._active,
             finalized=finalized,
             cached={} if off or missing or blind else None,
             kraft_record=level if disputed else 0,
             raft_level=0 if disputed else level,
-            configured_voters=self._configured(position, nodes),
+            configured_voters=self._configured(nodes),
             off=off,
-            migrating=bool((membership.kraft & membership.zookeeper)[position]),
+            migrating=bool((membership.kraft & membership.zookeeper)[0]),
             node_missing=missing,
             blind=blind,
         )
-        return left_out(cluster, releases, self._catalogue.tables) if zookeeper else cluster
+        return left_out(cluster, self.releases, self._tables) if self._zookeeper else cluster
 
-    def _subjects(self, position: int) -> slice:
-        found = np.searchsorted(self._evidence.subjects.cluster, (position, position + 1))
-        return slice(*found.tolist())
-
-    def _may_lead(self, position: int) -> list[int]:
-        """The subjects that may be the active controller: it alone, where it is known."""
-        mine = self._subjects(position)
-        return (np.flatnonzero(self._leads[mine]) + mine.start).tolist()
-
-    def _active(self, position: int) -> int:
-        """The subject that is the active controller; -1 = not known."""
-        some = self._may_lead(position)
-        return some[0] if len(some) == 1 else NOBODY
-
-    def _configured(self, position: int, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
+    def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
         """Whom the active controller is configured to ask; None where that was not read. Who is no
         node here is among them if a list of controllers shows that it is gone: else no such list
         was read, or its owner vouches for it."""
-        read = self._evidence.configured.of.get(position)
+        read, every = self._evidence.configured.of.get(0), self._likely.fleet.nodes
         if read is None:
             return None
-        known = {(position, node.node_id) for node in nodes if node.role is Role.CONTROLLER}
-        return tuple(i for i in read.ids if (position, i) in known | self._leftovers)
+        known = {node.node_id for node in nodes if node.role is Role.CONTROLLER}
+        known |= set(every.node_id[are_asked(every, Asks.CONFIGURED_ONLY)].tolist())
+        return tuple(i for i in read.ids if i in known)
 
-    def _leader(self, position: int) -> int:
-        leader, active = int(self._evidence.controller[position]), self._active(position)
-        return leader if leader >= 0 or active < 0 else int(self._evidence.subjects.node_id[active])
-
-    def _nodes(self, position: int, metadata_version: int) -> tuple[Node, ...]:
+    def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
         """What only the inventory speaks of is left out: nothing shows that it is there, or its
         owner vouches for a controller that nobody could ask. No word of the owner stands for a
         voter that has to be registered and is not (QuorumFeatures.reasonNotSupported)."""
-        who, member = self._evidence.subjects, self._evidence.membership
-        controller, profile = who.role == Role.CONTROLLER, self._evidence.answering.of_subject
+        who, profile = self._evidence.subjects, self._evidence.answering.of_subject
+        controller = who.role == Role.CONTROLLER
         # Nobody is held to a list that was never read; what answers after a list is on it by now.
-        registered = who.registered | ~controller | ~member.controllers_known[position]
-        never_failed = (who.failed_at == 0) & ~who.gone
-        on_zookeeper = member.on_zookeeper[position]
-        running = who.answers | never_failed | (on_zookeeper & who.registered)
-        vouched = controller & self._evidence.controllers_vouched[position]
+        registered = who.registered | ~controller | ~self._evidence.membership.controllers_known[0]
+        running = who.answers | ((who.failed_at == 0) & ~who.gone)
+        running |= self._zookeeper & who.registered
+        vouched = controller & self._evidence.controllers_vouched[0]
         in_the_way = who.voter & ~registered & (metadata_version >= _REGISTER_FROM)
         out = who.expected_only | (vouched & ~who.answers & (profile < 0) & ~in_the_way)
-        ranges, mine = self._ranges(position), self._subjects(position)
+        ranges = self._evidence.ranges()
         return tuple(
             Node(
                 node_id=int(who.node_id[i]),
                 role=Role(int(who.role[i])),
-                supported=self._probed.get(i) or ranges.get(int(profile[i]), {}),
+                supported=self._probed.get(i) or (ranges[profile[i]] if profile[i] >= 0 else {}),
                 release=self._likely.of_node(i),
                 registered=bool(registered[i]),
                 fenced=bool(who.fenced[i] == 1),
@@ -308,35 +284,16 @@ class PlainClusters:
                 gone=bool(who.gone[i]),
                 voter=bool(who.voter[i]),
             )
-            for i in range(mine.start, mine.stop)
-            if not out[i]
+            for i in np.flatnonzero(~out).tolist()
         )
 
-    def _ranges(self, position: int) -> dict[int, Features]:
-        """What each answering profile of a cluster lists. A feature that a partial answer may have
-        left out is not listed: nobody saw it."""
-        asked, found = self._evidence.questions, dict[int, Features]()
-        of_cluster = np.flatnonzero(asked.cluster == position)
-        _, pairs = spread(asked.pair_first[of_cluster], asked.pair_count[of_cluster])
-        for pair in pairs[asked.pair_listed[pairs]].tolist():
-            name = asked.names[asked.feature[asked.pair_question[pair]]]
-            ends = int(asked.pair_min[pair]), int(asked.pair_max[pair])
-            found.setdefault(int(asked.pair_profile[pair]), {})[name] = ends
-        return found
-
-    def _finalized(self, position: int) -> dict[str, Range]:
+    def _finalized(self) -> dict[str, Range]:
         """Feature → (minimum, level) as the witness that is believed says them; a level that it
         cannot see is left out, and so is the 0 with which KRaft says that nothing is finalized."""
-        levels = self._evidence.levels
-        entries = np.flatnonzero(levels.entry_cluster == position)
-        least = 0 if self._evidence.membership.on_zookeeper[position] else 1
+        levels, least = self._evidence.levels, 0 if self._zookeeper else 1
+        columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
             name: (max(low, 0) or level, level)
-            for name, low, level in zip(
-                levels.names.take(pa.array(entries)).to_pylist(),
-                levels.entry_min[entries].tolist(),
-                levels.entry_level[entries].tolist(),
-                strict=True,
-            )
+            for name, low, level in zip(*columns, strict=True)
             if level >= least
         }

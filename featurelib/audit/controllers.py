@@ -199,58 +199,58 @@ _Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightie
 
 
 class Likely:
-    """The releases of the nodes and controllers of one batch of evidence."""
+    """The releases of the nodes and controllers of one cluster, the only one of its batch."""
 
-    def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
-        """`told` is the release the inventory names for each cluster, "" where it names none."""
-        self._evidence, self._tables, self._told = evidence, catalogue.tables, list(told)
-        self._runs = Software(evidence, told, catalogue).runs
+    def __init__(self, evidence: Evidence, told: str, catalogue: Catalogue) -> None:
+        """`told` is the release the inventory names, "" where it names none."""
+        self._evidence, self._tables, self._told = evidence, catalogue.tables, told
+        self._runs = Software(evidence, [told], catalogue).runs
         self.fleet = FleetColumns(evidence, catalogue.tables)
-        self.own = OwnDialects(evidence, told, catalogue, self.fleet, self._runs)
-        self._named = [catalogue.release_named(text) for text in told]
+        self.own = OwnDialects(evidence, [told], catalogue, self.fleet, self._runs)
+        self._named = catalogue.release_named(told)
+        self._zookeeper = bool(evidence.membership.on_zookeeper[0])
 
     def of_node(self, subject: int) -> str:
         """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
         weighed = self._weighed(subject)
         least = min(weighed.values(), default=None)
         best = [name for name, weight in weighed.items() if weight == least]
-        position = int(self._evidence.subjects.cluster[subject])
-        return self._as_told(best[0], position) if len(best) == 1 else ""
+        return self._as_told(best[0]) if len(best) == 1 else ""
 
-    def of_cluster(self, position: int, may_lead: Sequence[int]) -> tuple[str, ...]:
-        """The releases a cluster's controllers may run, those of the subjects `may_lead` first.
+    def of_controllers(self, may_lead: Sequence[int]) -> tuple[str, ...]:
+        """The releases its controllers may run, those of the subjects `may_lead` first.
 
         () = nothing tells. In ZooKeeper mode a release stands for its generation. A release is
         likelier if the inventory names it, if its newest stable metadata.version is what the node's
         controller listener shows, if the node advertises its stable levels; and of two alike the
         older one, which knows less.
         """
-        pairs = [pair for pair, which in self.own.spoken.items() if which[position]]
-        spoken = {release: dialect for dialect, release in pairs}
+        spoken = {release: dialect for dialect, release in self.own.spoken}
         weighed: dict[str, _Weight] = {}
         for subject in may_lead:
             for name, weight in self._weighed(subject).items():
                 weighed[name] = min(weight, weighed.get(name, weight))
         order = sorted(weighed.keys() & spoken, key=lambda name: (weighed[name], self._age(name)))
         order += sorted(spoken.keys() - weighed.keys(), key=self._age)
-        return tuple(self._as_told(name, position, spoken[name]) for name in order)
+        return tuple(self._as_told(name, spoken[name]) for name in order)
 
     def _weighed(self, subject: int) -> dict[str, _Weight]:
         """The releases that may advertise what one node does, and what speaks against each."""
-        evidence, names = self._evidence, self._evidence.questions.names
-        profile = int(evidence.answering.of_subject[subject])
-        position = int(evidence.subjects.cluster[subject])
-        if profile < 0 or evidence.membership.on_zookeeper[position]:
+        names, profile = (
+            self._evidence.questions.names,
+            self._evidence.answering.of_subject[subject],
+        )
+        if profile < 0 or self._zookeeper:
             return {}
         newest = 0
         if METADATA_VERSION in names:
             newest = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
-        shown = evidence.subjects.stable_metadata[subject]
+        shown = self._evidence.subjects.stable_metadata[subject]
         weighed: dict[str, _Weight] = {}
         for code in np.flatnonzero(self._runs[subject]).tolist():
             name, stable = self._tables.releases[code], self._tables.newest_stable[code, 0]
             is_other = 0 < shown != stable
-            weighed[name] = name != self._named[position], bool(is_other), bool(newest != stable)
+            weighed[name] = name != self._named, bool(is_other), bool(newest != stable)
         return weighed
 
     def _age(self, release: str) -> tuple[int, ...]:
@@ -258,14 +258,10 @@ class Likely:
         code = self._tables.release_code(release)
         return (code, *(int(part) for part in release.split(".") if part.isdigit()))
 
-    def _as_told(self, release: str, position: int, dialect: str = "") -> str:
+    def _as_told(self, release: str, dialect: str = "") -> str:
         """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""
-        told = self._told[position]
-        if self._evidence.membership.on_zookeeper[position]:
-            is_same = zookeeper_dialect(told) == dialect
-        else:
-            is_same = self._named[position] == release
-        return told if is_same else release
+        named = zookeeper_dialect(self._told) if self._zookeeper else self._named
+        return self._told if named == (dialect if self._zookeeper else release) else release
 
 
 def blind_leaders(evidence: Evidence) -> Int:

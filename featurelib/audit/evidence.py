@@ -132,6 +132,19 @@ class Evidence:
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
         return is_dynamic, is_dynamic | marked(len(is_dynamic), asked.cluster[mine & ~asked.known])
 
+    def ranges(self) -> list[dict[str, tuple[int, int]]]:
+        """What each answering profile lists. A feature that a partial answer may have left out is
+        not listed: nobody saw it."""
+        asked, found = (
+            self.questions,
+            [dict[str, tuple[int, int]]() for _ in self.answering.cluster],
+        )
+        for pair in np.flatnonzero(asked.pair_listed).tolist():
+            name = asked.names[asked.feature[asked.pair_question[pair]]]
+            ends = int(asked.pair_min[pair]), int(asked.pair_max[pair])
+            found[asked.pair_profile[pair]][name] = ends
+        return found
+
     def expand(self, pairs: Int) -> tuple[Int, Int]:
         """Every subject behind the given pairs: (pair, subject), one row each."""
         first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
