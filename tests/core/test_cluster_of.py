@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from featurelib.audit.audit import judge
-from featurelib.audit.cluster_view import PlainClusters
+from featurelib.audit.cluster_view import PlainCluster
 from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.cluster import Cluster, Node, Request, Update
@@ -40,20 +40,19 @@ CONDITIONS = Conditions(as_of=NEWEST, max_age=72 * HOUR)
 
 
 @cache
-def samples() -> Evidence:
-    return read(BATCH, CONDITIONS, absent_metadata=1)
+def sampled(name: str, told: str = "") -> PlainCluster:
+    """A sample as plain values; `told` is the release the inventory names."""
+    alone = read(BATCH.slice(POSITION[name], 1), CONDITIONS, absent_metadata=1)
+    return PlainCluster(alone, told, CATALOGUE)
 
 
 def sample(name: str, told: str = "") -> Cluster:
-    """A sample as a plain value; `told` is the release the inventory names for all."""
-    plain = PlainClusters(samples(), [told] * BATCH.num_rows, CATALOGUE)
-    return plain.cluster(POSITION[name])
+    return sampled(name, told).cluster()
 
 
 def releases_of(name: str, told: str = "") -> tuple[str, ...]:
     """The releases a sample's controllers may run."""
-    plain = PlainClusters(samples(), [told] * BATCH.num_rows, CATALOGUE)
-    return plain.releases(POSITION[name])
+    return sampled(name, told).releases
 
 
 def node(cluster: Cluster, role: Role, node_id: int) -> Node:
@@ -62,7 +61,7 @@ def node(cluster: Cluster, role: Role, node_id: int) -> Node:
 
 def first_of(evidence: Evidence) -> Cluster:
     """The first cluster of a batch of which the inventory names no release."""
-    return PlainClusters(evidence, [""] * len(evidence.clusters), CATALOGUE).cluster(0)
+    return PlainCluster(evidence, "", CATALOGUE).cluster()
 
 
 def seen(*described: oracle.Cluster) -> Evidence:
@@ -263,20 +262,10 @@ def test_a_level_of_kraft_version_that_the_log_disputes_is_only_a_record() -> No
     assert (cluster.kraft_record, cluster.raft_level) == (0, 1)
 
 
-def test_a_cluster_does_not_depend_on_the_others_of_its_batch() -> None:
-    plain = PlainClusters(samples(), [""] * BATCH.num_rows, CATALOGUE)
-    for i in range(BATCH.num_rows):
-        alone = read(BATCH.slice(i, 1), CONDITIONS, absent_metadata=1)
-        assert plain.cluster(i) == first_of(alone)
-        assert plain.releases(i) == PlainClusters(alone, [""], CATALOGUE).releases(0)
-
-
 def test_routes_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
-    told = [""] * BATCH.num_rows
     rows = judge(BATCH, CONDITIONS, CATALOGUE, load(STRICT)).readiness.to_pylist()
-    plain = PlainClusters(samples(), told, CATALOGUE)
-    for name, position in POSITION.items():
-        cluster = plain.cluster(position)
+    for name in POSITION:
+        cluster = sample(name)
         moves = [
             Move(
                 feature=row["feature"],
@@ -287,7 +276,7 @@ def test_routes_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
             for row in rows
             if NAMES[row["cluster"]] == name and row["verdict"] == "READY"
         ]
-        for own in plain.dialects(position):
+        for own in sampled(name).dialects:
             router = Router(cluster=cluster, dialect=load(own), catalogue=CATALOGUE)
             after = router.route(moves).after
             assert {m.feature: after.level(m.feature) for m in moves} == {
@@ -301,10 +290,8 @@ def test_the_policy_says_of_the_plain_value_what_the_audit_says_of_the_batch(
     some: list[oracle.Cluster],
 ) -> None:
     judged = landing.judge_clusters(*some)
-    assert judged.evidence is not None
-    plain = PlainClusters(judged.evidence, [""] * len(some), CATALOGUE)
-    for position, described in enumerate(some):
-        cluster = plain.cluster(position)
+    for described in some:
+        cluster = first_of(seen(described))
         rows = [r for r in judged.readiness.to_pylist() if r["cluster"] == described.name]
         if any(row["verdict"] == "UNKNOWN" for row in rows):
             continue  # an unknown range supports nothing here; the audit leaves it open

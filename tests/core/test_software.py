@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import PlainClusters, Sight, see
+from featurelib.audit.cluster_view import PlainCluster, Sight, see
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import ApiKeys, releases_offering
 from featurelib.catalogue.rows import read_release_apis as read_rows
@@ -51,7 +51,7 @@ def look(lines: list[Line], fleet: Fleet = NO_FLEET) -> Sight:
 def releases(sight: Sight, told: str = "") -> dict[str, str]:
     """The release of each node half."""
     assert sight.judged.evidence is not None
-    plain = PlainClusters(sight.judged.evidence, [told], CATALOGUE).cluster(0)
+    plain = PlainCluster(sight.judged.evidence, told, CATALOGUE).cluster()
     return {f"{node.role.text} {node.node_id}": node.release for node in plain.nodes}
 
 

@@ -62,9 +62,7 @@ def depending(*chain: Dependency) -> Catalogue:
          tables.feature_code(d.other), d.least)
         for d in chain
     ]  # fmt: skip
-    columns = np.array(rows, dtype=np.int16).T
-    names = [f"dependency_{part}" for part in ("release", "feature", "level", "other", "least")]
-    changed = replace(tables, **dict(zip(names, columns, strict=True)))
+    changed = replace(tables, dependencies=np.array(rows, dtype=np.int16))
     return replace(catalogue, dependencies=chain, tables=changed)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import PlainClusters
+from featurelib.audit.cluster_view import PlainCluster
 from featurelib.audit.columns import Bool
 from featurelib.audit.evidence import Evidence, read
 from featurelib.audit.verdict import ways_back
@@ -194,15 +194,15 @@ def test_who_may_join_is_not_known_where_a_level_is_not() -> None:
     assert (row["may_join"], row["may_join_after"], len(row["steps"])) == (None, None, 1)
 
 
-def expected(plain: PlainClusters, place: int, target: int) -> tuple[int | None, int | None]:
+def expected(plain: PlainCluster, target: int) -> tuple[int | None, int | None]:
     """The worst of all releases that may run there, each cluster and release alone."""
-    cluster = plain.cluster(place)
+    cluster = plain.cluster()
     levels = {name: level for name, (_, level) in cluster.finalized.items()}
     at = position(
         [(levels, [node.range_of(METADATA_VERSION) for node in cluster.nodes])], CATALOGUE
     )
     lowest, points = [], []
-    for release in plain.releases(place):
+    for release in plain.releases:
         can = load(generation_of(release, "kraft")).can
         code = TABLES.release_code(release)
         lowest.append(int(floors(TABLES, code, at, can)[0]))
@@ -215,17 +215,16 @@ def expected(plain: PlainClusters, place: int, target: int) -> tuple[int | None,
 @given(clusters())
 def test_a_fleet_is_told_what_each_cluster_alone_would_be(some: list[Cluster]) -> None:
     judged = judge_clusters(*some)
-    assert judged.evidence is not None
-    plain = PlainClusters(judged.evidence, [""] * len(some), CATALOGUE)
+    plain = [PlainCluster(seen(described), "", CATALOGUE) for described in some]
     names = [described.name for described in some]
     for row in judged.readiness.to_pylist():
         position = names.index(row["cluster"])
         if row["verdict"] == "READY" and row["feature"] == METADATA_VERSION:
             found = row["downgrade_floor"], row["point_of_no_return"]
-            assert found == expected(plain, position, row["target"])
+            assert found == expected(plain[position], row["target"])
     for position, row in enumerate(judged.plans.to_pylist()):
         if row["may_join"] is not None:
-            now = {n: v for n, (_, v) in plain.cluster(position).finalized.items()}
+            now = {n: v for n, (_, v) in plain[position].cluster().finalized.items()}
             now = {METADATA_VERSION: 1} | now
             assert row["may_join"] == [fit.release for fit in fits(now, CATALOGUE) if fit.joins]
             after = now | {step["feature"]: step["to_level"] for step in row["steps"]}
