@@ -239,99 +239,92 @@ _LONGEST = 1 << 16  # lines of one znode
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Every znode that is shown (ZooKeeper, GetCommand)."""
-    left, fault = list(source.paths), source.fault
-    reader = _Shell(source)
-    some = False
+    shell, some = _Shell(source), False
     for number, text in lines:
-        keys = reader.take(number, _PROMPT.sub("", text, count=1))
-        if keys is None:
-            continue
-        some = True
-        path = keys["path"] or (left.pop(0) if left else "")
-        if not path:
-            raise fault(
-                "which znode this is does not show: expected a line 'get -s PATH' before it, or "
-                "one more --path PATH.",
-                number,
-            )
-        if keys["path"] and left[:1] == [keys["path"]]:
-            left.pop(0)
-        yield source.write("znode", keys | {"path": _below(str(path), number, source)}, number)
+        shown = shell.take(number, _PROMPT.sub("", text, count=1))
+        if shown is not None:
+            some = True
+            yield shown
     if not some:
-        raise fault("expected what 'get -s PATH' prints, found no stat (cZxid = …).")
-    if left:
-        raise fault(f"expected {', '.join(left)} too (--path), found no more znodes.")
+        raise source.fault("expected what 'get -s PATH' prints, found no stat (cZxid = …).")
+    if shell.left:
+        expected = f"expected {', '.join(shell.left)} too (--path)"
+        raise source.fault(f"{expected}, found no more znodes.")
 
 
 class _Shell:
     """The lines since the last znode, and the stat that is being read."""
 
     def __init__(self, source: ToolOutput) -> None:
-        self.fault = source.fault
+        self.source, self.fault = source, source.fault
+        self.left = list(source.paths)  # of znodes to come
         self.path = ""
         self.before: list[str] = []
         self.stat: dict[str, int] = {}
 
-    def take(self, number: int, text: str) -> dict[str, object] | None:
-        """The keys of a znode whose last line this is, else None."""
+    def take(self, number: int, text: str) -> bytes | None:
+        """The landing line of a znode whose last line this is, else None."""
         if command := _COMMAND.fullmatch(text.strip()):
             self.path, self.before = command[1], []
-            return None
-        if absent := _ABSENT.fullmatch(text.strip()):
-            self.path, self.before = "", []
-            return {"path": absent[1], "version": None, "data": None}
-        if found := _STAT.fullmatch(text):
-            self.stat[found[1]] = self._number(found[2], number)
+        elif absent := _ABSENT.fullmatch(text.strip()):
+            self.path = absent[1]
+            return self._write(number, {"version": None, "data": None})
+        elif found := _STAT.fullmatch(text):
+            try:
+                self.stat[found[1]] = int(found[2], 0)
+            except ValueError:
+                raise self.fault(f"expected a number, found {found[2]!r}.", number) from None
             return self._end(number) if found[1] == "numChildren" else None
-        if not (self.stat and _OTHER_STAT.match(text)):
+        elif not (self.stat and _OTHER_STAT.match(text)):
             self.before = [*self.before[-_LONGEST:], text]
         return None
 
-    def _number(self, text: str, number: int) -> int:
-        try:
-            return int(text, 0)
-        except ValueError:
-            raise self.fault(f"expected a number, found {text!r}.", number) from None
-
-    def _end(self, number: int) -> dict[str, object]:
+    def _end(self, number: int) -> bytes:
         stat, self.stat = self.stat, {}
         missing = [name for name in ("cZxid", "dataVersion", "dataLength") if name not in stat]
         if missing:
             raise self.fault(f"expected a whole stat, found none of {', '.join(missing)}.", number)
-        data = self._data(stat["dataLength"], number)
-        path, self.path, self.before = self.path, "", []
-        return {
-            "path": path,
+        keys: dict[str, object] = {
             "version": stat["dataVersion"],
             "czxid": stat["cZxid"],
             "ephemeral_owner": stat.get("ephemeralOwner"),
-            "data": data,
+            "data": self._data(stat["dataLength"], number),
         }
+        return self._write(number, keys)
+
+    def _write(self, number: int, keys: dict[str, object]) -> bytes:
+        """A znode at the path that shows, or at the next one that was given; from the chroot on."""
+        shown, self.path, self.before = self.path, "", []
+        path = shown or (self.left[0] if self.left else "")
+        if not path:
+            raise self.fault(
+                "which znode this is does not show: expected a line 'get -s PATH' before it, or "
+                "one more --path PATH.",
+                number,
+            )
+        if self.left[:1] == [path]:
+            self.left.pop(0)
+        root, chroot = self.source.chroot.rstrip("/"), self.source.chroot
+        if not path.startswith(f"{root}/"):
+            raise self.fault(f"expected a path below --chroot {chroot}, found {path}.", number)
+        return self.source.write("znode", {"path": path.removeprefix(root), **keys}, number)
 
     def _data(self, length: int, number: int) -> str:
         """The lines just before the stat that are `length` bytes together."""
+        size, lines = -1, self.before
+        for i in range(len(lines) - 1, -1, -1):
+            if size >= length:
+                break
+            size += len(lines[i].encode()) + 1
+            if size == length:
+                return "\n".join(lines[i:])
         if length == 0:
             return ""
-        size = -1
-        for i in range(len(self.before) - 1, -1, -1):
-            size += len(self.before[i].encode()) + 1
-            if size == length:
-                return "\n".join(self.before[i:])
-            if size > length:
-                break
         raise self.fault(
             f"expected {length} bytes of data before this stat (dataLength), found none that "
             "fit: the output was cut or changed, or the data is no text.",
             number,
         )
-
-
-def _below(path: str, number: int, source: ToolOutput) -> str:
-    """`path` from the cluster's chroot on."""
-    root = source.chroot.rstrip("/")
-    if not path.startswith(f"{root}/"):
-        raise source.fault(f"expected a path below --chroot {source.chroot}, found {path}.", number)
-    return path.removeprefix(root)
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, object])

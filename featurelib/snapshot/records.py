@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from featurelib.feature import Witness
 from featurelib.landing.responses import KEYS
@@ -145,7 +146,7 @@ def _checksums(columns: Mapping[str, pa.Array]) -> list[int]:
     heads = [columns["observed_at"].cast(pa.int64()).fill_null(_NONE).to_numpy()]
     heads += [columns["waiting"].fill_null(0).to_numpy()]
     heads += [columns["features_node"].is_valid().to_numpy(zero_copy_only=False)]
-    heads += [np.diff(_offsets(column)) for column in bytes_of]
+    heads += [_lengths(column) for column in bytes_of]
     lengths = np.ascontiguousarray(np.stack(heads, axis=1), dtype="<i8")
     rows = zip(*(column.to_pylist() for column in bytes_of), strict=True)
     return [
@@ -158,7 +159,7 @@ def _is_damaged(columns: Mapping[str, pa.Array]) -> Bool:
     """By row whether the checksum is another; a row of a cluster id alone needs none."""
     there = columns["observed_at"].is_valid().to_numpy(zero_copy_only=False)
     for name in _BYTES:
-        there |= np.diff(_offsets(columns[name])) > 0
+        there |= _lengths(columns[name]) > 0
     kept = columns["checksum"].fill_null(_NONE).to_numpy()
     sums = np.array(_checksums(columns), dtype=np.int64)
     return np.asarray((kept != sums) & (there | (kept != _NONE)))
@@ -166,19 +167,17 @@ def _is_damaged(columns: Mapping[str, pa.Array]) -> Bool:
 
 def _opened(column: pa.Array) -> memoryview:
     """The bytes of a binary column, which lie without a gap."""
-    data, offsets = column.buffers()[2], _offsets(column)
-    if len(column) == 0 or data is None:
-        return memoryview(b"")
-    return memoryview(data)[int(offsets[0]) : int(offsets[-1])]
-
-
-def _offsets(column: pa.Array) -> Int:
-    """Where each row's bytes begin, and the last end."""
     _, offsets, data = column.buffers()
     if len(column) == 0 or data is None:
-        return np.zeros(len(column) + 1, dtype=np.int64)
-    mine = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
-    return mine.astype(np.int64)
+        return memoryview(b"")
+    ends = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
+    return memoryview(data)[int(ends[0]) : int(ends[-1])]
+
+
+def _lengths(column: pa.Array) -> Int:
+    """How many bytes each row has; a null has none."""
+    lengths: Int = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    return lengths
 
 
 def _decode(stored: bytes) -> list[str]:
@@ -285,7 +284,7 @@ class Snapshots:
         if part not in self._parts:
             column, of = self._columns[part], LAYOUT[part]
             records = np.frombuffer(_opened(column), of)
-            lengths = np.diff(_offsets(column)) // of.itemsize
+            lengths = _lengths(column) // of.itemsize
             if part == "scalars" and len(records) < len(lengths):
                 known, records = records, np.repeat(no_scalars(), len(lengths))
                 records[lengths > 0] = known
