@@ -14,6 +14,7 @@ TIME = pa.timestamp("us", tz="UTC")
 LEVEL = pa.int16()
 NODE = pa.int32()
 
+_MOMENT = [("at", "<i8"), ("line", "<i8")]  # when it was seen, in which line
 # What a row of silver.cluster_snapshot holds for the core, part by part: each part is a binary
 # column of records without padding, little-endian, as featurelib.snapshot.records writes and reads
 # them. `profile`, `full`, `partial` and `levels` are positions among the row's `profiles` or
@@ -73,8 +74,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("witness", "<i1"),  # FEATURES_NODE = ZooKeeper, or METADATA_LOG
         ("profile", "<i4"),
         ("fenced", "<i1"),  # 1 fenced, 0 not, -1 this witness does not show it
-        ("at", "<i8"),
-        ("line", "<i8"),
+        *_MOMENT,
     ],
     # Registrations that a later round of reading ZooKeeper did not find.
     "registrations_gone": [("node_id", "<i4")],
@@ -83,16 +83,14 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("kind", "<i1"),  # featurelib.feature.Witness
         ("levels", "<i4"),
         ("epoch", "<i8"),
-        ("at", "<i8"),
-        ("line", "<i8"),
+        *_MOMENT,
     ],
     # Whom DescribeCluster listed: the lists, and the nodes of each in turn. `fenced_shown` = asked
     # at v2 with include_fenced_brokers.
     "members": [
         ("role", "<i1"),
         ("fenced_shown", "<i1"),
-        ("at", "<i8"),
-        ("line", "<i8"),
+        *_MOMENT,
         ("size", "<i4"),
     ],
     "member": [("node_id", "<i4"), ("fenced", "<i1")],
@@ -107,8 +105,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("key", "<i4"),
         ("value", "<i4"),  # -1 = not set, or the node knows no such key
         ("source", "<i1"),  # as in DescribeConfigsResponse; -1 = the key was not in the answer
-        ("at", "<i8"),
-        ("line", "<i8"),
+        *_MOMENT,
     ],
     # Requests that one half of the nodes refused for want of a right when they were made last.
     "refusals": [
@@ -117,8 +114,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("node_id", "<i4"),  # -1 = the active controller, whoever it was
         ("elsewhere", "<i1"),  # the other half answered it since
         ("principal", "<i4"),
-        ("at", "<i8"),
-        ("line", "<i8"),
+        *_MOMENT,
     ],
     # What the controller answered to the newest request to validate only, an update each; none
     # where something newer landed: the cluster may have changed since.
@@ -128,8 +124,7 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("to_level", "<i4"),
         ("code", "<i4"),
         ("message", "<i4"),
-        ("at", "<i8"),
-        ("line", "<i8"),
+        *_MOMENT,
     ],
     # Dumps of the metadata log of which two lines with one number differ.
     "ambiguous_dumps": [("at", "<i8")],

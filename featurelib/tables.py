@@ -11,16 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from featurelib.schema import (
-    FINDING,
-    INCOMPATIBLE_BROKER,
-    LEVEL,
-    NODE,
-    READINESS,
-    SNAPSHOT,
-    TIME,
-    UPGRADE_PLAN,
-)
+from featurelib import schema
+from featurelib.schema import LEVEL, NODE, TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +50,9 @@ class Table:
         return f"{self.layer}.{self.name}"
 
 
-def with_run(schema: pa.Schema) -> pa.Schema:
-    """`schema` with the run that wrote the row as its first column."""
-    return schema.insert(0, pa.field("run", pa.int64()))
+def with_run(rows: pa.Schema) -> pa.Schema:
+    """`rows` with the run that wrote the row as its first column."""
+    return rows.insert(0, pa.field("run", pa.int64()))
 
 
 # Nights are told apart, and clusters; whoever asks for more reads one night.
@@ -168,7 +160,7 @@ CLUSTER_SNAPSHOT = Table(
     comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
     grain=("cluster",),
     # `learned` is what the last fold learned for the histories (featurelib.snapshot.history).
-    schema=with_run(SNAPSHOT).append(pa.field("learned", pa.binary())),
+    schema=with_run(schema.SNAPSHOT).append(pa.field("learned", pa.binary())),
     required=frozenset({"run", "cluster"}),
     version=3,  # 3: one stored form, in parts (featurelib.schema.LAYOUT)
     is_rebuilt=True,
@@ -183,7 +175,7 @@ FINDINGS = Table(
     name="finding",
     comment="Everything that is wrong, missing or in the way, a row a node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
-    schema=with_run(FINDING),
+    schema=with_run(schema.FINDING),
     version=2,  # 2: mutes
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "code", "severity"}),
@@ -194,7 +186,7 @@ INCOMPATIBLE_BROKERS = Table(
     name="incompatible_broker",
     comment="Nodes whose supported range does not hold a level that is finalized already.",
     grain=("run", "cluster", "role", "node_id", "feature"),
-    schema=with_run(INCOMPATIBLE_BROKER),
+    schema=with_run(schema.INCOMPATIBLE_BROKER),
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "node_id", "feature"}),
 )
@@ -204,7 +196,7 @@ FEATURE_READINESS = Table(
     name="feature_readiness",
     comment="The verdict on one feature of one cluster.",
     grain=("run", "cluster", "feature"),
-    schema=with_run(READINESS),
+    schema=with_run(schema.READINESS),
     version=3,  # 2: how far back a level goes; 3: since when it is READY
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "feature", "verdict"}),
@@ -215,7 +207,7 @@ UPGRADE_PLANS = Table(
     name="upgrade_plan",
     comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
     grain=("run", "cluster"),
-    schema=with_run(UPGRADE_PLAN),
+    schema=with_run(schema.UPGRADE_PLAN),
     version=4,  # 2: the dialects asked; 3: who may join; 4: how far back afterwards
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "verdict", "phase"}),

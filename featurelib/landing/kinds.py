@@ -22,6 +22,7 @@ from msgspec import UNSET, Meta, Raw
 from featurelib.catalogue.rows import ApiKeys
 from featurelib.core.outcome import Delivery
 from featurelib.feature import Role
+from featurelib.landing import responses
 from featurelib.landing.fields import (
     INT32_MAX,
     NAME_LENGTH,
@@ -41,23 +42,6 @@ from featurelib.landing.fields import (
     Text,
     Timed,
     Truth,
-)
-from featurelib.landing.responses import (
-    BROKER_DEFAULT,
-    CONTROLLERS,
-    KEYS,
-    METADATA_TOPIC,
-    DescribeCluster,
-    DescribeConfigs,
-    DescribeQuorum,
-    FinalizedFeature,
-    OfferedRequest,
-    Partition,
-    Replica,
-    Resource,
-    SupportedFeature,
-    UpdateFeatures,
-    given,
 )
 from featurelib.landing.strict import (
     MAX_DEPTH,
@@ -115,9 +99,9 @@ def _by_key(keys: Iterable[tuple[int, int, int]], where: str) -> ApiKeys:
     return tuple(sorted(keys))
 
 
-_supported = _reader("supported_features", SupportedFeature, ordered)
-_finalized = _reader("finalized_features", FinalizedFeature, ordered)
-_api_keys = _reader("api_keys", OfferedRequest, _by_key)
+_supported = _reader("supported_features", responses.SupportedFeature, ordered)
+_finalized = _reader("finalized_features", responses.FinalizedFeature, ordered)
+_api_keys = _reader("api_keys", responses.OfferedRequest, _by_key)
 _ABSENT = Raw(b"")
 
 
@@ -266,7 +250,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
     version: DescribeVersion | None = None
     endpoint_type: EndpointType | None = None  # version 0 knows brokers only
     include_fenced_brokers: Truth | None = None
-    answer: Annotated[DescribeCluster | None, _OBJECT] = None
+    answer: Annotated[responses.DescribeCluster | None, _OBJECT] = None
 
     def content(self) -> ClusterDescription:
         answer, version = self.answer, self.version
@@ -274,7 +258,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
         listed = answer.brokers if answer else ()
         _require_once("answer.brokers", "broker", [one.broker_id for one in listed])
         fenced = {one.broker_id: one.is_fenced for one in listed}
-        role = Role.CONTROLLER if self.endpoint_type == CONTROLLERS else Role.BROKER
+        role = Role.CONTROLLER if self.endpoint_type == responses.CONTROLLERS else Role.BROKER
         return ClusterDescription(
             self,
             answer is not None and answer.error_code == 0,
@@ -287,7 +271,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
 
 class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=False, kw_only=True):
     version: DescribeVersion | None = None
-    answer: Annotated[DescribeQuorum | None, _OBJECT] = None
+    answer: Annotated[responses.DescribeQuorum | None, _OBJECT] = None
 
     def content(self) -> QuorumDescription:
         self.require_one(self.answer, self.version)
@@ -303,16 +287,18 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         )
 
 
-def _quorum(answer: DescribeQuorum) -> Partition:
+def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
     """The metadata partition of an answer."""
     for topic in answer.topics:
         for partition in topic.partitions:
-            if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
+            if topic.topic_name == responses.METADATA_TOPIC and partition.partition_index == 0:
                 return partition
-    raise FaultError(f"answer.topics: expected partition 0 of {METADATA_TOPIC}, found none")
+    raise FaultError(
+        f"answer.topics: expected partition 0 of {responses.METADATA_TOPIC}, found none"
+    )
 
 
-def _following(quorum: Partition) -> list[Replica]:
+def _following(quorum: responses.Partition) -> list[responses.Replica]:
     """The observers that fetched lately: Kafka lists one for five minutes after its last fetch
     (LeaderState.OBSERVER_SESSION_TIMEOUT_MS). The leader's own entry has the time of the answer
     (LeaderState.describeReplicaState); where no time is said, being listed is all there is."""
@@ -321,12 +307,12 @@ def _following(quorum: Partition) -> list[Replica]:
     return [one for one, at in fetched if at < 0 or now - at <= FOLLOWS_WITHIN_MS]
 
 
-def _fetched_at(replica: Replica) -> int:
+def _fetched_at(replica: responses.Replica) -> int:
     at = replica.last_fetch_timestamp
     return -1 if at is UNSET else at
 
 
-def _ids(replicas: Iterable[Replica]) -> tuple[int, ...]:
+def _ids(replicas: Iterable[responses.Replica]) -> tuple[int, ...]:
     """Each id once: a replica that changed its disk may be listed twice, with two directories."""
     return tuple(sorted({replica.replica_id for replica in replicas}))
 
@@ -335,7 +321,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
     listener: Listener = msgspec.field(name="role")
     endpoint: FilledText
     version: ConfigsVersion | None = None
-    answer: Annotated[DescribeConfigs | None, _OBJECT] = None
+    answer: Annotated[responses.DescribeConfigs | None, _OBJECT] = None
 
     def content(self) -> ConfigDescription:
         self.require_one(self.answer, self.version)
@@ -350,9 +336,9 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
         code = results[0].error_code if results else self.error_code or 0
         return ConfigDescription(self, bool(resources), 0 if resources else code, resources)
 
-    def _values(self, result: Resource, where: str) -> Values:
+    def _values(self, result: responses.Resource, where: str) -> Values:
         name = result.resource_name
-        if result.error_code == 0 and name not in (BROKER_DEFAULT, str(self.asked_node)):
+        if result.error_code == 0 and name not in (responses.BROKER_DEFAULT, str(self.asked_node)):
             # Kafka answers for itself alone: "Unexpected broker id" (ConfigHelper).
             raise FaultError(
                 f'{where}.resource_name: expected "{self.asked_node}", which was asked, or "", '
@@ -361,8 +347,8 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
         _require_once(f"{where}.configs", "key", [one.name for one in result.configs])
         known = {one.name: one for one in result.configs}
         return tuple(
-            (key, given(known[key].value), known[key].config_source)
-            for key in KEYS
+            (key, responses.given(known[key].value), known[key].config_source)
+            for key in responses.KEYS
             if key in known and not known[key].is_sensitive
         )
 
@@ -399,7 +385,7 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
     updates: Annotated[
         list[ProbedUpdate], Meta(min_length=1, description="a list of at least one update")
     ]
-    answer: Annotated[UpdateFeatures | None, _OBJECT] = None
+    answer: Annotated[responses.UpdateFeatures | None, _OBJECT] = None
     error: FilledText | None = None
 
     def content(self) -> ProbeReply:

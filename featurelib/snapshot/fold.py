@@ -20,24 +20,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.catalogue.rows import releases_offering
 from featurelib.core.features_znode import Generation, Reading, decode
 from featurelib.feature import Role, Witness
-from featurelib.landing import (
-    ApiVersionsAnswer,
-    ClusterDescription,
-    ConfigDescription,
-    Landing,
-    LogLine,
-    ProbeReply,
-    QuorumDescription,
-    ToolLine,
-    Znode,
-)
-from featurelib.landing.kinds import (
-    NodeDescription,
-    broker_id,
-    controller,
-    registration,
-    tool_feature,
-)
+from featurelib.landing import Landing, kinds
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
 from featurelib.landing.strict import FaultError
 from featurelib.snapshot import state as kept
@@ -148,7 +131,7 @@ class Fold:
         self._by_id[id(features)] = (features, position)
         return position
 
-    def _add_answer(self, content: ApiVersionsAnswer, at: int, line: int) -> None:
+    def _add_answer(self, content: kinds.ApiVersionsAnswer, at: int, line: int) -> None:
         new = kept.Listener(content.node_id, int(content.role))
         listener = self._entries["listeners"].setdefault((new.role, new.node_id), new)
         assert isinstance(listener, kept.Listener)
@@ -182,18 +165,18 @@ class Fold:
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, *moment, levels))
         self._learn(moment, *who, content.finalized, True)
 
-    def _add_line(self, content: LogLine, at: int, line: int) -> None:
+    def _add_line(self, content: kinds.LogLine, at: int, line: int) -> None:
         dumped = DumpLine(content.line_number, content.line, line)
         self._dumps.setdefault(at, []).append(dumped)
         self._touched.add(at)
 
-    def _add_configs(self, content: ConfigDescription, at: int, line: int) -> None:
+    def _add_configs(self, content: kinds.ConfigDescription, at: int, line: int) -> None:
         self._note_right(CONFIGS, content, at, line)
         for resource, values in content.resources:
             who = (int(content.request.role), content.request.asked_node, resource)
             self._keep("configs", kept.Configs(*who, at, line, values))
 
-    def _add_members(self, content: ClusterDescription, at: int, line: int) -> None:
+    def _add_members(self, content: kinds.ClusterDescription, at: int, line: int) -> None:
         self._note_right(MEMBERS, content, at, line)
         if content.answered:
             members = tuple(
@@ -202,14 +185,14 @@ class Fold:
             listed = (int(content.role), content.fenced_shown, at, line, members)
             self._keep("members", kept.Members(*listed))
 
-    def _add_quorum(self, content: QuorumDescription, at: int, line: int) -> None:
+    def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
             who = (content.voters, content.observers, content.leader_id)
             new = kept.Quorum(content.leader_epoch, at, line, *who)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
 
-    def _add_probe(self, content: ProbeReply, at: int, line: int) -> None:
+    def _add_probe(self, content: kinds.ProbeReply, at: int, line: int) -> None:
         if content.code is None:
             return
         refused = content.code == NOT_AUTHORIZED
@@ -225,7 +208,7 @@ class Fold:
             probe = kept.Probe(at, line, answers)
             self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
 
-    def _note_right(self, request: str, content: NodeDescription, at: int, line: int) -> None:
+    def _note_right(self, request: str, content: kinds.NodeDescription, at: int, line: int) -> None:
         """Whether this half of the nodes answered a description, or refused it."""
         refused, of = content.error_code == NOT_AUTHORIZED, content.request
         if refused or content.answered:
@@ -243,8 +226,8 @@ class Fold:
             old.refused_at, old.line = at, new.line
             old.node_id, old.principal = new.node_id, new.principal
 
-    def _add_znode(self, content: Znode, at: int, line: int) -> None:
-        path, node_id = content.path, broker_id(content.path)
+    def _add_znode(self, content: kinds.Znode, at: int, line: int) -> None:
+        path, node_id = content.path, kinds.broker_id(content.path)
         if path.startswith(_ROUND):
             earlier = self.state.read_twice.get(path, (0, 0))
             times = sorted({*earlier, at}, reverse=True)
@@ -252,7 +235,7 @@ class Fold:
         if path in ("/feature", "/features"):
             self._add_features_node(content, at, line)
         elif path == "/controller":
-            leads = (at, line, controller(content.data))
+            leads = (at, line, kinds.controller(content.data))
             self.state.controller = max(self.state.controller, leads)
         elif node_id is not None:
             self._add_registration(node_id, content.data, at, line)
@@ -261,7 +244,7 @@ class Fold:
         profile = NOTHING
         if data is not None:
             try:
-                features = registration(data)
+                features = kinds.registration(data)
             except FaultError:
                 profile = DAMAGED
             else:
@@ -270,7 +253,7 @@ class Fold:
         new = kept.Registration(node_id, profile, data is not None, at, line)
         self._keep("registrations", new)
 
-    def _add_features_node(self, content: Znode, at: int, line: int) -> None:
+    def _add_features_node(self, content: kinds.Znode, at: int, line: int) -> None:
         node = self.state.node
         # Kafka's code says /feature, the KIP /features: that one counts where the other is unknown.
         by_code = content.path == "/feature"
@@ -296,8 +279,8 @@ class Fold:
                 witness = Witness.FEATURES_NODE.name.lower()
                 self._learn((at, line), witness, None, content.version, good.levels, True)
 
-    def _add_tool(self, content: ToolLine, at: int, line: int) -> None:
-        entry = tool_feature(content.line)
+    def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:
+        entry = kinds.tool_feature(content.line)
         if entry is None:
             return
         level = 0 if entry.level == "-" else self.catalogue.level_of(entry.level)
@@ -310,14 +293,14 @@ class Fold:
 
 
 _ADDERS: dict[type, Callable[..., None]] = {
-    ApiVersionsAnswer: Fold._add_answer,
-    LogLine: Fold._add_line,
-    Znode: Fold._add_znode,
-    ClusterDescription: Fold._add_members,
-    QuorumDescription: Fold._add_quorum,
-    ConfigDescription: Fold._add_configs,
-    ProbeReply: Fold._add_probe,
-    ToolLine: Fold._add_tool,
+    kinds.ApiVersionsAnswer: Fold._add_answer,
+    kinds.LogLine: Fold._add_line,
+    kinds.Znode: Fold._add_znode,
+    kinds.ClusterDescription: Fold._add_members,
+    kinds.QuorumDescription: Fold._add_quorum,
+    kinds.ConfigDescription: Fold._add_configs,
+    kinds.ProbeReply: Fold._add_probe,
+    kinds.ToolLine: Fold._add_tool,
 }
 
 
