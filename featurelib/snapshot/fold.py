@@ -24,7 +24,7 @@ from featurelib.landing import Landing, kinds
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
 from featurelib.landing.strict import FaultError
 from featurelib.snapshot import state as kept
-from featurelib.snapshot.history import REGISTRATION, Learned
+from featurelib.snapshot.history import REGISTRATION, Learned, Shown
 from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 
@@ -99,18 +99,9 @@ class Fold:
         kept.settle(self.state)
         return self.state
 
-    def _learn(
-        self,
-        moment: tuple[int, int],
-        witness: str,
-        node_id: int | None,
-        epoch: int | None,
-        features: Map,
-        is_finalized: bool,
-    ) -> None:
+    def _learn(self, moment: tuple[int, int], shown: Shown) -> None:
         if self.learned is not None:
-            who = (witness, node_id, epoch)
-            self.learned.add(self.run, moment, *who, features, is_finalized)
+            self.learned.add(self.run, moment, shown)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
         """Keep a statement, if it is the greatest of its key."""
@@ -153,7 +144,7 @@ class Fold:
             listener.releases_at, listener.releases_line = moment
         epoch = content.epoch if content.epoch >= 0 else None
         who = (content.role.text, content.node_id, epoch)
-        self._learn(moment, *who, content.supported, False)
+        self._learn(moment, Shown(*who, content.supported, False))
         if epoch is None:
             return
         levels = self._position(content.finalized)
@@ -163,7 +154,7 @@ class Fold:
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, epoch)
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, *moment, levels))
-        self._learn(moment, *who, content.finalized, True)
+        self._learn(moment, Shown(*who, content.finalized, True))
 
     def _add_line(self, content: kinds.LogLine, at: int, line: int) -> None:
         dumped = DumpLine(content.line_number, content.line, line)
@@ -249,7 +240,7 @@ class Fold:
                 profile = DAMAGED
             else:
                 profile = NOTHING if features is None else self._position(features)
-                self._learn((at, line), REGISTRATION, node_id, None, features or (), False)
+                self._learn((at, line), Shown(REGISTRATION, node_id, None, features or (), False))
         new = kept.Registration(node_id, profile, data is not None, at, line)
         self._keep("registrations", new)
 
@@ -277,7 +268,7 @@ class Fold:
             good = next((one for one in readings if one.reading == Reading.ACCEPTED), None)
             if good is not None:
                 witness = Witness.FEATURES_NODE.name.lower()
-                self._learn((at, line), witness, None, content.version, good.levels, True)
+                self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
 
     def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:
         entry = kinds.tool_feature(content.line)
@@ -289,7 +280,8 @@ class Fold:
         if level is not None:
             lowest = self.catalogue.level_of(entry.min_level or "-")
             features = ((entry.feature, level if lowest is None else lowest, level),)
-            self._learn((at, line), Witness.TOOL.name.lower(), None, entry.epoch, features, True)
+            witness = Witness.TOOL.name.lower()
+            self._learn((at, line), Shown(witness, None, entry.epoch, features, True))
 
 
 _ADDERS: dict[type, Callable[..., None]] = {

@@ -29,8 +29,18 @@ from featurelib.tables import FINALIZED_FEATURES, Table
 REGISTRATION = "registration"
 
 
+class Shown(NamedTuple):
+    """What a line, or a record of the log, shows: levels that are finalized, or a node's ranges."""
+
+    witness: str
+    node_id: int | None
+    epoch: int | None
+    features: Map
+    is_finalized: bool
+
+
 class Statement(msgspec.Struct, array_like=True, gc=False):
-    """What one line or record shows of features: of their levels, or of a node's ranges."""
+    """What is shown, as it is kept."""
 
     run: int  # that brought the line
     observed_at: int
@@ -48,22 +58,13 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
     maps: list[Map] = []
     statements: list[Statement] = []
 
-    def add(
-        self,
-        run: int,
-        moment: tuple[int, int],
-        witness: str,
-        node_id: int | None,
-        epoch: int | None,
-        features: Map,
-        is_finalized: bool,
-    ) -> None:
+    def add(self, run: int, moment: tuple[int, int], shown: Shown) -> None:
+        """Add what the line, or record, of a moment (its time, its line) shows."""
+        witness, node_id, epoch, features, is_finalized = shown
         if features not in self.maps:
             self.maps.append(features)
-        shown = self.maps.index(features)
-        self.statements.append(
-            Statement(run, *moment, witness, node_id, epoch, is_finalized, shown)
-        )
+        who = (*moment, witness, node_id, epoch)
+        self.statements.append(Statement(run, *who, is_finalized, self.maps.index(features)))
 
 
 _DECODER = msgspec.msgpack.Decoder(Learned)

@@ -14,7 +14,6 @@ BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,10 +22,10 @@ from featurelib.feature import (
     METADATA_VERSION,
     SILENT_METADATA_VERSION,
     Role,
-    Witness,
 )
 from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
+from featurelib.snapshot.history import LOG, Shown
 from featurelib.snapshot.state import (
     NOTHING,
     ClusterState,
@@ -160,14 +159,12 @@ class _Reader:
         self.footer, self.batch = False, None
 
 
-LOG = Witness.METADATA_LOG.name.lower()
 _REGISTERED = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
 UNSEEN = -1  # kraft.version is in control records, and the dump does not show them
 
 
-# ((time, line), witness, node, epoch, features, whether they are what is finalized)
-Learn = Callable[[tuple[int, int], str, int | None, int | None, Map, bool], None]
+Learn = Callable[[tuple[int, int], Shown], None]  # of a moment: its time, its line
 
 
 def replay(
@@ -292,15 +289,17 @@ def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None
     kind, number = event.kind, event.number
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset
-    show = partial(learn, (event.at, event.line), LOG)
+    moment = event.at, event.line
     if kind == "level":
         image.levels.pop(event.name, None)
         if number:
             image.levels[event.name] = number
-        show(None, event.offset, ((event.name, number, number),), True)
+        features = ((event.name, number, number),)
+        learn(moment, Shown(LOG, None, event.offset, features, True))
     elif kind == "kraft" and number != image.kraft_version:
         image.kraft_version = number
-        show(None, event.offset, ((KRAFT_VERSION, number, number),), True)
+        features = ((KRAFT_VERSION, number, number),)
+        learn(moment, Shown(LOG, None, event.offset, features, True))
     elif kind in _REGISTERED:
         role = int(_REGISTERED[kind])
         earlier = {(node.role, node.node_id): node for node in image.nodes}
@@ -310,7 +309,8 @@ def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None
         )
         _credit(image, earlier)
         image.nodes.sort(key=attrgetter("role", "node_id"))
-        show(number, event.offset, maps[event.profile] if event.profile >= 0 else (), False)
+        ranges = maps[event.profile] if event.profile >= 0 else ()
+        learn(moment, Shown(LOG, number, event.offset, ranges, False))
     elif kind in _UNREGISTERED:
         _remove(image, int(_UNREGISTERED[kind]), number)
     elif kind == "fenced":
