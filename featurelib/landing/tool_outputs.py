@@ -311,15 +311,13 @@ class _Shell:
 
     def _data(self, length: int, number: int) -> str:
         """The lines just before the stat that are `length` bytes together."""
-        size, lines = -1, self.before
-        for i in range(len(lines) - 1, -1, -1):
-            if size >= length:
-                break
-            size += len(lines[i].encode()) + 1
-            if size == length:
-                return "\n".join(lines[i:])
         if length == 0:
             return ""
+        size = -1
+        for i in reversed(range(len(self.before))):
+            size += len(self.before[i].encode()) + 1
+            if size == length:
+                return "\n".join(self.before[i:])
         raise self.fault(
             f"expected {length} bytes of data before this stat (dataLength), found none that "
             "fit: the output was cut or changed, or the data is no text.",
