@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -365,7 +366,6 @@ class _Night:
         plans = lake.rows(UPGRADE_PLANS, run=run, columns=["cluster", "verdict"])
         names, verdicts = plans["cluster"].to_pylist(), plans["verdict"].to_pylist()
         self.verdicts: dict[str, str] = dict(zip(names, verdicts, strict=True))
-        self._known: dict[tuple[str, str], str] | None = None
 
     def missing_in(self, other: _Night) -> Flags:
         """Which of its findings the other night does not have."""
@@ -393,19 +393,18 @@ class _Night:
             return Why.NOT_JUDGED
         if _is_about_evidence(row):
             return None
-        verdict = self.verdicts[cluster] if feature is None else self._verdict(cluster, feature)
-        return Why.UNKNOWN if verdict == Verdict.UNKNOWN else None
+        is_unknown = self.verdicts[cluster] == Verdict.UNKNOWN
+        if feature is not None:
+            is_unknown = (cluster, feature) in self._unknown
+        return Why.UNKNOWN if is_unknown else None
 
-    def _verdict(self, cluster: str, feature: str) -> str:
-        """On one feature; on one that nobody spoke of the cluster's."""
-        if self._known is None:
-            columns = ["cluster", "feature", "verdict"]
-            rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
-            unknown = rows.filter(pc.equal(rows["verdict"], Verdict.UNKNOWN.value))
-            self._known = {
-                (row["cluster"], row["feature"]): row["verdict"] for row in unknown.to_pylist()
-            }
-        return self._known.get((cluster, feature), "")
+    @cached_property
+    def _unknown(self) -> set[tuple[str, str]]:
+        """The features of clusters that are UNKNOWN."""
+        columns = ["cluster", "feature", "verdict"]
+        rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
+        unknown = rows.filter(pc.equal(rows["verdict"], Verdict.UNKNOWN.value)).to_pylist()
+        return {(row["cluster"], row["feature"]) for row in unknown}
 
 
 def _texts(keys: pa.Table) -> pa.Array:

@@ -70,8 +70,6 @@ class QuestionPage(Page):
         self.line(text)
 
 
-# --- why-not -------------------------------------------------------------------------------------
-
 NAME_RELEASE = (
     "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
     "gives a wrong answer"
@@ -242,8 +240,6 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
     if own and not helps:
         page.item(f"mend what its controllers ask for: {', '.join(own)}", 2)
 
-
-# --- what-if -------------------------------------------------------------------------------------
 
 FATES = {
     "refused": "would be refused{over}, and ask again for ever",
@@ -455,8 +451,6 @@ def _status(content: ZnodeContent | None) -> str:
 def _number(number: int | None) -> str:
     return "none" if number is None else str(number)
 
-
-# --- roll ----------------------------------------------------------------------------------------
 
 _KEPT = (Severity.CRITICAL, Severity.WARNING)
 
