@@ -23,7 +23,7 @@ from featurelib.api.documents import (
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
-from featurelib.controller.journal import Journal, JournalEntry, say_seconds
+from featurelib.controller.journal import Journal, JournalEntry, Way, say_seconds
 from featurelib.controller.send import Resumed, asked_in_vain, find_unexplained
 from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, RefusedError
@@ -200,14 +200,11 @@ def _settle(
 def _way(entry: JournalEntry, inventory: Fleet, wanted: Wanted, journal: str | None) -> str:
     """The command that settles a request: by the inventory, or as it was reached when it was sent.
     A name alone is no way where the inventory has none."""
-    cluster, where = entry.intent.cluster, entry.intent.reach
+    cluster, used = entry.intent.cluster, entry.intent.reach
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
-        fleet = wanted.fleet
-        where = quote(cluster) + (f" --fleet {quote(fleet)}" if fleet is not None else "")
-    elif not (where.startswith("--") or " --fleet " in where):
-        where = "--bootstrap HOST:PORT"
-    more = f" --journal {quote(journal)}" if journal is not None else ""
-    return f"featurelib resume {where}{more}"
+        return Way(reach=quote(cluster), fleet=wanted.fleet, journal=journal).resume
+    is_way = used.startswith("--") or " --fleet " in used
+    return Way(reach=used if is_way else "--bootstrap HOST:PORT", journal=journal).resume
 
 
 def _resume_document(found: Resumed) -> ResumeDocument:

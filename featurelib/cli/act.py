@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import join, quote
@@ -29,7 +28,8 @@ from featurelib.config.catalogue import open_catalogue
 from featurelib.config.files import open_settings
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
-from featurelib.controller.signing import agent_key, check_approval, sign, why_signed
+from featurelib.controller.signing import check_approval, sign, why_signed
+from featurelib.core.downgrade import loss_of
 from featurelib.errors import (
     ApprovalError,
     ConfigError,
@@ -43,7 +43,7 @@ from featurelib.source import Wanted
 from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import danger_page, order_page
-from featurelib.view.plan import approval_page, updates_of
+from featurelib.view.plan import approval_page
 
 SPAN = re.compile("([0-9]{1,5})([mhd])")
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -112,13 +112,20 @@ def approve(
     name = act.known_name(file.plan.cluster, fleet, catalogue)
     (say if as_json else print)(str(approval_page(file, approval, name, catalogue)))
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
-    signature = _sign(approval, key, agent=agent)
+    signature = None
+    if agent or key is not None:
+        message = files.canonical(approval)
+        signature = sign(message, key, agent=agent, terminal=at_terminal())
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, where=str(target))
     act.write_whole(str(target), written)
     command = f"featurelib apply {quote(plan)} --approval {quote(str(target))}"
     if as_json:
-        updates = [fill(ApprovedUpdateDocument, **row) for row in updates_of(file.plan, catalogue)]
+        moves = [(i, move) for i, step in enumerate(file.plan.steps, 1) for move in step.updates]
+        updates = [
+            fill(ApprovedUpdateDocument, loss_of(one, file.plan, catalogue), step=i, **asdict(one))
+            for i, one in moves
+        ]
         document = fill(
             ApproveDocument,
             approval=approval,
@@ -156,17 +163,6 @@ def _choose_out(plan: str, out: str | None) -> Path:
             "Name another with --out FILE."
         ) from error
     return target
-
-
-def _sign(approval: files.Approval, key: str | None, *, agent: bool) -> str | None:
-    if key is None and not agent:
-        return None
-    with tempfile.NamedTemporaryFile("w", prefix="featurelib-", suffix=".pub") as public:
-        if key is None:
-            public.write(agent_key())
-            public.flush()
-        message = files.canonical(approval)
-        return sign(message, key or public.name, agent=agent, terminal=at_terminal())
 
 
 def apply(

@@ -81,11 +81,9 @@ class ApplyOrder:
 
 
 def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
-    """Carry out the plan. Raises what is an error before anything was sent by this run:
-
-    PlanError, RefusedError (StalePlanError, ApprovalError, BusyError, JournalError), BackendError,
-    and OutcomeUnknownError where an earlier request is not settled, or this one was interrupted.
-    """
+    """Carry out the plan. Raises what is an error before anything was sent by this run: PlanError,
+    RefusedError, BackendError, and OutcomeUnknownError where an earlier request is not settled, or
+    this one was interrupted."""
     plan = order.plan
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
@@ -402,13 +400,9 @@ def update_features(
     timeout_ms: int,
     way: Way,
 ) -> UpdateResult:
-    """Send one request with these updates, once, and find out what became of it.
-
-    Raises before anything is sent: ConfigError (no updates, a blank name), RefusedError (another
-    owner, another run, ZooKeeper mode with `validate_only`, which it would apply), BackendError
-    (nothing answers, nobody says what is finalized), OutcomeUnknownError (an earlier request is
-    not settled).
-    """
+    """Send one request with these updates, once, and find out what became of it. Raises before
+    anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an
+    earlier request is not settled."""
     _expect_updates(updates, timeout_ms)
     look = watcher.look()
     cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)

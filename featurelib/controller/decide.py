@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from featurelib.audit.side_effects import differences
 from featurelib.core.dialect import STRICT
@@ -19,11 +20,9 @@ _NOT_LISTED = 0, 0
 _NO_NODE = "no such node"
 
 Ranges = dict[str, tuple[int, int]]
-Odd = tuple[str, str, str]  # what, expected, found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
+class Mismatch(NamedTuple):
     """One thing that is not as the plan expects it."""
 
     what: str  # as `level of f`, `broker 3`
@@ -80,17 +79,15 @@ Decision = Refuse | AlreadyThere | Send
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """What to do with `plan` after its first `done` steps were applied."""
     if plan.cluster != now.cluster:  # then all else is another cluster's too
-        other = Mismatch(what="cluster", expected=plan.cluster, found=now.cluster)
-        return Refuse(reasons=(other,))
+        return Refuse(reasons=(Mismatch("cluster", plan.cluster, now.cluster),))
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return AlreadyThere()
     odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
     if not odd:  # else they would only say again what the differences are
-        odd = [("judged again", "nothing against the plan", text) for text in now.against]
+        odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
-        reasons = (Mismatch(what=what, expected=then, found=here) for what, then, here in odd)
-        return Refuse(reasons=tuple(reasons))
+        return Refuse(reasons=tuple(odd))
     if done == len(plan.steps):  # a plan without a step
         return AlreadyThere()
     return Send(step=plan.steps[done], position=done)
@@ -109,30 +106,31 @@ def after(plan: Plan, done: int) -> Requirements:
     )
 
 
-def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Odd]:
+def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     """What a plan is judged by has to be what it was judged by; a controller that wrote may since
     be told apart from its look-alikes."""
     if plan.dialect != STRICT:
-        yield "policy", STRICT, plan.dialect
+        yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != now.catalogue:
-        yield "catalogue", plan.catalogue, now.catalogue
+        yield Mismatch("catalogue", plan.catalogue, now.catalogue)
     here, then = set(now.dialects), set(plan.own_dialects)
     if not here or not here <= then or (here != then and done == 0):
         expected, found = (", ".join(sorted(some)) or "none known" for some in (then, here))
-        yield "controllers' dialects", expected, found
+        yield Mismatch("controllers' dialects", expected, found)
 
 
-def _world(expected: Requirements, now: Situation) -> Iterator[Odd]:
+def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     """Levels, the features node's version, and who is there with which ranges."""
     there = now.requirements.levels
     for name in sorted(expected.levels.keys() | there.keys()):
         wanted, here = (_level(levels.get(name, 0)) for levels in (expected.levels, there))
         if name in now.unknown or wanted != here:
-            yield f"level of {name}", wanted, "not known" if name in now.unknown else here
+            found = "not known" if name in now.unknown else here
+            yield Mismatch(f"level of {name}", wanted, found)
     versions = [one.features_node_version for one in (expected, now.requirements)]
     if versions[0] != versions[1]:
-        then, found = ("none (KRaft)" if one is None else str(one) for one in versions)
-        yield "version of the features node", then, found
+        then, here = ("none (KRaft)" if one is None else str(one) for one in versions)
+        yield Mismatch("version of the features node", then, here)
     yield from _nodes(expected.nodes, now.requirements.nodes)
 
 
@@ -140,18 +138,18 @@ def _level(level: int) -> str:
     return str(level) if level else "not finalized"
 
 
-def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Odd]:
+def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     """Who approved the plan has seen what it changes besides; applied steps had theirs. And
     evidence has to be complete."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     rest = [effect for effect in plan.side_effects if effect.feature in moved]
     for what, (then, here) in differences(rest, now.side_effects).items():
-        yield what, then, here
+        yield Mismatch(what, then, here)
     for text in now.missing:
-        yield "evidence", "complete", text
+        yield Mismatch("evidence", "complete", text)
 
 
-def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Odd]:
+def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Iterator[Mismatch]:
     """What differs, once for all nodes of a role of which the same differs."""
     wanted, there = _by_node(expected), _by_node(found)
     alike: dict[tuple[str, str, str], list[int]] = {}
@@ -166,7 +164,7 @@ def _nodes(expected: Sequence[RangeGroup], found: Sequence[RangeGroup]) -> Itera
         if any(texts):
             alike.setdefault((role, *texts), []).append(node_id)
     for (role, before, here), ids in alike.items():
-        yield nodes(role, ids, most=None), before, here
+        yield Mismatch(nodes(role, ids, most=None), before, here)
 
 
 def _by_node(groups: Sequence[RangeGroup]) -> dict[tuple[str, int], Ranges]:

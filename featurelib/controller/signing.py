@@ -72,16 +72,20 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
     return "require_signature in the plan" if guards and guards.require_signature else ""
 
 
-def sign(message: bytes, key: str, *, agent: bool, terminal: bool) -> str:
-    """The signature of `message` by the key in the file `key` (private, or public with an agent).
+def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str:
+    """The signature of `message` by the key in the file `key` (private, or public with an agent),
+    None = the only one of the agent.
 
     `agent`: the private half must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
     passphrase or a touch. Raises ApprovalError with what ssh-keygen said.
     """
     with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
-        path = Path(folder, "approval")
+        path, public = Path(folder, "approval"), Path(folder, "key.pub")
         path.write_bytes(message)
-        options = ["-Y", "sign", *(["-U"] if agent else []), "-f", key, "-n", NAMESPACE]
+        if key is None:
+            public.write_text(agent_key(), encoding="utf-8")
+        options = ["-Y", "sign", *(["-U"] if agent else []), "-f", key or str(public)]
+        options += ["-n", NAMESPACE]
         done = _run([PROGRAM, *options, str(path)], seconds=_SIGN_SECONDS, terminal=terminal)
         signature = Path(f"{path}.sig")
         if done.returncode == 0 and signature.exists():

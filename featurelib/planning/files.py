@@ -258,13 +258,11 @@ def expect_approved(
     now: datetime,
     *,
     longest: timedelta,
-    skew: timedelta = SKEW,
     path: str = "PLAN",
 ) -> None:
     """Raises ApprovalError unless the approval is of this plan, and of now.
 
-    `longest` is how long an approval may last, `skew` how far the approver's clock may be ahead;
-    `path` is the plan's file.
+    `longest` is how long an approval may last; `path` is the plan's file.
     """
     ours, lasts = digest(plan), approval.expires_at - approval.approved_at
     expected = found = ""
@@ -279,7 +277,7 @@ def expect_approved(
     elif lasts > longest:
         expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
         found = f"one for {say_span(lasts)}"
-    elif approval.approved_at > now + skew:
+    elif approval.approved_at > now + SKEW:
         ahead = say_span(approval.approved_at - now)
         expected = f"an approval given before now, {say_time(now)}"
         found = f"{say_time(approval.approved_at)}, {ahead} ahead (do both clocks go right?)"

@@ -7,13 +7,11 @@ whoever can write the file, so it stands apart, and is said to be wrong where it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from shlex import quote
 
 from featurelib.audit.findings import SetAside
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.downgrade import loss_of
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
@@ -298,12 +296,3 @@ def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[
             "THE TEXT OF THIS FILE WAS CHANGED after the plan was made: its level_names are not "
             "those of its levels. What is shown here is worked out anew. Make the plan again."
         )
-
-
-def updates_of(plan: Plan, catalogue: Catalogue) -> list[dict[str, object]]:
-    """What is approved as objects for JSON, one for each update."""
-    return [
-        {"step": i, **asdict(update), **asdict(loss_of(update, plan, catalogue))}
-        for i, step in enumerate(plan.steps, start=1)
-        for update in step.updates
-    ]
