@@ -24,6 +24,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
 from featurelib.controller.journal import Journal, JournalEntry, Way, say_seconds
+from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, asked_in_vain, find_unexplained
 from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, RefusedError
@@ -130,15 +131,16 @@ def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resum
 
     Raises ConfigError, JournalError, BackendError, and RefusedError of a cluster that is named.
     """
-    wanted = chosen.wanted
+    wanted, max_age = chosen.wanted, chosen.settings.max_age
     with closing(_open_journal(journal_path(journal))) as opened:
         if is_named := wanted.cluster or wanted.addresses:
-            targets, found = [(chosen, chosen.reached())], Resumed()
+            targets, found = [chosen.reached()], Resumed()
         else:
             targets, found = _reachable(opened, chosen, journal)
-        for target, reached in targets:
+        for reached in targets:
             try:
-                found = _settle(opened, target, reached, found, command)
+                with reached.watcher(max_age, chosen.say) as watcher:
+                    found = _settle(opened, watcher, reached.entry.id, found, command)
             except RefusedError as error:
                 if is_named:
                     raise
@@ -163,17 +165,17 @@ def resume(chosen: Chosen, *, journal: str | None, command: str) -> Answer[Resum
 
 def _reachable(
     journal: Journal, chosen: Chosen, path: str | None
-) -> tuple[list[tuple[Chosen, ReachedCluster]], Resumed]:
+) -> tuple[list[ReachedCluster], Resumed]:
     """The clusters with requests to look after that the inventory can reach, and the open requests
     of others."""
     _, inventory = open_fleet(chosen.wanted.fleet, chosen.catalogue)
     reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
-    targets, lost = dict[str, tuple[Chosen, ReachedCluster]](), []
+    targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
         cluster = entry.intent.cluster
         if cluster in reachable and (entry.is_open or asked_in_vain(entry)):
-            target = replace(chosen, wanted=replace(chosen.wanted, cluster=cluster))
-            targets[cluster] = target, target.reached()
+            wanted = replace(chosen.wanted, cluster=cluster)
+            targets[cluster] = replace(chosen, wanted=wanted).reached()
         elif entry.is_open:
             way = _way(entry, inventory, chosen.wanted, path)
             lost.append((entry, f"the inventory has no way to reach it. Run: {way}"))
@@ -181,20 +183,19 @@ def _reachable(
 
 
 def _settle(
-    journal: Journal, chosen: Chosen, reached: ReachedCluster, found: Resumed, command: str
+    journal: Journal, watcher: Watcher, cluster: str, found: Resumed, command: str
 ) -> Resumed:
     """What was found before, and what became of one cluster's requests; a look tells its id where
     that is empty."""
-    with reached.watcher(chosen.settings.max_age, chosen.say) as watcher:
-        cluster = reached.entry.id or watcher.look().sight.cluster_id
-        settled = settle_open(watcher, journal, cluster, command=command)
-        found = replace(found, cluster=cluster, settled=(*found.settled, *settled))
-        try:
-            levels = find_unexplained(journal, watcher, cluster)
-        except BackendError as error:
-            chosen.say(f"closed requests of cluster {cluster} were not looked at again: {error}")
-            return found
-        return replace(found, unexplained=(*found.unexplained, *levels))
+    cluster = cluster or watcher.look().sight.cluster_id
+    settled = settle_open(watcher, journal, cluster, command=command)
+    found = replace(found, cluster=cluster, settled=(*found.settled, *settled))
+    try:
+        levels = find_unexplained(journal, watcher, cluster)
+    except BackendError as error:
+        watcher.say(f"closed requests of cluster {cluster} were not looked at again: {error}")
+        return found
+    return replace(found, unexplained=(*found.unexplained, *levels))
 
 
 def _way(entry: JournalEntry, inventory: Fleet, wanted: Wanted, journal: str | None) -> str:

@@ -99,8 +99,7 @@ def approve(
     """
     span, settings = _parse_span(expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
-    target = _choose_out(plan, out)
-    approval = act.make_approval(file, span, by=by, reason=reason)
+    target, approval = _choose_out(plan, out), act.make_approval(file, span, by=by, reason=reason)
     # What `featurelib apply` would refuse is told before anybody is asked.
     now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
     files.expect_approved(approval, file.plan, now, longest=longest, path=plan)

@@ -315,21 +315,18 @@ class FeatureUpdate:
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
     def __post_init__(self) -> None:
+        expected, found = "", repr(self.upgrade_type)
         if not 0 <= self.level <= HIGHEST_LEVEL:
-            raise ConfigError(
-                f"FeatureUpdate: expected a level of 0 to {HIGHEST_LEVEL}, found {self.level}."
+            expected, found = f"a level of 0 to {HIGHEST_LEVEL}", str(self.level)
+        elif not isinstance(self.upgrade_type, UpgradeType):
+            expected = f"one of the upgrade types {', '.join(kind.name for kind in UpgradeType)}"
+        elif self.level < 1 and self.upgrade_type is UpgradeType.UPGRADE:
+            expected = (
+                "SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level 0, which takes the feature away"
             )
-        if not isinstance(self.upgrade_type, UpgradeType):
-            names = ", ".join(kind.name for kind in UpgradeType)
-            raise ConfigError(
-                f"FeatureUpdate: expected one of the upgrade types {names}, found "
-                f"{self.upgrade_type!r}."
-            )
-        if self.level < 1 and self.upgrade_type is UpgradeType.UPGRADE:
-            raise ConfigError(
-                f"FeatureUpdate: expected SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level "
-                f"{self.level}, which takes the feature away, found UPGRADE."
-            )
+            found = "UPGRADE"
+        if expected:
+            raise ConfigError(f"FeatureUpdate: expected {expected}, found {found}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,17 +443,15 @@ def _result(cluster: str, outcome: StepOutcome, way: Way, *, validate_only: bool
 def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
     """Raises ConfigError for what Admin.updateFeatures refuses itself, and for a time limit of 0,
     with which a controller of ZooKeeper mode writes and then answers that it failed."""
+    blank, expected, found = [name for name in updates if not name.strip()], "", "none"
     if not updates:
-        raise ConfigError("update_features: expected an update, found none. Nothing was sent.")
-    if blank := [name for name in updates if not name.strip()]:
-        raise ConfigError(
-            f"update_features: expected a feature's name, found {blank[0]!r}. Nothing was sent."
-        )
-    if not 0 < timeout_ms <= HIGHEST_INT32:
-        raise ConfigError(
-            f"update_features: expected a timeout_ms of 1 to {HIGHEST_INT32}, found {timeout_ms}. "
-            "Nothing was sent."
-        )
+        expected = "an update"
+    elif blank:
+        expected, found = "a feature's name", repr(blank[0])
+    elif not 0 < timeout_ms <= HIGHEST_INT32:
+        expected, found = f"a timeout_ms of 1 to {HIGHEST_INT32}", str(timeout_ms)
+    if expected:
+        raise ConfigError(f"update_features: expected {expected}, found {found}. Nothing was sent.")
 
 
 def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:

@@ -96,8 +96,9 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
         else "Without a terminal nobody is asked for a passphrase: put the key into an agent "
         "(ssh-add) and name its public half with --key FILE.pub."
     )
+    which = "--agent" if key is None else f"--key {key}"
     raise ApprovalError(
-        f"--key {key}: expected a key that signs, found: {_said(done)}. Nothing was written. {hint}"
+        f"{which}: expected a key that signs, found: {_said(done)}. Nothing was written. {hint}"
     )
 
 

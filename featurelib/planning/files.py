@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from shlex import quote
@@ -144,18 +144,17 @@ def _parsed(raw: bytes | str, kind: type[File], where: str, again: str) -> tuple
     try:
         given = json.loads(raw, object_pairs_hook=_each_once)
         head = given.get("approval", given) if isinstance(given, dict) else given
-        found = head if isinstance(head, dict) else {}
-        if (found.get("format"), found.get("version")) != (form, VERSION):
+        head = head if isinstance(head, dict) else {}
+        theirs, version = head.get("format"), head.get("version")
+        if (theirs, version) != (form, VERSION):
             raise PlanError(
-                f"{where}: expected {what}, {form} version {VERSION}, found "
-                f"{found.get('format')!r} version {found.get('version')!r}. Use the featurelib "
-                f"that wrote it. {again}"
+                f"{where}: expected {what}, {form} version {VERSION}, found {theirs!r} version "
+                f"{version!r}. Use the featurelib that wrote it. {again}"
             )
         return msgspec.convert(given, kind), given
-    except RecursionError as error:
-        raise PlanError(f"{where}: expected {what}, found lists in lists. {again}") from error
-    except (msgspec.ValidationError, ValueError) as error:
-        raise PlanError(f"{where}: expected {what}, found: {error}. {again}") from error
+    except (RecursionError, msgspec.ValidationError, ValueError) as error:
+        found = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
+        raise PlanError(f"{where}: expected {what}, found{found}. {again}") from error
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -220,9 +219,11 @@ def read_approval(text: bytes | str, where: str, plan: str = "PLAN") -> Approval
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     again = write_again(plan)
     file, _ = _parsed(raw, ApprovalFile, where, again)
-    _expect_values(file.approval, where, again)
-    if file.signature is not None and not _is_armored(file.signature):
-        raise PlanError(f"{where}: signature: expected one as ssh-keygen writes it. {again}")
+    fault = next(_faults(file.approval), "")
+    if not fault and file.signature is not None and not _is_armored(file.signature):
+        fault = "signature: expected one as ssh-keygen writes it"
+    if fault:
+        raise PlanError(f"{where}: {fault}. {again}")
     if file.digest != (expected := digest(file.approval)):
         raise ApprovalError(
             f"{where}: expected the digest {expected}, found {file.digest}: the approval was "
@@ -248,47 +249,39 @@ def approve(
         expires_at=begin + expires,
         reason=reason,
     )
-    _expect_values(approval, "approval", write_again("PLAN"))
+    if fault := next(_faults(approval), None):
+        raise PlanError(f"approval: {fault}. {write_again('PLAN')}")
     return approval
 
 
 def expect_approved(
-    approval: Approval,
-    plan: Plan,
-    now: datetime,
-    *,
-    longest: timedelta,
-    path: str = "PLAN",
+    approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, path: str = "PLAN"
 ) -> None:
     """Raises ApprovalError unless the approval is of this plan, and of now.
 
     `longest` is how long an approval may last; `path` is the plan's file.
     """
-    ours, lasts = digest(plan), approval.expires_at - approval.approved_at
-    expected = found = ""
-    if approval.plan != ours:
-        raise ApprovalError(
-            f"expected an approval of the plan {path}, found one of another plan. Nothing was "
-            "sent. Give the one of this plan with --approval FILE, or write it: featurelib "
-            f"approve {quote(path)} --expires 24h"
-        )
-    if approval.cluster != plan.cluster:
+    expected, found, again = "", "", write_again(path)
+    lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
+    if approval.plan != digest(plan):
+        expected, found = f"an approval of the plan {path}", "one of another plan"
+        again = "Give the one of this plan with --approval FILE, or write it: featurelib "
+        again += f"approve {quote(path)} --expires 24h"
+    elif approval.cluster != plan.cluster:
         expected, found = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
     elif lasts > longest:
         expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
         found = f"one for {say_span(lasts)}"
-    elif approval.approved_at > now + SKEW:
-        ahead = say_span(approval.approved_at - now)
+    elif ahead > SKEW:
         expected = f"an approval given before now, {say_time(now)}"
-        found = f"{say_time(approval.approved_at)}, {ahead} ahead (do both clocks go right?)"
+        found = f"{say_time(approval.approved_at)}, {say_span(ahead)} ahead"
+        found += " (do both clocks go right?)"
     elif approval.expires_at <= now:
-        over = say_span(now - approval.expires_at)
+        over, end = say_span(now - approval.expires_at), say_time(approval.expires_at)
         expected = f"an approval that holds now, {say_time(now)}"
-        found = f"one that expired {over} ago, at {say_time(approval.expires_at)}"
+        found = f"one that expired {over} ago, at {end}"
     if expected:
-        raise ApprovalError(
-            f"expected {expected}, found {found}. Nothing was sent. {write_again(path)}"
-        )
+        raise ApprovalError(f"expected {expected}, found {found}. Nothing was sent. {again}")
 
 
 def say_time(moment: datetime) -> str:
@@ -307,31 +300,24 @@ def say_span(span: timedelta) -> str:
     return " ".join(parts[:2]) or "0 seconds"
 
 
-def _expect_values(approval: Approval, where: str, again: str) -> None:
-    """Raises PlanError for a value that is no name, no reason or no time."""
-    texts = {"approved_by": LONGEST_NAME, "reason": LONGEST_REASON}
-    for key, longest in texts.items():
-        text = getattr(approval, key)
-        plain = text is None or (
-            0 < len(text) <= longest and text == text.strip() and text.isprintable()
-        )
-        if not plain:
-            raise PlanError(
-                f"{where}: {key}: expected 1 to {longest} letters that can be shown, no space "
-                f"around them, found {text!r}. {again}"
+def _faults(approval: Approval) -> Iterator[str]:
+    """Values that are no name, no reason or no time."""
+    for key, longest in (("approved_by", LONGEST_NAME), ("reason", LONGEST_REASON)):
+        text: str | None = getattr(approval, key)
+        if text is None:
+            continue
+        if not (0 < len(text) <= longest and text == text.strip() and text.isprintable()):
+            yield (
+                f"{key}: expected 1 to {longest} letters that can be shown, no space around them, "
+                f"found {text!r}"
             )
     for key in ("approved_at", "expires_at"):
         moment = getattr(approval, key)
         if moment.tzinfo != UTC or moment.microsecond:
-            raise PlanError(
-                f"{where}: {key}: expected a time as 2026-11-21T06:00:00Z, found "
-                f"{moment.isoformat()}. {again}"
-            )
-    if approval.expires_at <= approval.approved_at:
-        raise PlanError(
-            f"{where}: expires_at: expected a time after {say_time(approval.approved_at)}, found "
-            f"{say_time(approval.expires_at)}. {again}"
-        )
+            yield f"{key}: expected a time as 2026-11-21T06:00:00Z, found {moment.isoformat()}"
+    begin, end = approval.approved_at, approval.expires_at
+    if end <= begin:
+        yield f"expires_at: expected a time after {say_time(begin)}, found {say_time(end)}"
 
 
 def _is_armored(signature: str) -> bool:
