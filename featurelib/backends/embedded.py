@@ -282,7 +282,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
         error_code=wire.NO_ERROR if leads else NOT_LEADER,
         error_message=no_words,
         leader_id=state.cluster.active,
-        leader_epoch=state.term,
+        leader_epoch=0,  # it was never elected anew
         high_watermark=state.epoch + 1 if leads else -1,
         current_voters=replicas(voters),
         observers=replicas(observers[one] for one in sorted(observers)),

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -60,14 +60,13 @@ class EmbeddedState:
     """One cluster at one moment. `node`: the bytes of the features node, None if it is not there.
 
     `epoch`: the log's end, or the features node's version; `features_at`: the offset of the last
-    feature record; `term`: the raft leader's epoch.
+    feature record.
     """
 
     cluster: Cluster
     epoch: int
     node: bytes | None = None
     features_at: int = -1
-    term: int = 0
 
     @property
     def text(self) -> str | None:
@@ -106,8 +105,7 @@ class EmbeddedState:
         return decode(self.text, generation), generation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Updated:
+class Updated(NamedTuple):
     """The controller's answer, and the nodes that stopped over what was finalized."""
 
     answered: Answered
@@ -185,7 +183,7 @@ class EmbeddedCluster:
             if after != before:
                 after, gone = self._meet(position, before, after)
                 self._append("update_features", after)
-        return Updated(answered=answered, stopped=gone)
+        return Updated(answered, gone)
 
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
         """A node half is taken out of the cluster (UnregisterBroker; KIP-1312,
@@ -327,8 +325,7 @@ def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables
     return replace(after, nodes=tuple(asked(node) for node in after.nodes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(NamedTuple):
     """Where a reader stands still: until it is let go, or for good."""
 
     position: int
@@ -420,7 +417,7 @@ class StateFile:
     def held(self) -> dict[int, Held]:
         """The readers that stand still."""
         rows = self._db.execute("SELECT reader, position, for_good FROM held")
-        return {row[0]: Held(position=row[1], for_good=bool(row[2])) for row in rows}
+        return {reader: Held(position, bool(for_good)) for reader, position, for_good in rows}
 
     def hold(self, readers: Iterable[int], position: int, *, for_good: bool = False) -> None:
         """Readers stand still at `position`, or where they stand already."""

@@ -94,7 +94,7 @@ class Simulated(EmbeddedCluster):
             leader = self._find(able, "running voters", node_id)
             release = leader.release or before.cluster.release
             led = replace(before.cluster, active=node_id, release=release)
-            after = replace(before, cluster=led, term=before.term + 1)
+            after = replace(before, cluster=led)
             self._append(f"elect {node_id}", after, moves=True)
 
     def update_features(self, request: Request, *, lagging: bool = False) -> Updated:
@@ -109,7 +109,7 @@ class Simulated(EmbeddedCluster):
                 ids = [node.node_id for node in before.cluster.nodes]
                 self._file.hold(ids, position)
                 self._append("update_features", after)
-        return Updated(answered=answered)
+        return Updated(answered)
 
     def settle(self) -> tuple[Stopped, ...]:
         """Every node applies everything, and may stop over it."""
