@@ -36,25 +36,8 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.core.reply import Reply
 from featurelib.errors import OutcomeUnknownError, ProtocolError, RefusedError, UnreachableError
 from featurelib.feature import Role, UpgradeType
+from featurelib.landing import responses
 from featurelib.landing.fields import NodeId
-from featurelib.landing.responses import (
-    ALTER,
-    BROKER,
-    BROKER_DEFAULT,
-    BROKERS,
-    CONTROLLERS,
-    DESCRIBE,
-    DESCRIBE_CONFIGS,
-    KEYS,
-    METADATA_TOPIC,
-    NO_ERROR,
-    NOT_AUTHORIZED,
-    UNSUPPORTED_VERSION,
-    DescribeConfigs,
-    DescribeQuorum,
-    QuorumNode,
-    UpdateFeatures,
-)
 from featurelib.model import Step
 from featurelib.words import clean
 
@@ -81,9 +64,12 @@ LONGEST_HOST = 255  # characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 # What a user must be allowed to do on CLUSTER (docs/acls.md). A broker answers DescribeCluster to
 # everybody; a controller only to those who may alter.
-RIGHTS = {Api.DESCRIBE_QUORUM: DESCRIBE, Api.DESCRIBE_CLUSTER: ALTER}
-RIGHTS |= {Api.UPDATE_FEATURES: ALTER, Api.LIST_PARTITION_REASSIGNMENTS: DESCRIBE}
-RIGHTS |= {Api.DESCRIBE_CONFIGS: DESCRIBE_CONFIGS}
+RIGHTS = {Api.DESCRIBE_QUORUM: responses.DESCRIBE, Api.DESCRIBE_CLUSTER: responses.ALTER}
+RIGHTS |= {
+    Api.UPDATE_FEATURES: responses.ALTER,
+    Api.LIST_PARTITION_REASSIGNMENTS: responses.DESCRIBE,
+}
+RIGHTS |= {Api.DESCRIBE_CONFIGS: responses.DESCRIBE_CONFIGS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +106,9 @@ class ListenerAnswer:
     def fault(self) -> str | None:
         """Why this is no answer, in words that say what to do; None if it is one."""
         head = self._head
-        if head.error_code == NO_ERROR:
+        if head.error_code == responses.NO_ERROR:
             return None
-        if head.error_code == NOT_AUTHORIZED and self.api in RIGHTS:
+        if head.error_code == responses.NOT_AUTHORIZED and self.api in RIGHTS:
             return missing_right(self.api)
         said = f": {clean(head.error_message, LONGEST_WORDS)}" if head.error_message else ""
         return f"{self.api.title} was answered with error {head.error_code}{said}"
@@ -132,8 +118,8 @@ def missing_right(api: Api, principal: str = "") -> str:
     """The operation that has to be allowed, in place of the controller's words: those show its
     own objects and no operation that could be looked up. `principal`: who asked, if it is known."""
     return (
-        f"{api.title} is not authorized (error {NOT_AUTHORIZED}): the user needs the operation "
-        f"{RIGHTS[api]} on the resource CLUSTER. kafka-acls.sh --add --allow-principal "
+        f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): the user needs the "
+        f"operation {RIGHTS[api]} on the resource CLUSTER. kafka-acls.sh --add --allow-principal "
         f"{quote(principal or 'User:NAME')} --operation {RIGHTS[api]} --cluster"
     )
 
@@ -205,7 +191,7 @@ class QuorumState:
 
 def quorum(answer: ListenerAnswer) -> QuorumState | None:
     """Read DescribeQuorum of any version; None for an error. Raises ProtocolError."""
-    response = answer.read(DescribeQuorum)
+    response = answer.read(responses.DescribeQuorum)
     partition = next((p for topic in response.topics for p in topic.partitions), None)
     if response.error_code or partition is None or partition.error_code:
         return None
@@ -217,7 +203,7 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
         voters=tuple(sorted(voters)),
         addresses={
             node.node_id: tuple(address(one.host, one.port) for one in node.listeners)
-            for node in answer.read(list[QuorumNode], response.nodes or [])
+            for node in answer.read(list[responses.QuorumNode], response.nodes or [])
         },
         high_watermark=partition.high_watermark,
         log_end=end if isinstance(end, int) else NOT_KNOWN,
@@ -227,19 +213,19 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
 def reply(answer: ListenerAnswer) -> Reply:
     """Read UpdateFeatures of any version, its codes and words as they came. Raises
     ProtocolError."""
-    response = answer.read(UpdateFeatures)
+    response = answer.read(responses.UpdateFeatures)
     if answer.version > RESULTS_UP_TO:
         response = msgspec.structs.replace(response, results=None)
     return response.reply
 
 
-def configurations(answer: ListenerAnswer) -> DescribeConfigs:
+def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
     """Read DescribeConfigs of any version, without whatever is sensitive or was not asked for.
     Raises ProtocolError."""
-    response = answer.read(DescribeConfigs)
+    response = answer.read(responses.DescribeConfigs)
     results = [
         msgspec.structs.replace(
-            one, configs=[c for c in one.configs if c.name in KEYS and not c.is_sensitive]
+            one, configs=[c for c in one.configs if c.name in responses.KEYS and not c.is_sensitive]
         )
         for one in response.results
     ]
@@ -319,7 +305,7 @@ class Talk(Connection):
         low, high = VERSIONS[Api.API_VERSIONS]
         for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
             answer = self._ask(Api.API_VERSIONS, version)
-            if answer.code != UNSUPPORTED_VERSION:
+            if answer.code != responses.UNSUPPORTED_VERSION:
                 break
         return answer
 
@@ -337,13 +323,17 @@ class Talk(Connection):
 
     def describe_quorum(self) -> ListenerAnswer:
         """DescribeQuorum of the metadata quorum."""
-        topic = {"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
+        topic = {"topic_name": responses.METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
         """DescribeConfigs of the keys that are read (landing.responses), and no other."""
         asked = [
-            {"resource_type": BROKER, "resource_name": name, "configuration_keys": list(KEYS)}
+            {
+                "resource_type": responses.BROKER,
+                "resource_name": name,
+                "configuration_keys": list(responses.KEYS),
+            }
             for name in resources
         ]
         return self._ask(
@@ -523,7 +513,7 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
     first = talk.api_versions()
     if (fault := first.fault) is not None:
         return NodeAnswers(target=target, address=talk.address, at=first.at, error=fault)
-    kind = CONTROLLERS if target.role is Role.CONTROLLER else BROKERS
+    kind = responses.CONTROLLERS if target.role is Role.CONTROLLER else responses.BROKERS
     answers, silent = [first], list[Silence]()
     lists: tuple[tuple[Api, Callable[[], ListenerAnswer]], ...] = (
         (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
@@ -533,7 +523,7 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
     if talk.is_kraft:  # of itself; and whoever lists the cluster, of the default of all brokers
         resources = [str(target.node_id)]
         if target.role is Role.BROKER and wanted:
-            resources.append(BROKER_DEFAULT)
+            resources.append(responses.BROKER_DEFAULT)
         wanted.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
     for api, question in wanted:
         try:
@@ -547,7 +537,7 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
         if (fault := answer.fault) is None:
             answers.append(answer)
             continue
-        is_refused = answer.code == NOT_AUTHORIZED
+        is_refused = answer.code == responses.NOT_AUTHORIZED
         fault = missing_right(api, talk.credentials.principal) if is_refused else fault
         silent.append(Silence(api, answer.at, fault, answer.code))
     return NodeAnswers(
