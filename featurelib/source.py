@@ -10,10 +10,11 @@ looked for in the tables of the samples, if the nightly has made them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -359,19 +360,14 @@ class Chosen:
         """What landing files or a night of the tables say."""
         wanted = self.wanted
         _, fleet = open_fleet(wanted.fleet, self.catalogue)
-        settings = find_settings(wanted.config)
         entry = fleet.named(wanted.cluster) or FleetEntry(id=wanted.cluster or "")
         if wanted.capture is not None:
-            terms = self._terms(settings[0], fleet, parse_as_of(wanted.as_of))
-            lines = landing_lines("--capture", wanted.capture)
-            sight = terms.see_lines(lines, entry.id or None)
-            return self._source(
-                sight, entry, terms, settings, how="landing files in", where=wanted.capture
-            )
+            lines, as_of = landing_lines("--capture", wanted.capture), parse_as_of(wanted.as_of)
+            sight_of = partial(Terms.see_lines, lines=lines, cluster_id=entry.id or None)
+            return self._seen(sight_of, as_of, fleet, entry, "landing files in", wanted.capture)
         lake = Lake(wanted.tables or "")
         run_time = wanted.as_of == RUN_TIME
         as_of = lake.as_of(wanted.run) if run_time else parse_as_of(wanted.as_of)
-        terms = self._terms(settings[0], fleet, as_of)
         if not entry.id:
             raise ConfigError(
                 "--tables: expected a cluster, found none named. Give its id, or its name in the "
@@ -380,45 +376,42 @@ class Chosen:
         run = lake.run(wanted.run)
         if entry not in fleet.cluster:
             lake.expect_cluster(entry.id, run, [one.name for one in fleet.cluster if one.name])
-        sight, where = terms.see(lake.snapshot(entry.id, run)), f"{wanted.tables}, run {run}"
-        return self._source(sight, entry, terms, settings, how="tables in", where=where, lake=lake)
+        sight_of = partial(Terms.see, row=lake.snapshot(entry.id, run))
+        where = f"{wanted.tables}, run {run}"
+        return replace(self._seen(sight_of, as_of, fleet, entry, "tables in", where), lake=lake)
 
     @contextmanager
     def _looked_at(self) -> Iterator[tuple[Source, Backend]]:
-        settings = find_settings(self.wanted.config)
+        find_settings(self.wanted.config)  # what is wrong there is told before anybody is asked
         reached = reach(self.wanted, self.catalogue, others=_OTHERS)
+        entry = reached.entry
         with closing(reached.open()) as backend:
-            lines = look(backend, reached.entry, self.say)
-            terms = self._terms(settings[0], reached.fleet, None)  # all of it is new
-            sight, where = terms.see_lines(lines), backend.where
-            source = self._source(
-                sight, reached.entry, terms, settings, how="a look at", where=where
-            )
-            sight = replace(source.sight, address=reached.entry.address)
-            yield replace(source, sight=sight), backend
+            lines = look(backend, entry, self.say)
+            sight_of, where = partial(Terms.see_lines, lines=lines), backend.where
+            # All of it is new, so no age counts.
+            source = self._seen(sight_of, None, reached.fleet, entry, "a look at", where)
+            yield replace(source, sight=replace(source.sight, address=entry.address)), backend
 
-    def _terms(self, settings: Settings, fleet: Fleet, as_of: int | None) -> Terms:
-        return Terms(
+    def _seen(
+        self,
+        sight_of: Callable[[Terms], Sight],
+        as_of: int | None,
+        fleet: Fleet,
+        entry: FleetEntry,
+        how: str,
+        where: str,
+    ) -> Source:
+        """The source that evidence is, judged by the settings that rule; `say` is given the lines
+        that are set aside."""
+        settings, file = find_settings(self.wanted.config)
+        terms = Terms(
             catalogue=self.catalogue,
             as_of=as_of,
             max_age=settings.max_age,
             fleet=fleet,
             severities=settings.severities,
         )
-
-    def _source(
-        self,
-        sight: Sight,
-        entry: FleetEntry,
-        terms: Terms,
-        found: tuple[Settings, str],
-        *,
-        how: str,
-        where: str,
-        lake: Lake | None = None,
-    ) -> Source:
-        """The source that such a look is; `say` is given the lines that were set aside."""
-        (settings, file), fleet = found, terms.fleet
+        sight = sight_of(terms)
         for number, reason in sight.rejected[:_SHOWN]:
             self.say(f"warning: {where}: line {number} is set aside: {reason}")
         if (more := len(sight.rejected) - _SHOWN) > 0:
@@ -432,7 +425,6 @@ class Chosen:
             terms=terms,
             guards=Guarding.by(settings, fleet).of(sight.cluster_id),
             mutes=mutes_of(settings.mute, fleet, file),
-            lake=lake,
         )
 
 
