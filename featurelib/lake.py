@@ -203,11 +203,9 @@ class Lake:
                 f"{_in_a_line(error)}. A file of it is missing or damaged: restore it, or name "
                 "other tables with --tables."
             ) from error
-        for at, name in enumerate(names):
-            if name not in there:
-                column = pa.nulls(found.num_rows, schema.field(name).type)
-                found = found.add_column(at, schema.field(name), column)
-        return found.cast(schema)
+        lacking = {field.name: pa.nulls(found.num_rows, field.type) for field in schema}
+        columns = [found[name] if name in there else lacking[name] for name in names]
+        return pa.table(columns, names=names).cast(schema)
 
     def _files(self, table: Table) -> FileSystem | None:
         """How Arrow reads the files of a table of this machine: by itself. Through deltalake's own
@@ -249,13 +247,12 @@ class Lake:
                 f"found {written}. A newer featurelib wrote it: read it with that one."
             )
         if table.is_rebuilt and int(written) < table.version:
+            which, then = "it", "Run the nightly once: it makes it anew."
+            if version is not None:
+                which, then = "it for that night", "Leave out --run for the newest."
             raise NoEvidenceError(
-                f"table {table.full_name} at {where}: an earlier featurelib wrote "
-                + (
-                    "it for that night, in a form of its own. Leave out --run for the newest."
-                    if version is not None
-                    else "it, in a form of its own. Run the nightly once: it makes it anew."
-                )
+                f"table {table.full_name} at {where}: an earlier featurelib wrote {which}, in a "
+                f"form of its own. {then}"
             )
         self._open[table.full_name, version] = found
         return found

@@ -88,12 +88,11 @@ def collect(
                 f"--from {from_}: expected --kind KIND and --cluster CLUSTER beside it, and no "
                 "other cluster. Which kinds there are is what featurelib collect --help says."
             )
-        cluster_id = _id_of(cluster, fleet)
-        at = _read_at(from_, observed_at)
+        entry = open_fleet(fleet, None)[1].named(cluster, "--cluster: ")
         source = ToolOutput(
             where=from_,
-            cluster_id=cluster_id,
-            observed_at=at,
+            cluster_id=cluster if entry is None else entry.id,
+            observed_at=_read_at(from_, observed_at),
             paths=tuple(path or ()),
             chroot=chroot,
         )
@@ -110,11 +109,6 @@ def collect(
 
 
 # --- What people already have, as a landing file --------------------------------------------------
-
-
-def _id_of(cluster: str, fleet: str | None) -> str:
-    entry = open_fleet(fleet, None)[1].named(cluster, "--cluster: ")
-    return cluster if entry is None else entry.id
 
 
 def _read_at(name: str, told: str | None) -> int:
