@@ -114,17 +114,13 @@ def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, .
     """The nodes once metadata.version has moved: from a level on controllers that run register by
     themselves (KIP-919, ControllerRegistrationManager)."""
     first = own.can.controllers_register_from
-    began = [first > 0 and _level(one, METADATA_VERSION) >= first for one in (before, after)]
+    began = [first > 0 and one.level(METADATA_VERSION) >= first for one in (before, after)]
     if began != [False, True]:
         return after.nodes
     return tuple(
         replace(n, registered=True) if n.role is Role.CONTROLLER and n.running else n
         for n in after.nodes
     )
-
-
-def _level(cluster: Cluster, feature: str) -> int:
-    return cluster.finalized.get(feature, (0, 0))[1]
 
 
 def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
@@ -134,18 +130,16 @@ def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterat
     ZooKeeper-mode controller that no longer sees the features node writes back what it saw last,
     and then says that it failed (KafkaController.updateFeatures).
     """
-    levels = {name: level for name, (_, level) in after.finalized.items()}
-    wanted = {update.feature: update.level for update in case[1].updates}
+    before, wanted = case[0], {update.feature: update.level for update in case[1].updates}
     recorded = {KRAFT_VERSION} if own.can.kraft_version in _RECORD_ONLY else set[str]()
     for name in sorted(wanted):
-        if levels.get(name, 0) != wanted[name] or name in recorded:
+        if after.level(name) != wanted[name] or name in recorded:
             yield _in_vain(own, NOTHING_CHANGES, name, wanted[name])
         elif failed:
             yield _in_vain(own, FAILS_AFTER_WRITING, name, wanted[name])
-    before = {name: level for name, (_, level) in case[0].finalized.items()}
-    for name in sorted((set(levels) | set(before)) - set(wanted)):
-        if levels.get(name, 0) != before.get(name, 0):
-            yield _in_vain(own, OTHERS_CHANGE, name, levels.get(name, 0))
+    for name in sorted((set(after.finalized) | set(before.finalized)) - set(wanted)):
+        if after.level(name) != before.level(name):
+            yield _in_vain(own, OTHERS_CHANGE, name, after.level(name))
 
 
 def _in_vain(own: Dialect, code: str, feature: str, level: int) -> Reason:
