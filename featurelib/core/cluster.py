@@ -155,20 +155,21 @@ def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
     asked = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
     names = _names(cases, asked)
     at = {name: i for i, name in enumerate(names)}
-    profiles: dict[_Entries, int] = {}
+    profiles: dict[frozenset[tuple[str, Range]], int] = {}
 
     def position(supported: Features) -> int:
         """Distinct maps are kept once; features that nobody asks about do not matter."""
-        entries = tuple(sorted((at[n], r) for n, r in supported.items() if n in at))
-        return profiles.setdefault(entries, len(profiles))
+        listed = frozenset(item for item in supported.items() if item[0] in at)
+        return profiles.setdefault(listed, len(profiles))
 
     nodes = table([cluster for cluster, _ in cases], position)
+    low, high, lists = _ends((dict(listed) for listed in (*profiles, ())), at)
     orders = {Asks.LOCAL_CONTROLLER: WalkOrder.NONE}
     orders |= {row.asks: row.order for row in dialect.rules if row.asks is not None}
     return Batch(
         names=names,
         catalogued=np.array([tables.feature_code(name) for name in names], dtype=np.int64),
-        ranges=_ranges(profiles, len(names)),
+        ranges=Ranges(min_version=low, max_version=high, lists=lists),
         groups={asks: _group(nodes, asks, order, len(cases)) for asks, order in orders.items()},
         state=_state(cases, at, tables),
         updates=_updates(cases, asked, at, dialect),
@@ -183,18 +184,15 @@ def _names(cases: Sequence[Case], asked: list[list[Update]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-_Entries = tuple[tuple[int, Range], ...]  # a profile: positions of features, and ranges
-
-
-def _ranges(profiles: Iterable[_Entries], features: int) -> Ranges:
-    profiles = (*profiles, ())
-    shape = len(profiles), features
-    lows, highs = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    lists = np.zeros(shape, dtype=bool)
-    for row, entries in enumerate(profiles):
-        for name, (low, high) in entries:
-            lows[row, name], highs[row, name], lists[row, name] = low, high, True
-    return Ranges(min_version=lows, max_version=highs, lists=lists)
+def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels, Flags]:
+    """Both ends of the ranges in each map, [maps, features], and whether they are there."""
+    every = list(maps)
+    low = np.zeros((len(every), len(at)), dtype=np.int32)
+    high, lists = np.zeros_like(low), np.zeros(low.shape, dtype=bool)
+    for row, ranges in enumerate(every):
+        for name, (first, last) in ranges.items():
+            low[row, at[name]], high[row, at[name]], lists[row, at[name]] = first, last, True
+    return low, high, lists
 
 
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
@@ -293,9 +291,9 @@ def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePai
 
 def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> ClusterColumns:
     clusters = [cluster for cluster, _ in cases]
-    finalized, minimum = _levels([cluster.finalized for cluster in clusters], at)
-    seen = [c.finalized if c.cached is None else c.cached for c in clusters]
-    cached, cached_min = _levels(seen, at)
+    minimum, finalized, _ = _ends((cluster.finalized for cluster in clusters), at)
+    seen = (c.finalized if c.cached is None else c.cached for c in clusters)
+    cached_min, cached, _ = _ends(seen, at)
 
     def flags(of: Callable[[Cluster], bool]) -> Flags:
         return np.array([of(cluster) for cluster in clusters], dtype=bool)
@@ -318,15 +316,6 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
         blind=np.array([c.blind or request.timeout_ms <= 0 for c, request in cases], dtype=bool),
         active=np.array([cluster.active for cluster in clusters], dtype=np.int64),
     )
-
-
-def _levels(maps: list[dict[str, Range]], at: dict[str, int]) -> tuple[Levels, Levels]:
-    level = np.zeros((len(maps), len(at)), dtype=np.int32)
-    minimum = np.zeros_like(level)
-    for row, entries in enumerate(maps):
-        for name, (low, high) in entries.items():
-            minimum[row, at[name]], level[row, at[name]] = low, high
-    return level, minimum
 
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
