@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -99,43 +100,37 @@ SCOPES: dict[str, Rule] = {}
 
 def of_nodes(source: str) -> Callable[[Function], Function]:
     """Enter a mask over NODE_COLUMNS as a rule."""
-    return _enter(RULES, NODE_COLUMNS, source, about_nodes=True)
+    return partial(_enter, RULES, NODE_COLUMNS, source)
 
 
 def of_updates(source: str) -> Callable[[Function], Function]:
     """Enter a mask over UPDATE_COLUMNS as a rule."""
-    return _enter(RULES, UPDATE_COLUMNS, source, about_nodes=False)
+    return partial(_enter, RULES, UPDATE_COLUMNS, source)
 
 
 def scope(mask: Function) -> Function:
     """Enter a mask over UPDATE_COLUMNS as a scope."""
-    return _enter(SCOPES, UPDATE_COLUMNS, "", about_nodes=False)(mask)
+    return _enter(SCOPES, UPDATE_COLUMNS, "", mask)
 
 
 def _enter(
-    registry: dict[str, Rule], known: dict[str, str], source: str, *, about_nodes: bool
-) -> Callable[[Function], Function]:
-    def enter(mask: Function) -> Function:
-        columns = tuple(inspect.signature(mask).parameters)
-        if unknown := [name for name in columns if name not in known]:
-            raise TypeError(f"rule {mask.__name__}: no such column: {', '.join(unknown)}")
-        registry[mask.__name__] = Rule(
-            name=mask.__name__,
-            about_nodes=about_nodes,
-            columns=columns,
-            source=source,
-            sentence=(mask.__doc__ or "").split("\n")[0],
-            mask=mask,
-        )
-        return mask
-
-    return enter
+    registry: dict[str, Rule], known: dict[str, str], source: str, mask: Function
+) -> Function:
+    columns = tuple(inspect.signature(mask).parameters)
+    if unknown := [name for name in columns if name not in known]:
+        raise TypeError(f"rule {mask.__name__}: no such column: {', '.join(unknown)}")
+    registry[mask.__name__] = Rule(
+        name=mask.__name__,
+        about_nodes=known is NODE_COLUMNS,
+        columns=columns,
+        source=source,
+        sentence=(mask.__doc__ or "").split("\n")[0],
+        mask=mask,
+    )
+    return mask
 
 
-__all__ = ["RULES"]
 _UPGRADE, _SAFE, _UNSAFE = UpgradeType
-
-# --- What nodes support ---------------------------------------------------------------------------
 
 
 @of_nodes("KIP-584, Validations; KIP-778, Upgrades; QuorumFeatures.reasonNotSupported")
@@ -208,9 +203,6 @@ def raft_voters_not_ready(level: Level, current: Level, raft_ready: Mask) -> Mas
     return (level > current) & ~raft_ready
 
 
-# --- Directions and upgrade types -----------------------------------------------------------------
-
-
 @of_updates("KIP-584, UpdateFeaturesRequest: a name is needed")
 def empty_name(nameless: Mask) -> Mask:
     """The update names no feature."""
@@ -277,9 +269,6 @@ def below_finalized_min(level: Level, finalized_min: Level) -> Mask:
     return level < finalized_min
 
 
-# --- metadata.version -----------------------------------------------------------------------------
-
-
 @of_updates("FeatureControlManager.updateMetadataVersion: MetadataVersion.fromFeatureLevel")
 def unknown_metadata_version(known_level: Mask) -> Mask:
     """The controller's release has no such metadata.version."""
@@ -308,9 +297,6 @@ def lossy_unsafe_downgrade(level: Level, current: Level, kind: Level, loses: Mas
 def lossy_safe_downgrade(level: Level, current: Level, kind: Level, loses: Mask) -> Mask:
     """A downgrade that would lose metadata under the type that promises not to."""
     return (level < current) & (kind == _SAFE) & loses
-
-
-# --- The catalogue --------------------------------------------------------------------------------
 
 
 @of_updates("Feature.validateVersion: Feature not found")
@@ -353,9 +339,6 @@ def dependency_unmet(proposed: Level, needed: Level) -> Mask:
 def dependant_broken(level: Level, needed_by_others: Level) -> Mask:
     """Another level of the proposed state depends on more than this one would leave."""
     return np.maximum(level, 0) < needed_by_others
-
-
-# --- The request as a whole ----------------------------------------------------------------------
 
 
 @of_updates("KafkaApis.handleUpdateFeatures: ALTER on the cluster")
