@@ -132,42 +132,17 @@ class Election:
 
 
 def elect(release: str, ibp: str, content: str | None, supported: dict[str, Range]) -> Election:
-    if minor(release) < (3, 3):
-        return elect_27(ibp, content, supported)
-    return elect_33(ibp, content, supported)
-
-
-def elect_27(ibp: str, content: str | None, supported: dict[str, Range]) -> Election:
-    """2.7 to 3.2: schema 1 with minimum levels; the schema alone is no reason to write."""
-    on = minor(ibp) >= (2, 7)
+    """2.7 to 3.2: schema 1 with minimum levels; the schema alone is no reason to write. 3.3 to 3.9:
+    schema 2 from protocol version 3.3 on, else 1 with minimum = level."""
+    old, on = minor(release) < (3, 3), minor(ibp) >= (2, 7)
+    schema = 2 if not old and minor(ibp) >= (3, 3) else 1
     if content is None:
-        return Election(True, Content(1, on, dict(supported) if on else {}), True)
+        made = supported if old else {name: (high, high) for name, (_, high) in supported.items()}
+        return Election(True, Content(schema, on, dict(made) if on else {}), True)
     try:
-        node = read_node("zk-2.7", content)
+        node = read_node("zk-2.7" if old else "zk-3.3", content)
     except (DamagedError, WrongTypeError):
         return Election(False, None, False)
-    if on and node.enabled:
+    if on == node.enabled and (on or not node.features) and (old or node.schema == schema):
         return Election(True, node, False)
-    if not on and not node.enabled and not node.features:
-        return Election(True, node, False)
-    return Election(True, Content(1, on, {}), True)
-
-
-def elect_33(ibp: str, content: str | None, supported: dict[str, Range]) -> Election:
-    """3.3 to 3.9: schema 2 from protocol version 3.3 on, else 1 with minimum = level."""
-    on = minor(ibp) >= (2, 7)
-    schema = 2 if minor(ibp) >= (3, 3) else 1
-    if content is None:
-        best = {name: (high, high) for name, (_, high) in supported.items()} if on else {}
-        return Election(True, Content(schema, on, best), True)
-    try:
-        node = read_node("zk-3.3", content)
-    except (DamagedError, WrongTypeError):
-        return Election(False, None, False)
-    if on and node.enabled:
-        if node.schema == schema:
-            return Election(True, node, False)
-        return Election(True, Content(schema, True, node.features), True)
-    if not on and not node.enabled and not node.features and node.schema == schema:
-        return Election(True, node, False)
-    return Election(True, Content(schema, on, {}), True)
+    return Election(True, Content(schema, on, node.features if on and node.enabled else {}), True)

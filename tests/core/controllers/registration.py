@@ -19,8 +19,6 @@ from tests.core.controllers.words import (
     outside,
 )
 
-OLD = "It wants a version between"
-NEW = "The broker wants a version between"
 TOO_OLD = "The current MetadataVersion is too old to support controller registrations."
 NO_DIRECTORIES = "No directories specified in request"
 # From these metadata.versions on brokers name their log directories, and controllers register.
@@ -49,11 +47,7 @@ def register(generation: str, cluster: Cluster, node: Node) -> Registered:
         return register_controller(generation, cluster)
     if number(generation) >= (3, 7) and lacks_directories(cluster, node):
         return refused(SERVER_ERROR, [NO_DIRECTORIES])
-    if number(generation) <= (3, 7):
-        return register_37(cluster, node)
-    if number(generation) == (3, 8):
-        return register_38(cluster, node)
-    return register_39(generation, cluster, node)
+    return register_broker(generation, cluster, node)
 
 
 def number(generation: str) -> tuple[int, int]:
@@ -87,51 +81,26 @@ def lacks_directories(cluster: Cluster, node: Node) -> bool:
     return asked_for and minor(node.release) < (3, 7)
 
 
-def listed(node: Node, metadata: Range) -> dict[str, Range]:
-    """What the broker lists; metadata.version, when it does not, as the oldest release would."""
-    return node.supported | ({} if METADATA in node.supported else {METADATA: metadata})
-
-
-def register_37(cluster: Cluster, node: Node) -> Registered:
-    """3.3 to 3.7: only what the broker lists and what is finalized."""
-    levels = {METADATA: 1} | cluster.levels()
-    start = "Unable to register because the broker does not support version"
+def register_broker(generation: str, cluster: Cluster, node: Node) -> Registered:
+    """3.3 to 3.7: only what the broker lists and what is finalized. 3.8: everything it lists; what
+    is not finalized counts as 0. From 3.9 on also what is finalized but not listed, as [0, 0].
+    metadata.version, when a broker does not list it, is as the oldest release would."""
+    release, levels = number(generation), {METADATA: 1} | cluster.levels()
+    oldest = 1 if release <= (3, 9) else 7
+    spans = {METADATA: (oldest, oldest)} if METADATA not in node.supported else {}
+    spans = node.supported | spans
+    what, wants = "version", "It wants a version between"
+    if release <= (3, 7):
+        spans = {name: span for name, span in spans.items() if name in levels}
+    elif release >= (3, 9):
+        levels[KRAFT] = cluster.raft
+        spans |= {name: (0, 0) for name, level in levels.items() if level and name not in spans}
+        what, wants = "finalized version", "The broker wants a version between"
+    start = f"Unable to register because the broker does not support {what}"
     return refused(
         UNSUPPORTED,
         [
-            f"{start} {levels[name]} of {name}. {OLD} {span[0]} and {span[1]}, inclusive."
-            for name, span in listed(node, (1, 1)).items()
-            if name in levels and outside(levels[name], span)
-        ],
-    )
-
-
-def register_38(cluster: Cluster, node: Node) -> Registered:
-    """3.8: everything the broker lists; what is not finalized counts as 0."""
-    levels = {METADATA: 1} | cluster.levels()
-    start = "Unable to register because the broker does not support version"
-    return refused(
-        UNSUPPORTED,
-        [
-            f"{start} {levels.get(name, 0)} of {name}. {OLD} {span[0]} and {span[1]}, inclusive."
-            for name, span in listed(node, (1, 1)).items()
-            if outside(levels.get(name, 0), span)
-        ],
-    )
-
-
-def register_39(generation: str, cluster: Cluster, node: Node) -> Registered:
-    """3.9 to 4.4: as 3.8, and what is finalized but not listed counts as [0, 0]."""
-    oldest = 1 if generation == "kraft-3.9" else 7
-    levels = {METADATA: 1} | cluster.levels()
-    levels[KRAFT] = cluster.raft
-    spans = listed(node, (oldest, oldest))
-    spans |= {name: (0, 0) for name, level in levels.items() if level and name not in spans}
-    start = "Unable to register because the broker does not support finalized version"
-    return refused(
-        UNSUPPORTED,
-        [
-            f"{start} {levels.get(name, 0)} of {name}. {NEW} {span[0]} and {span[1]}, inclusive."
+            f"{start} {levels.get(name, 0)} of {name}. {wants} {span[0]} and {span[1]}, inclusive."
             for name, span in spans.items()
             if outside(levels.get(name, 0), span)
         ],
