@@ -21,7 +21,7 @@ from featurelib.questions.what_if import what_if as ask_what_if
 from featurelib.questions.why_not import Proof, WhyNot, named_level
 from featurelib.questions.why_not import why_not as ask_why_not
 from featurelib.source import Chosen, Source
-from featurelib.view.documents import VERSION
+from featurelib.view.documents import fill
 from featurelib.view.layout import Page
 from featurelib.view.plot import portraits
 from featurelib.view.questions import roll_page, what_if_page, why_not_page
@@ -45,12 +45,8 @@ def _answer(
     page: Callable[[int | None], Page],
 ) -> Answer[Value]:
     """The answer to a question about what `source` shows."""
-    head = OfCluster(
-        version=VERSION,
-        cluster=source.sight.cluster_id,
-        name=source.entry.title or None,
-        made_from=source.made_from,
-    )
+    name, made_from = source.entry.title or None, source.made_from
+    head = fill(OfCluster, cluster=source.sight.cluster_id, name=name, made_from=made_from)
     return Answer(
         value=value, make_rows=rows, make_document=lambda: document(head, value), page=page
     )
