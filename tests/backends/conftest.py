@@ -22,10 +22,8 @@ from tests.backends.rig.secured import start_secured
 from tests.backends.rig.security import make_security
 from tests.backends.rig.zookeeper import ZooKeeperBroker, start_zookeeper_mode
 
-REAL = {
-    "kraft_cluster", "kraft_node", "mixed_cluster", "cluster_without_a_controller", "secured_node",
-    "zookeeper_cluster",
-}  # fmt: skip
+REAL = {"kraft_cluster", "kraft_node", "secured_node", "zookeeper_cluster"}
+REAL |= {"cluster_without_a_controller"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,24 +67,6 @@ def kraft_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningClus
     """
     home = tmp_path_factory.mktemp("kraft-node")
     with running(lambda: start_kraft(home, release_version="4.1")) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def mixed_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """Controller 100 and broker 1 (4.2.1), broker 2 (3.9.2), ghost 3 (4.0.1: registered, stopped).
-
-    Finalized at 3.9, the highest that broker 2 admits. Shared: only look, validate, or be refused.
-    """
-    home = tmp_path_factory.mktemp("mixed")
-    nodes = (
-        Node(id=100, roles="controller"),
-        Node(id=1, roles="broker"),
-        Node(id=2, roles="broker", release="3.9.2"),
-        Node(id=3, roles="broker", release="4.0.1"),
-    )
-    with running(lambda: start_kraft(home, nodes, release_version="3.9")) as cluster:
-        cluster.stop_node(3)
         yield cluster
 
 

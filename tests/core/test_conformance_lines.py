@@ -23,7 +23,6 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.core.dry_run import answer
 from featurelib.core.reply import Reply
 from featurelib.errors import InputError
-from featurelib.feature import TEST_FEATURES
 from tests.core import recordings
 
 TABLES = load().tables
@@ -50,22 +49,6 @@ def test_the_first_offender_is_the_one_that_a_real_controller_names() -> None:
     assert {exchange.cluster.release[:3] for exchange in recordings.offenders()} == {
         *("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
     }
-
-
-def test_a_test_feature_of_kafka_is_known_and_at_no_level() -> None:
-    """Found by asking real controllers of 4.0 to 4.2: Feature.java lists its tests' features."""
-    asked = [
-        (exchange, dialect)
-        for exchange in recordings.random()
-        for dialect in [load_dialect(generation_of(exchange.cluster.release, exchange.mode))]
-        if dialect.can.knows_test_features
-        and exchange.reply.code == 0
-        and any(update.feature in TEST_FEATURES for update in exchange.request.updates)
-    ]
-    assert {dialect.name for _, dialect in asked} == {"kraft-4.0", "kraft-4.1", "kraft-4.2"}
-    for exchange, dialect in asked:
-        unaware = replace(dialect, can=replace(dialect.can, knows_test_features=False))
-        assert "code" in {d.kind for d in replay([exchange], TABLES, unaware).differences}
 
 
 def walk(name: str, scenario: str) -> list[Exchange]:
@@ -168,24 +151,6 @@ def test_the_same_line_written_otherwise_reads_the_same(write: Callable[[Line], 
     report = replay(read(text.splitlines(), "mine"), TABLES)
     assert (report.exchanges, report.differences) == (40, [])
     assert dict(report.dialects) == {"kraft-4.2": 40}
-
-
-@pytest.mark.parametrize(
-    ("mode", "release", "dialect"),
-    [
-        ("zk", "2.7.0", "zk-2.7"), ("zk", "3.1.0", "zk-2.7"), ("zk", "3.3.0", "zk-3.3"),
-        ("zk", "3.8.0", "zk-3.3"), ("kraft", "3.3.1", "kraft-3.3"), ("kraft", "3.4.0", "kraft-3.3"),
-        ("kraft", "3.6.1", "kraft-3.5"), ("kraft", "3.7.0", "kraft-3.7"),
-        ("kraft", "3.9.0-rc3", "kraft-3.9"), ("kraft", "4.0.0", "kraft-4.0"),
-        ("kraft", "4.4.0", "kraft-4.2"),
-    ],
-)  # fmt: skip
-def test_every_release_between_has_a_dialect(mode: str, release: str, dialect: str) -> None:
-    name = "zk-3.9.2.jsonl.xz" if mode == "zk" else "3.9.2.jsonl.xz"
-    lines = [json.loads(line) for line in recordings.lines(name)]
-    line = next(line for line in lines if line["request"]["version"] == 0)
-    text = json.dumps(line | {"release": release}).encode()
-    assert dict(replay(read([text], "mine"), TABLES).dialects) == {dialect: 1}
 
 
 @pytest.mark.parametrize(
