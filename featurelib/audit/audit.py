@@ -75,14 +75,14 @@ def judge(
     unknown, unknown_features = report_unknown(said)
     unfit = find_incompatible(evidence, said)
     agreed = agree(asking, own, said)
-    probed = report_probes(asking, agreed, own, conditions, said)
-    target = probed.target
-    of_nodes, covered = report_nodes(asking, probed.proven, probed.controllers, said)
+    agreed = report_probes(asking, agreed, own, conditions, said)
+    target = agreed.target
+    of_nodes, covered = report_nodes(asking, agreed, said)
     unknown += of_nodes
-    blockers = agreed.refusals + probed.refusals + _blockers(asking, target, said)
+    blockers = agreed.refusals + _blockers(asking, target, said)
     unsure = (unknown_features > 0) | _beyond_catalogue(asking, target, said)
     hangs = asking.rests_on(target, unsure | ~asking.asked.known) | agreed.unanswered
-    unread = report_unread(asking, target, probed.proven, said)
+    unread = report_unread(asking, agreed, said)
     unsure |= (hangs & (target > asking.asked.current)) | unread
     _unstable(asking, said)
     more = beyond_ceiling(asking)
@@ -104,7 +104,7 @@ def judge(
         plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue),
         evidence=evidence,
         probed={
-            row: probed.agreed[int(evidence.subjects.cluster[row])]
+            row: agreed.probed[int(evidence.subjects.cluster[row])]
             for row in np.flatnonzero(covered).tolist()
         },
     )
@@ -134,7 +134,11 @@ def _blockers(asking: Judge, target: Int, said: BatchFindings) -> Int:
             columns["at"], columns["line"] = evidence.subjects.at[who], evidence.subjects.line[who]
         match row.code:
             case "dependency_unmet":
-                details = [asking.dependency(q, int(ceiling[q])) for q in question.tolist()]
+                levels = zip(
+                    evidence.features(question).to_pylist(), ceiling[question], strict=True
+                )
+                needs = [asking.catalogue.whole.needs(name, level) for name, level in levels]
+                details = [", ".join(f"{d.other} {d.least}" for d in some) for some in needs]
             case "voter_not_registered":
                 details = least_software(asking, where)
             case "configured_voter_not_registered":

@@ -251,7 +251,7 @@ class PlainCluster:
         """Whom the active controller is configured to ask; None where that was not read. Who is no
         node here is among them if a list of controllers shows that it is gone: else no such list
         was read, or its owner vouches for it."""
-        read, every = self._evidence.configured.of.get(0), self._likely.fleet.nodes
+        read, every = self._evidence.configured.get(0), self._likely.fleet.nodes
         if read is None:
             return None
         known = {node.node_id for node in nodes if node.role is Role.CONTROLLER}

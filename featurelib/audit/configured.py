@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from featurelib.audit.columns import Bool, Int, node_key
+from featurelib.audit.columns import Int
 from featurelib.feature import Role
 from featurelib.landing.responses import BROKER_DEFAULT
 from featurelib.snapshot.records import Records
@@ -53,21 +53,6 @@ class StaticVoters:
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredVoters:
-    """Whom the active controllers are configured to ask (QuorumFeatures.quorumNodeIds): by position
-    of the cluster, where that was read lately. `keys` are the same as node keys, ascending."""
-
-    of: dict[int, StaticVoters]
-    keys: Int
-
-    def known(self, clusters: int) -> Bool:
-        """By cluster whether it was read."""
-        found = np.zeros(clusters, dtype=bool)
-        found[list(self.of)] = True
-        return found
-
-
 class Configurations:
     """The configurations of a batch of clusters, by position; taken apart when one is asked for."""
 
@@ -101,17 +86,14 @@ class Configurations:
             if (ids := voter_ids(one.value)) is not None
         )
 
-    def voters(self, active: Int, as_of: int, max_age: int) -> ConfiguredVoters:
-        """Whom the controller that is active (-1 = not known) in each cluster is to ask."""
-        mine = {
+    def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
+        """Whom the controller that is active (-1 = not known) in each cluster is configured to ask
+        (QuorumFeatures.quorumNodeIds), by cluster, where that was read lately."""
+        return {
             one.cluster: one
             for one in self.static_voters
             if one.node_id == active[one.cluster] and abs(as_of - one.at) <= max_age
         }
-        pairs = [(one.cluster, node_id) for one in mine.values() for node_id in one.ids]
-        cluster, node = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        role = np.full(len(cluster), int(Role.CONTROLLER), dtype=np.int64)
-        return ConfiguredVoters(of=mine, keys=np.sort(node_key(cluster, role, node)))
 
     @cached_property
     def _defaults(self) -> dict[tuple[int, str], ConfiguredValue]:

@@ -7,7 +7,7 @@ A row of a snapshot holds what every witness said of one cluster. Four readings,
     finalized.py       who is believed   Levels: entries (cluster, feature, level), and who disputes
     features.py        what is asked     Answering: a row each distinct (cluster, profile)
                                          Questions: a row each (cluster, feature), and its pairs
-    configured.py      who is configured ConfiguredVoters: by cluster, whom its controller asks
+    configured.py      who is configured StaticVoters: by cluster, whom its controller asks
 
 Positions join them: `subjects.cluster` and `questions.cluster` are rows of `clusters`,
 `answering.of_subject` leads from a subject to its answering profile, `expand` from a pair back to
@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit.columns import Bool, Int, is_fresh, marked, node_key, spread
-from featurelib.audit.configured import Configurations, ConfiguredVoters
+from featurelib.audit.configured import Configurations, StaticVoters
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
 from featurelib.audit.findings import NO_NUMBER, Findings, Mute
@@ -99,7 +99,7 @@ class Evidence:
     questions: Questions
     listeners: Records
     configurations: Configurations
-    configured: ConfiguredVoters
+    configured: dict[int, StaticVoters]  # whom active controllers ask, where that was read
     controllers_vouched: Bool  # the owner stands for those nobody can ask
     controller_decides: Bool  # as in Expected
     malformed: dict[int, str]  # by cluster, what is wrong with its row; nothing else is known
@@ -135,14 +135,12 @@ class Evidence:
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
         """What each answering profile lists. A feature that a partial answer may have left out is
         not listed: nobody saw it."""
-        asked, found = (
-            self.questions,
-            [dict[str, tuple[int, int]]() for _ in self.answering.cluster],
-        )
-        for pair in np.flatnonzero(asked.pair_listed).tolist():
-            name = asked.names[asked.feature[asked.pair_question[pair]]]
-            ends = int(asked.pair_min[pair]), int(asked.pair_max[pair])
-            found[asked.pair_profile[pair]][name] = ends
+        asked, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
+        found = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
+        feature = asked.feature[asked.pair_question[pairs]]
+        columns = (asked.pair_profile[pairs], feature, asked.pair_min[pairs], asked.pair_max[pairs])
+        for profile, name, low, high in zip(*(c.tolist() for c in columns), strict=True):
+            found[profile][asked.names[name]] = (low, high)
         return found
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:

@@ -13,7 +13,16 @@ from functools import cached_property
 
 import numpy as np
 
-from featurelib.audit.columns import Bool, Int, find, first_of_equals, split_key, spread
+from featurelib.audit.columns import (
+    Bool,
+    Int,
+    find,
+    first_of_equals,
+    marked,
+    node_key,
+    split_key,
+    spread,
+)
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import ANY, Tables
 from featurelib.core.batch import Batch, ClusterColumns, Levels, NodePairs, Ranges, Updates
@@ -139,7 +148,9 @@ class FleetColumns:
         """Every node, the subjects of the evidence first, and behind them whom nothing but the
         configuration of an active controller names, where a list shows that it is gone."""
         evidence, who = self.evidence, self.evidence.subjects
-        listed, wanted = evidence.membership.controllers_known, evidence.configured.keys
+        listed, configured = evidence.membership.controllers_known, evidence.configured
+        rows = [(at, Role.CONTROLLER, i) for at, one in configured.items() for i in one.ids]
+        wanted = np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
         named_only = wanted[find(who.key, wanted) < 0]
         named_only = named_only[listed[split_key(named_only)[0]]]
         keys = np.concatenate((who.key, named_only))
@@ -150,9 +161,9 @@ class FleetColumns:
             return np.concatenate((of_subjects, np.zeros(len(named_only), dtype=bool)))
 
         voter = controller & column(who.voter)
-        read = evidence.configured.known(self._clusters)[cluster]
+        read = marked(self._clusters, list(configured))[cluster]
         static = voter & ~evidence.dynamic()[0][cluster]
-        configured = np.where(read, find(wanted, keys) >= 0, static)
+        is_named = controller & np.where(read, find(wanted, keys) >= 0, static)
         profile = np.full(len(keys), self._profiles + 1)
         of_subject = evidence.answering.of_subject
         profile[: len(of_subject)] = np.where(of_subject >= 0, of_subject, self._profiles)
@@ -166,7 +177,7 @@ class FleetColumns:
             voter=voter,
             live=known,
             reachable=column(who.answers),
-            configured=np.where(controller & configured, 0, -1),
+            configured=np.where(is_named, 0, -1),
             leads=column(evidence.may_lead(of_subject >= 0)),
             is_active=controller & (node_id == evidence.controller[cluster]),
         )

@@ -28,7 +28,7 @@ from featurelib.audit.columns import Bool, Int, distinct, find, latest, marked, 
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, NO_NUMBER
-from featurelib.audit.target import Judge
+from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
@@ -199,29 +199,19 @@ def _rights(said: BatchFindings) -> tuple[Int, Bool]:
     by_request = dict[tuple[int, str], list[Withheld]]()
     for cluster, one in zip(refused.row.tolist(), refused.structs(Withheld), strict=True):
         by_request.setdefault((cluster, one.request), []).append(one)
-    hides, withheld = dict[int, list[Withheld]](), list[tuple[int, list[Withheld]]]()
+    found: dict[str, list[tuple[int, int, int, str]]] = {"right_missing": [], "right_withheld": []}
     for (cluster, request), refusals in sorted(by_request.items()):
         settled = any(one.elsewhere for one in refusals) or evidence.controllers_vouched[cluster]
-        if request == QUORUM and not settled:
-            hides[cluster] = refusals
-        else:
-            withheld.append((cluster, refusals))
-    missing = [
-        said.of_clusters(
-            code,
-            [cluster for cluster, _ in found],
-            detail=[_detail(refusals) for _, refusals in found],
-            **dict(zip(("at", "line"), _newest(found), strict=True)),
-        )
-        for code, found in (("right_missing", list(hides.items())), ("right_withheld", withheld))
-    ]
-    return missing[0], missing[0] > 0
-
-
-def _newest(found: list[tuple[int, list[Withheld]]]) -> Int:
-    """Time and line of the newest refusal of each, [2, findings]."""
-    newest = [max((one.at, one.line) for one in refusals) for _, refusals in found]
-    return np.array(newest, dtype=np.int64).reshape(-1, 2).T
+        code = "right_missing" if request == QUORUM and not settled else "right_withheld"
+        newest = max((one.at, one.line) for one in refusals)
+        found[code].append((cluster, *newest, _detail(refusals)))
+    counts = {}
+    for code, rows in found.items():
+        numbers = [row[:3] for row in rows]
+        where, at, line = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+        details = [row[3] for row in rows]
+        counts[code] = said.of_clusters(code, where, detail=details, at=at, line=line)
+    return counts["right_missing"], counts["right_missing"] > 0
 
 
 def _detail(refusals: list[Withheld]) -> str:
@@ -256,26 +246,23 @@ def _without_range(evidence: Evidence) -> Bool:
     return counted & (who.profile < 0) & ~who.not_asked & ~who.not_answering
 
 
-def _covered_by_probe(evidence: Evidence, proven: Bool, controllers: Bool) -> Bool:
+def _covered_by_probe(evidence: Evidence, agreed: Agreed, proven: Bool) -> Bool:
     """The subjects whose own word is missing or too old, and whose registration their controller
-    asked when it agreed; `controllers`: by cluster, whether it asks those of controllers."""
+    asked when it agreed: it showed that none blocks, not of controllers where it asks none."""
     who = evidence.subjects
+    controllers = marked(len(evidence.clusters), agreed.controllers)
     asked = proven[who.cluster] & who.registered
     asked &= (who.role == Role.BROKER) | controllers[who.cluster]
     return asked & (who.not_asked | who.not_answering | who.too_old | _without_range(evidence))
 
 
-def report_nodes(
-    asking: Judge, proven: Bool, controllers: Bool, said: BatchFindings
-) -> tuple[Int, Bool]:
+def report_nodes(asking: Judge, agreed: Agreed, said: BatchFindings) -> tuple[Int, Bool]:
     """Add what is not known of nodes, who is gone, and voters that are too few; by cluster, how
     many keep it from a verdict, and the subjects that a controller's answer stands in for.
-
-    By cluster `proven` says whether its controller showed that no registration blocks, also one
-    that was not seen; `controllers`, whether it asks those of controllers.
     """
     evidence, who = said.evidence, said.evidence.subjects
-    covered = _covered_by_probe(evidence, proven, controllers)
+    proven = marked(len(evidence.clusters), list(agreed.probed))
+    covered = _covered_by_probe(evidence, agreed, proven)
     vouched, is_late = _vouched_for(evidence), who.at > latest(evidence.as_of)
     counted = ~who.expected_only & ~vouched & ~covered
     was, failed = (who.at, who.line), (who.failed_at, who.failed_line)
@@ -395,25 +382,23 @@ def _ids(ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(ids)))
 
 
-def report_unread(asking: Judge, target: Int, proven: Bool, said: BatchFindings) -> Bool:
-    """Add the clusters whose active controller may ask somebody nobody knows of, and say by
-    question whether its `target` hangs on that: what cannot go up anyhow does not.
-
-    `proven` says by cluster whether the controller itself showed that nobody is in the way.
-    """
+def report_unread(asking: Judge, agreed: Agreed, said: BatchFindings) -> Bool:
+    """Add the clusters whose active controller may ask somebody nobody knows of, and did not show
+    itself that nobody is in the way; by question whether its target hangs on that: what cannot go
+    up anyhow does not."""
     evidence, asked, who = asking.evidence, asking.asked, asking.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = asking.metadata_version >= asking.dialect.can.controllers_register_from
-    proven = proven | (evidence.controller_decides & registers)
-    rises = asked.known & (target > asked.current)
+    proven = marked(clusters, list(agreed.probed)) | (evidence.controller_decides & registers)
+    rises = asked.known & (agreed.target > asked.current)
     open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
     open_to &= marked(clusters, asked.cluster[rises])
     _, may_be_dynamic = evidence.dynamic()
     # Only who was unregistered can be named there and be gone without a trace.
-    unread = open_to & ~evidence.configured.known(clusters) & may_be_dynamic
+    unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
     unread &= asking.metadata_version >= CONTROLLERS_UNREGISTER_FROM
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
-    for cluster, one in evidence.configured.of.items():
+    for cluster, one in evidence.configured.items():
         if open_to[cluster] and not member.controllers_known[cluster]:
             mine = (who.cluster == cluster) & (who.role == Role.CONTROLLER)
             if strangers := set(one.ids) - {one.node_id, *who.node_id[mine].tolist()}:

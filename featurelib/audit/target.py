@@ -15,7 +15,7 @@ the fold sees to, and no longer than evidence does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -134,15 +134,6 @@ class Judge:
         is at `beside`; None = at `level`, too."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, beside=beside)
 
-    def dependency(self, question: int, level: int) -> str:
-        """What `level` of a question's feature depends on, as `feature level`, comma separated."""
-        name = self.asked.names[int(self.asked.feature[question])]
-        return ", ".join(
-            f"{dependency.other} {dependency.least}"
-            for dependency in self.catalogue.dependencies
-            if (dependency.feature, dependency.level) == (name, level)
-        )
-
     def rests_on(self, level: Int, others: Bool) -> Bool:
         """Questions whose `level`, above the current one, depends on a feature of their cluster
         that is among `others`: with nothing of those, and enough of the rest, it is refused.
@@ -195,15 +186,21 @@ def search(judge: Judge, ceiling: Int) -> Int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What both let pass. `target` and `refusals` (findings of own dialects) are by question;
-    `dialects` are those a cluster's controllers may speak, where something was asked of them, and
-    `unanswered` the questions whose target no dialect was there to judge.
+    """What both let pass, and what is left of that after controllers were asked to validate.
+
+    `target` and `refusals` (findings of controllers) are by question; `dialects` are those a
+    cluster's controllers may speak, where something was asked of them, and `unanswered` the
+    questions whose target no dialect was there to judge. `probed`: what controllers agreed to, as
+    feature → (level from, level to), where that proves that no registration blocks anything that
+    could go up; `controllers`: clusters where that is so of controllers' registrations, too.
     """
 
     target: Int
     refusals: Int
     unanswered: Bool
-    dialects: dict[int, list[str]]
+    dialects: dict[int, list[str]] = field(default_factory=dict)
+    probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    controllers: list[int] = field(default_factory=list)
 
 
 def agree(asking: Judge, own_dialects: Callable[[], OwnDialects], said: BatchFindings) -> Agreed:
@@ -216,7 +213,7 @@ def agree(asking: Judge, own_dialects: Callable[[], OwnDialects], said: BatchFin
     wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
     if len(wanted) == 0:
         none = np.zeros(len(target), dtype=np.int64)
-        return Agreed(target=target, refusals=none, unanswered=none > 0, dialects={})
+        return Agreed(target=target, refusals=none, unanswered=none > 0)
     own = own_dialects()
     target, refused = _search_own(asking, own, target)
     questions = np.array([question for question, _ in refused], dtype=np.int64)
@@ -299,35 +296,20 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """What is left after the controllers' answers. `target` and `refusals` (findings) are by
-    question; `proven`: by cluster, whether no registration blocks anything that could go up;
-    `controllers`: whether that is so of controllers' registrations, too. `agreed`: what each
-    proven cluster's controller agreed to, as feature → (level from, level to)."""
-
-    target: Int
-    refusals: Int
-    proven: Bool
-    controllers: Bool
-    agreed: dict[int, dict[str, tuple[int, int]]]
-
-
 def report_probes(
     asking: Judge,
     agreed: Agreed,
     own: Callable[[], OwnDialects],
     conditions: Conditions,
     said: BatchFindings,
-) -> Probed:
+) -> Agreed:
     """Hold what passed the policy against what the controller said; findings for both answers.
 
     What it refused goes back to where it is, and whatever rests on that with it. Where nothing can
     go up, that it agrees to the present level proves that no registration is against that.
     """
-    asked, clusters, target = asking.asked, len(asking.evidence.clusters), agreed.target.copy()
-    refusals, proof = np.zeros_like(target), dict[int, dict[str, tuple[int, int]]]()
-    controllers = np.zeros(clusters, dtype=bool)
+    asked, target, refusals = asking.asked, agreed.target.copy(), np.zeros_like(agreed.target)
+    proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     for cluster, answers, (at, line), spoken in _answers(asking, agreed, own, conditions):
         known = np.flatnonzero((asked.cluster == cluster) & asked.known)
         rising = known[target[known] > asked.current[known]]
@@ -343,7 +325,10 @@ def report_probes(
         yes = [one for _, one in met if one.code == 0]
         if len(yes) == len(mine) > 0:
             proof[cluster] = {one.feature: (one.from_level, one.to_level) for one in yes}
-            controllers[cluster] = _asks_controllers(asking, cluster, spoken)
+            # Whether whoever answered asks all registered controllers (KIP-919, from 3.7 on).
+            least = [load(name).can.controllers_register_from for name in spoken]
+            if all(0 < one <= asking.metadata_version[cluster] for one in least):
+                controllers.append(cluster)
         if yes:
             levels = ", ".join(f"{one.feature} {one.to_level}" for one in yes)
             said.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
@@ -355,13 +340,10 @@ def report_probes(
                     PROBE_REFUSED, which, detail, level=level, at=at, line=line
                 )
                 target[question] = asked.current[question]
-    return Probed(
-        target=search(asking, target) if refusals.any() else target,
-        refusals=refusals,
-        proven=marked(clusters, list(proof)),
-        controllers=controllers,
-        agreed=proof,
-    )
+    if refusals.any():
+        target = search(asking, target)
+    refusals += agreed.refusals
+    return replace(agreed, target=target, refusals=refusals, probed=proof, controllers=controllers)
 
 
 def _answers(
@@ -380,10 +362,3 @@ def _answers(
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
         if is_young and spoken and honoured:
             yield cluster, {one.feature: one for one in updates[first:end]}, (at, line), spoken
-
-
-def _asks_controllers(asking: Judge, cluster: int, spoken: Sequence[str]) -> bool:
-    """Whether whoever may have answered asks all registered controllers (KIP-919, from 3.7 on)."""
-    level = int(asking.metadata_version[cluster])
-    least = [load(name).can.controllers_register_from for name in spoken]
-    return all(0 < one <= level for one in least)

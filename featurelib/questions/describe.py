@@ -137,7 +137,7 @@ Row = dict[str, Any]
 def describe(sight: Sight, catalogue: Catalogue) -> Description:
     """The description of one cluster."""
     evidence = sight.evidence
-    who, member, read = evidence.subjects, evidence.membership, evidence.configured.of.get(0)
+    who, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
     voters = set(who.node_id[who.voter].tolist())
     findings: list[Row] = sight.judged.findings.to_pylist()
     # What most nodes advertise goes first.

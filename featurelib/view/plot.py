@@ -15,8 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from featurelib.audit.evidence import Evidence
 from featurelib.feature import Role, Verdict
 from featurelib.snapshot.history import LevelChange
@@ -41,13 +39,7 @@ class Portrait:
 
 def portraits(evidence: Evidence) -> dict[str, Portrait]:
     """The portrait of every cluster of a batch, without its history, by cluster id."""
-    asked, who = evidence.questions, evidence.subjects
-    ranges: list[Ranges] = [{} for _ in evidence.answering.cluster]
-    pairs = np.flatnonzero(asked.pair_listed)
-    feature = asked.feature[asked.pair_question[pairs]]
-    columns = (asked.pair_profile[pairs], feature, asked.pair_min[pairs], asked.pair_max[pairs])
-    for profile, name, low, high in zip(*(column.tolist() for column in columns), strict=True):
-        ranges[profile][asked.names[name]] = (low, high)
+    who, ranges = evidence.subjects, evidence.ranges()
     found = [Portrait() for _ in evidence.clusters]
     columns = (who.cluster, who.role, who.node_id, evidence.answering.of_subject)
     for cluster, role, node, profile in zip(*(column.tolist() for column in columns), strict=True):
