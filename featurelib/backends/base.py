@@ -27,22 +27,17 @@ from featurelib.words import clean, some
 Say = Callable[[str], None]
 SHOWN = 3  # clusters
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
-# What no backend, and none of ZooKeeper mode, can promise.
-NO_COMPARISON = "It cannot refuse a request that another writer has overtaken."
-NO_VALIDATION = "It cannot validate without writing: in ZooKeeper mode such a request is applied."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
     """What a backend can promise of its cluster; known once it was looked at.
 
-    `validate_only`: a request to validate is never written. `cannot` says what is left, in
-    sentences.
+    `validate_only`: a request to validate is never written.
     """
 
     mode: str  # kraft, zk
     validate_only: bool
-    cannot: tuple[str, ...] = ()
 
 
 class Backend(Protocol):

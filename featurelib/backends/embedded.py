@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
-from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Backend, Say
+from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded_cluster import NOBODY, EmbeddedCluster, EmbeddedState
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.config.fleet import FleetEntry as Entry
@@ -92,9 +92,7 @@ class EmbeddedBackend:
 
     def abilities(self) -> Abilities:
         """By the cluster's mode: in ZooKeeper mode a request to validate is written."""
-        kraft = self._cluster.mode != "zk"
-        cannot = (NO_COMPARISON,) if kraft else (NO_VALIDATION, NO_COMPARISON)
-        return Abilities(mode=self._cluster.mode, validate_only=kraft, cannot=cannot)
+        return Abilities(mode=self._cluster.mode, validate_only=self._cluster.mode != "zk")
 
     def recipient(self) -> Recipient:
         """The active controller. Raises UnreachableError where nobody leads."""

@@ -265,7 +265,6 @@ def test_abilities_are_those_of_every_dialect_it_may_speak(subject: Subject) -> 
         dialect = load_dialect(name)
         assert dialect.mode == able.mode
         assert able.validate_only == (dialect.can.validate_only == "honoured")
-    assert able.cannot
 
 
 # --- Updating -------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from featurelib.backends.base import NO_COMPARISON, NO_VALIDATION, Abilities, Backend, Say
+from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import MOST_NODES
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach, Search
@@ -58,14 +58,6 @@ _FEATURES = (
     *("zk_migration_ready", "api_keys"),
 )
 FORWARDERS = 3  # brokers that are tried where the active controller cannot be reached
-
-_NO_ZNODES = (
-    "It cannot tell which version of the features node a request meets: the inventory names no "
-    "zookeeper."
-)
-_MIGRATING = (
-    "It cannot say which mode a request meets: nodes of ZooKeeper mode and of KRaft answer."
-)
 
 
 def open_kafka(entry: Entry, *, timeout: float) -> Backend:
@@ -127,15 +119,8 @@ class KafkaBackend:
     def abilities(self) -> Abilities:
         """By mode, as the listeners showed it. Raises UnreachableError if it has to look."""
         known = self._known()
-        cannot = [NO_COMPARISON]
-        if known.mode == "zk":
-            cannot.append(NO_VALIDATION)
-            if self._reach.znodes is None:
-                cannot.append(_NO_ZNODES)
-        if known.is_migrating:
-            cannot.append(_MIGRATING)
         validates = known.mode == "kraft" and not known.is_migrating
-        return Abilities(mode=known.mode, validate_only=validates, cannot=tuple(cannot))
+        return Abilities(mode=known.mode, validate_only=validates)
 
     def recipient(self) -> Recipient:
         """The first candidate that can be connected to; the connection is kept for `update`."""
