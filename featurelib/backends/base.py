@@ -31,10 +31,8 @@ TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a backend can promise of its cluster; known once it was looked at.
-
-    `validate_only`: a request to validate is never written.
-    """
+    """What a backend can promise of its cluster, once it was looked at: with `validate_only` a
+    request to validate is never written."""
 
     mode: str  # kraft, zk
     validate_only: bool

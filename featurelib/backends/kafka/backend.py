@@ -138,7 +138,7 @@ class KafkaBackend:
         )
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """By asking everybody who may hold the request: kafka_passing says what and why."""
+        """By asking everybody who may hold the request: passing.py says what and why."""
         try:
             return passed(self._reach, self._find_again(), sent, features)
         except FeatureLibError as error:

@@ -64,12 +64,13 @@ LONGEST_HOST = 255  # characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 # What a user must be allowed to do on CLUSTER (docs/acls.md). A broker answers DescribeCluster to
 # everybody; a controller only to those who may alter.
-RIGHTS = {Api.DESCRIBE_QUORUM: responses.DESCRIBE, Api.DESCRIBE_CLUSTER: responses.ALTER}
-RIGHTS |= {
-    Api.UPDATE_FEATURES: responses.ALTER,
+RIGHTS = {
+    Api.DESCRIBE_QUORUM: responses.DESCRIBE,
     Api.LIST_PARTITION_REASSIGNMENTS: responses.DESCRIBE,
+    Api.DESCRIBE_CLUSTER: responses.ALTER,
+    Api.UPDATE_FEATURES: responses.ALTER,
+    Api.DESCRIBE_CONFIGS: responses.DESCRIBE_CONFIGS,
 }
-RIGHTS |= {Api.DESCRIBE_CONFIGS: responses.DESCRIBE_CONFIGS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
