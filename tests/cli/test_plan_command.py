@@ -142,11 +142,6 @@ def test_who_finalizes_what_is_planned_is_said_and_stands_in_the_plan() -> None:
         (("update", "--upgrade", "f=2"), 2, "--upgrade f=2: expected NAME:LEVEL"),
         (("update", "--upgrade", "f:2", "--delete", "f"), 2, "expected f once"),
         (("upgrade", "--file", "c.json", "--as-of", "newest"), 2, "a live look is new"),
-        (
-            ("upgrade", "--capture", "x", "--out", "-", "--json"),
-            2,
-            "--out -: expected it or --json",
-        ),
         (("downgrade",), 2, "expected --release-version, --metadata or --feature"),
         (("update",), 2, "expected a feature, found none"),
     ],
