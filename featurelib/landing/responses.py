@@ -72,11 +72,8 @@ class Part(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A response, or a part of one."""
 
 
-# ApiVersions
-
-
 class SupportedFeature(Part, frozen=True, gc=False):
-    """One supported version range."""
+    """ApiVersions: one supported version range."""
 
     name: FilledText
     min_version: Level
@@ -84,7 +81,7 @@ class SupportedFeature(Part, frozen=True, gc=False):
 
 
 class FinalizedFeature(Part, frozen=True, gc=False):
-    """One finalized feature."""
+    """ApiVersions: one finalized feature."""
 
     name: FilledText
     min_version_level: Level
@@ -92,14 +89,11 @@ class FinalizedFeature(Part, frozen=True, gc=False):
 
 
 class OfferedRequest(Part, frozen=True, gc=False):
-    """One request a node offers, in versions from the first to the last."""
+    """ApiVersions: one request a node offers, in versions from the first to the last."""
 
     api_key: Int16
     min_version: Int16
     max_version: Int16
-
-
-# DescribeCluster
 
 
 class ListedNode(Part, frozen=True, gc=False):
@@ -123,9 +117,6 @@ class DescribeCluster(Part, frozen=True, gc=False):
     error_message: Unused = UNSET
     throttle_time_ms: Unused = UNSET
     authorized_operations: Unused = UNSET
-
-
-# DescribeQuorum
 
 
 class Replica(Part, frozen=True, gc=False):
@@ -179,9 +170,6 @@ class DescribeQuorum(Part, frozen=True, gc=False):
     throttle_time_ms: Unused = UNSET
 
 
-# DescribeConfigs
-
-
 class Configuration(Part, frozen=True, gc=False):
     """One key; `config_source` is as core.configured names them."""
 
@@ -210,9 +198,6 @@ class DescribeConfigs(Part, frozen=True, gc=False):
         list[Resource], Meta(min_length=1, description="a list of at least one result")
     ]
     throttle_time_ms: Unused = UNSET
-
-
-# UpdateFeatures
 
 
 class UpdatedFeature(Part, frozen=True, gc=False):

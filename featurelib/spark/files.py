@@ -24,10 +24,14 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         """Put `text` at `name` below the folder; ConfigError where it cannot be written."""
         try:
-            if self._local is not None:
-                _write_local(self._local / name, text)
-            else:
+            if self._local is None:
                 self._write_remote(f"{self.uri}/{name}", text.encode())
+                return
+            path = self._local / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_name(path.name + ".part")
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
         except OSError as error:
             raise ConfigError(
                 f"--out {self.uri}: {name} cannot be written ({error.strerror}). "
@@ -46,12 +50,10 @@ class Folder:
                     self._remove_local(path)
             return
         fs, path = self._open(f"{self.uri}/{folder}")
-        if fs.exists(path):
-            for status in fs.listStatus(path):
-                found = status.getPath()
-                name = found.getName()
-                if name not in names and name.endswith(old):
-                    fs.delete(found, False)
+        for status in fs.listStatus(path) if fs.exists(path) else ():
+            found = status.getPath()
+            if found.getName() not in names and found.getName().endswith(old):
+                fs.delete(found, False)
 
     def _remove_local(self, path: Path) -> None:
         try:
@@ -78,10 +80,3 @@ class Folder:
             stream.close()
         fs.delete(path, False)
         fs.rename(part, path)
-
-
-def _write_local(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
