@@ -52,6 +52,7 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 
 _KINDS = {str(line.__struct_config__.tag): line for line in KindLine.__args__}
 KINDS = tuple(_KINDS)
+_NAMES = {line: kind for kind, line in _KINDS.items()}
 _LINE: msgspec.json.Decoder[KindLine] = msgspec.json.Decoder(KindLine)
 _ENCODER = msgspec.json.Encoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -70,7 +71,7 @@ def read(raw: bytes) -> Landing | Quarantined:
             require_strict(raw)
         cluster, time = checked_id(line.cluster_id), line.observed_at
         at = None if time is None else microseconds(time)
-        return Landing(str(line.__struct_config__.tag), cluster, at, content)
+        return Landing(_NAMES[type(line)], cluster, at, content)
     except FaultError as fault:
         return Quarantined(_reason(raw, fault), *_salvaged(raw))
 

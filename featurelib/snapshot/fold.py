@@ -123,10 +123,11 @@ class Fold:
         return position
 
     def _add_answer(self, content: kinds.ApiVersionsAnswer, at: int, line: int) -> None:
-        new = kept.Listener(content.node_id, int(content.role))
-        listener = self._entries["listeners"].setdefault((new.role, new.node_id), new)
+        key, moment = (int(content.role), content.node_id), (at, line)
+        listener = self._entries["listeners"].get(key)
+        if listener is None:
+            listener = self._entries["listeners"][key] = kept.Listener(content.node_id, key[0])
         assert isinstance(listener, kept.Listener)
-        moment = at, line
         if content.error is not None:
             if moment > (listener.failed_at, listener.failed_line):
                 listener.failed_at, listener.failed_line = moment
@@ -142,10 +143,10 @@ class Fold:
         if moment > (listener.releases_at, listener.releases_line):
             listener.releases = ";".join(releases_offering(content.role, content.offers))
             listener.releases_at, listener.releases_line = moment
-        epoch = content.epoch if content.epoch >= 0 else None
-        who = (content.role.text, content.node_id, epoch)
-        self._learn(moment, Shown(*who, content.supported, False))
-        if epoch is None:
+        if self.learned is not None:
+            self._learn_answer(content, moment)
+        epoch = content.epoch
+        if epoch < 0:
             return
         levels = self._position(content.finalized)
         if moment > (listener.levels_at, listener.levels_line):
@@ -153,8 +154,14 @@ class Fold:
             listener.levels_at, listener.levels_line = moment
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, epoch)
-        self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, *moment, levels))
-        self._learn(moment, Shown(*who, content.finalized, True))
+        self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, at, line, levels))
+
+    def _learn_answer(self, content: kinds.ApiVersionsAnswer, moment: tuple[int, int]) -> None:
+        epoch = content.epoch if content.epoch >= 0 else None
+        who = (content.role.text, content.node_id, epoch)
+        self._learn(moment, Shown(*who, content.supported, False))
+        if epoch is not None:
+            self._learn(moment, Shown(*who, content.finalized, True))
 
     def _add_line(self, content: kinds.LogLine, at: int, line: int) -> None:
         dumped = DumpLine(content.line_number, content.line, line)

@@ -27,7 +27,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelib.feature import Witness
 from featurelib.landing.responses import KEYS
@@ -167,16 +166,20 @@ def _is_damaged(columns: Mapping[str, pa.Array]) -> Bool:
 
 def _opened(column: pa.Array) -> memoryview:
     """The bytes of a binary column, which lie without a gap."""
+    data, offsets = column.buffers()[2], _offsets(column)
+    return memoryview(data or b"")[int(offsets[0]) : int(offsets[-1])]
+
+
+def _offsets(column: pa.Array) -> Int:
+    """Where each row's bytes begin, and the last end."""
     _, offsets, data = column.buffers()
     if len(column) == 0 or data is None:
-        return memoryview(b"")
-    ends = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
-    return memoryview(data)[int(ends[0]) : int(ends[-1])]
+        return np.zeros(len(column) + 1, dtype=np.int64)
+    return np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1].astype(np.int64)
 
 
 def _lengths(column: pa.Array) -> Int:
-    """How many bytes each row has; a null has none."""
-    lengths: Int = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    lengths: Int = np.diff(_offsets(column))
     return lengths
 
 
