@@ -219,7 +219,7 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
     version = next(version for since, version in DESCRIBE_CLUSTER if _since(node, since))
     fenced = version >= SHOWS_FENCED_FROM
     kind = wire.CONTROLLERS if of_controllers else wire.BROKERS
-    level = state.cluster.finalized.get(METADATA_VERSION, (0, 0))[1]
+    level = state.cluster.level(METADATA_VERSION)
     # In KRaft a broker names any broker, so that requests to the controller are forwarded.
     forwards = dialect.mode != "zk" and not of_controllers
     able = [n for n in state.cluster.nodes if n.role is node.role and n.registered]

@@ -291,15 +291,12 @@ def _watch(
     """Brokers of ZooKeeper mode read the node, each generation in its own way."""
     gone: list[Stopped] = []
     keep: set[int] = set()
-    alike: dict[Generation, list[Node]] = {}
-    readings: dict[Generation, DecodedNode] = {}
+    alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
     for node in seeing:
         read = after.read_by(node)
         if node.running and read is not None and not after.cluster.off:  # below 2.7 nobody reads
-            alike.setdefault(read[1], []).append(node)
-            readings[read[1]] = read[0]
-    for generation, some in alike.items():
-        reading = readings[generation]
+            alike.setdefault(read[1], (read[0], []))[1].append(node)
+    for generation, (reading, some) in alike.items():
         effects = behaviour_row(reading.reading, generation)["running"]
         if "stop" in effects:
             unfit = (Unfit(feature="", text=reading.fault or ""),)
