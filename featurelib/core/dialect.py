@@ -347,16 +347,13 @@ def possible_releases(
     release has, as a vendor's, is read by its metadata.version; one without it fits none.
     """
     fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
-    for release, name in enumerate(tables.releases):
-        if name == ANY:
-            continue
-        low = tables.oldest[release]
-        for high in (tables.newest_stable[release], tables.newest_unstable[release]):
-            shown = high > 0  # what would be 0-0 is not advertised
-            same = (min_version == np.where(shown, low, 0)) & (
-                max_version == np.where(shown, high, 0)
-            )
-            fits[:, release] |= (same | (partial[:, None] & (low <= 0))).all(axis=1)
+    may_be_left_out = partial[:, None, None] & (tables.oldest <= 0)
+    for high in (tables.newest_stable, tables.newest_unstable):
+        shown = high > 0  # what would be 0-0 is not advertised
+        same = min_version[:, None] == np.where(shown, tables.oldest, 0)
+        same &= max_version[:, None] == np.where(shown, high, 0)
+        fits |= (same | may_be_left_out).all(axis=2)
+    fits[:, [name == ANY for name in tables.releases]] = False
     strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)
     fits[strange] = _by_metadata_version(max_version[strange, 0], tables)
     return fits
