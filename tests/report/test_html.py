@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from functools import cache
 
 import pytest
 
+from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.feature import Verdict
@@ -125,11 +127,15 @@ def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> N
 def test_hostile_texts_stay_texts(hostile: str) -> None:
     tables = judged(
         [plan(hostile, "BLOCKED")],
-        [finding(hostile, "node_not_answering", "unknown", detail=hostile, feature=hostile)],
+        [
+            finding(hostile, "node_not_answering", "unknown", detail=hostile, feature=hostile),
+            unfit(hostile, 2, "f", 1, 2) | {"muted": hostile, "muted_until": date(2026, 12, 31)},
+        ],
         [{"cluster": hostile, "feature": hostile, "verdict": "READY", "target": 2, "ceiling": 2}],
     )
     entry = Entry(id=hostile, name=hostile, owner=hostile, contact=hostile, labels={"x": hostile})
-    said = report(tables, inventory=Fleet(cluster=(entry,)))
+    rule = Mute(code="unsupported_by_node", reason=hostile, until=date(2026, 12, 31))
+    said = report(tables, inventory=Fleet(cluster=(entry,)), mutes=(rule,))
     seen = {hostile: Portrait(nodes={("broker", 1): {hostile: (1, 2)}})}
     plain = read_page(render_html(report(judged([plan("c", "BLOCKED")])), {}))
     text = render_html(said, seen)
@@ -155,6 +161,13 @@ def test_gauges_escape_their_labels() -> None:
     )
     assert row.endswith('verdict="READY"} 1')
     assert 'cluster="a\\"b\\\\c' in row
+
+
+def test_the_gauge_of_the_nearest_mute_is_the_end_of_its_day() -> None:
+    row = unfit("a", 2, "f", 1, 2) | {"muted": "known", "muted_until": date(2026, 11, 21)}
+    text = render_prometheus(report(judged([plan("a", "BLOCKED")], [row])))
+    assert "featurelib_mute_runs_out_seconds 1795305600\n" in text
+    assert "mute_runs_out" not in render_prometheus(report(judged([plan("a", "READY")])))
 
 
 @cache

@@ -138,7 +138,7 @@ def test_all_forms_of_a_report_count_the_same(
     document = json.loads(render_json(said))
     text = render_text(said, width=width, limit=0)
     schema = load_schema()
-    assert list(faults(document, schema, schema)) == []
+    assert list(faults(document, schema)) == []
     assert max(map(width_of, text.splitlines())) <= width
     for counted in (count_tables(fleet), count_json(document)):
         assert document["fleet"] | counted == document["fleet"]

@@ -1,34 +1,34 @@
-"""What is counted, in which order, and what holds the fleet back."""
+"""What is counted, in which order, what holds the fleet back, and what a plan cannot take back."""
 
 from __future__ import annotations
 
+from datetime import date
+
 import pyarrow as pa
+import pytest
 
 from featurelib.audit.audit import Judged
 from featurelib.feature import Severity, Verdict
+from featurelib.planning.files import read_plan
+from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.view.digest import group_findings
+from featurelib.view.model import Level
 from featurelib.words import nodes, some
-from tests.report.samples import judge_samples
-from tests.report.tables import finding, judged, plan, report, unfit
+from tests.report.samples import CATALOGUE, judge_samples, report_samples
+from tests.report.tables import Row, finding, judged, plan, report, unfit
 
+ASIDE = {"muted": "the disk is replaced", "muted_until": date(2026, 12, 31)}
 PARTS = ("findings", "incompatible", "readiness", "plans")
 
 
 def test_clusters_come_worst_first_then_by_name() -> None:
-    plans = [
-        plan("u", "UP_TO_DATE"),
-        plan("r", "READY"),
-        plan("b2", "BLOCKED"),
-        plan("k", "UNKNOWN"),
-        plan("c", "UP_TO_DATE"),
-        plan("b1", "BLOCKED"),
-    ]
+    verdicts = {"u": "UP_TO_DATE", "r": "READY", "b2": "BLOCKED", "k": "UNKNOWN"}
+    verdicts |= {"c": "UP_TO_DATE", "b1": "BLOCKED"}
     rows = [finding("c", "features_node_damaged", "critical")]
-    ordered = report(judged(plans, rows)).clusters
-    assert [c.name for c in ordered] == ["c", "k", "b1", "b2", "r", "u"]
-    names = {"b1": "z", "b2": "a"}
-    ordered = report(judged(plans, rows), names=names).clusters
-    assert [c.name for c in ordered] == ["c", "k", "a", "z", "r", "u"]
+    tables = judged([plan(name, verdict) for name, verdict in verdicts.items()], rows)
+    assert [c.name for c in report(tables).clusters] == ["c", "k", "b1", "b2", "r", "u"]
+    renamed = report(tables, names={"b1": "z", "b2": "a"}).clusters
+    assert [c.name for c in renamed] == ["c", "k", "a", "z", "r", "u"]
 
 
 def test_order_of_rows_changes_nothing() -> None:
@@ -59,88 +59,69 @@ def test_an_empty_name_of_the_inventory_is_no_name() -> None:
     assert cluster.name == "id"
 
 
-def test_nodes_of_one_old_release_are_one_cause() -> None:
-    rows = [
-        unfit("a", 1, "metadata.version", 7, 25),
-        unfit("a", 1, "share.version", None, None),
-        unfit("b", 4, "metadata.version", 7, 25),
-        unfit("b", 5, "metadata.version", 7, 25),
-        unfit("b", 6, "metadata.version", 7, 21),
-    ]
-    first, second = report(judged([plan("a", "BLOCKED"), plan("b", "BLOCKED")], rows)).causes
-    assert first.title == "nodes that support metadata.version 7-25 (up to 4.0-IV3)"
-    assert (first.clusters, first.alone, first.nodes) == (2, 1, 3)
-    assert first.features == ("metadata.version", "share.version")
-    assert first.held == ("a", "b")
-    assert (second.clusters, second.alone, second.nodes) == (1, 0, 1)
+MANY = [f"c{n:02}" for n in range(12)]
+UNMET = finding("a", "dependency_unmet", "blocker", feature="x", level=1, detail="y 2")
+OLD = "nodes that support metadata.version 7-25 (up to 4.0-IV3)"
+# What is found, and of each cause its title, how many clusters it holds back, and how many alone.
+CAUSES = {
+    "nodes of one old release are one cause": (
+        [
+            unfit("a", 1, "metadata.version", 7, 25),
+            unfit("a", 1, "share.version", None, None),
+            unfit("b", 4, "metadata.version", 7, 25),
+            unfit("b", 5, "metadata.version", 7, 25),
+            unfit("b", 6, "metadata.version", 7, 21),
+        ],
+        [(OLD, 2, 1), ("nodes that support metadata.version 7-21 (up to 3.9-IV0)", 1, 0)],
+    ),
+    "a missing feature, where metadata.version is not in the way": (
+        [unfit("a", 1, "search", None, None)],
+        [("nodes that do not support search at all", 1, 1)],
+    ),
+    "an unmet dependency, where nothing else is": (
+        [UNMET, unfit("a", 1, "y", 0, 1)],
+        [("nodes that support y 0-1", 1, 1)],
+    ),
+    "an unmet dependency alone": ([UNMET], [("dependency unmet", 1, 1)]),
+    "missing evidence": (
+        [finding(name, "voters_unknown", "unknown") for name in "ab"] + [unfit("c", 1, "f", 1, 2)],
+        [("voters unknown", 2, 2), ("nodes that support f 1-2", 1, 1)],
+    ),
+    "one that unlocks nothing alone goes behind one that does": (
+        [unfit(name, 1, feature, 1, 2) for name in "abc" for feature in ("f", f"x{name}", "y")]
+        + [unfit(name, 1, "g", 1, 2) for name in "de"],
+        [(f"nodes that support {name} 1-2", n, alone) for name, n, alone in
+         (("g", 2, 2), ("f", 3, 0), ("y", 3, 0), ("xa", 1, 0), ("xb", 1, 0), ("xc", 1, 0))],
+    ),
+    "one of many clusters goes before one that unlocks a single cluster": (
+        [unfit(name, 1, feature, 1, 2) for name in MANY for feature in ("f", f"x{name}")]
+        + [unfit("z", 1, "g", 1, 2)],
+        [("nodes that support f 1-2", 12, 0), ("nodes that support g 1-2", 1, 1)],
+    ),
+    "what unlocks more clusters alone goes first": (
+        [unfit(cluster, 1, feature, 1, 3) for cluster, feature in ("af", "bf", "bg", "cg", "ch")],
+        [(f"nodes that support {name} 1-3", n, alone) for name, n, alone in
+         (("f", 2, 1), ("g", 2, 0), ("h", 1, 0))],
+    ),
+}  # fmt: skip
 
 
-def test_two_halves_of_one_process_are_one_node_in_the_way() -> None:
-    row = unfit("a", 1, "metadata.version", 7, 25)
-    [cause] = report(judged([plan("a", "BLOCKED")], [row, row | {"role": "controller"}])).causes
-    assert cause.nodes == 1
+@pytest.mark.parametrize(("rows", "expected"), CAUSES.values(), ids=CAUSES)
+def test_causes_are_what_nodes_share_and_what_unlocks_most_goes_first(
+    rows: list[Row], expected: list[tuple[str, int, int]]
+) -> None:
+    names = {row["cluster"] for row in rows}
+    causes = report(judged([plan(name, "BLOCKED") for name in names], rows)).causes
+    shown = [(cause.title, cause.clusters, cause.alone) for cause in causes]
+    assert shown[: len(expected)] == expected
 
 
-def test_a_missing_feature_is_a_cause_where_metadata_version_is_not_in_the_way() -> None:
-    row = unfit("a", 1, "search", None, None)
-    [cause] = report(judged([plan("a", "BLOCKED")], [row])).causes
-    assert cause.title == "nodes that do not support search at all"
-
-
-def test_an_unmet_dependency_is_a_cause_only_where_nothing_else_is() -> None:
-    row = finding("a", "dependency_unmet", "blocker", feature="x", level=1, detail="y 2")
-    both = [row, unfit("a", 1, "y", 0, 1)]
-    [cause] = report(judged([plan("a", "BLOCKED")], both)).causes
-    assert (cause.code, cause.alone) == ("unsupported_by_node", 1)
-    [cause] = report(judged([plan("a", "BLOCKED")], [row])).causes
-    assert cause.title == "dependency unmet"
-
-
-def test_missing_evidence_is_a_cause_too() -> None:
-    plans = [plan("a", "UNKNOWN"), plan("b", "UNKNOWN"), plan("c", "BLOCKED")]
-    rows = [finding(name, "voters_unknown", "unknown") for name in "ab"]
-    rows.append(unfit("c", 1, "f", 1, 2))
-    assert [cause.title for cause in report(judged(plans, rows)).causes] == [
-        "voters unknown",
-        "nodes that support f 1-2",
-    ]
-
-
-def test_a_cause_that_unlocks_nothing_alone_goes_behind_one_that_does() -> None:
-    plans = [plan(name, "BLOCKED") for name in "abcde"]
-    rows = [unfit(name, 1, feature, 1, 2) for name in "abc" for feature in ("f", f"x{name}", "y")]
-    rows += [unfit(name, 1, "g", 1, 2) for name in "de"]
-    causes = report(judged(plans, rows)).causes
-    assert [(c.feature, c.clusters, c.alone) for c in causes[:3]] == [
-        ("g", 2, 2),
-        ("f", 3, 0),
-        ("y", 3, 0),
-    ]
-
-
-def test_a_cause_of_many_clusters_goes_before_one_that_unlocks_a_single_cluster() -> None:
-    names = [f"c{n:02}" for n in range(12)]
-    rows = [unfit(name, 1, feature, 1, 2) for name in names for feature in ("f", f"x{name}")]
-    rows.append(unfit("z", 1, "g", 1, 2))
-    causes = report(judged([plan(name, "BLOCKED") for name in [*names, "z"]], rows)).causes
-    assert [(c.feature, c.alone) for c in causes[:2]] == [("f", 0), ("g", 1)]
-
-
-def test_what_unlocks_more_clusters_alone_goes_first() -> None:
-    plans = [plan(name, "BLOCKED") for name in "abc"]
-    rows = [
-        unfit("a", 1, "f", 1, 2),
-        unfit("b", 1, "f", 1, 2),
-        unfit("b", 1, "g", 1, 3),
-        unfit("c", 1, "g", 1, 3),
-        unfit("c", 1, "h", 1, 3),
-    ]
-    causes = report(judged(plans, rows)).causes
-    assert [(c.feature, c.clusters, c.alone) for c in causes] == [
-        ("f", 2, 1),
-        ("g", 2, 0),
-        ("h", 1, 0),
-    ]
+def test_a_cause_counts_nodes_and_names_features_and_clusters() -> None:
+    rows = [unfit("a", 1, name, 7, 25) for name in ("share.version", "metadata.version")]
+    rows += [row | {"role": "controller"} for row in rows]  # two halves of one process
+    [cause] = report(judged([plan("a", "BLOCKED")], rows)).causes
+    assert cause.features == ("metadata.version", "share.version")
+    assert (cause.nodes, cause.held) == (1, ("a",))
 
 
 def test_severities_are_the_tables_and_not_the_wordings() -> None:
@@ -155,20 +136,13 @@ def test_a_blocked_cluster_needs_a_person_whatever_the_severities() -> None:
     assert (fleet.need_person, fleet.clusters_by_verdict[Verdict.BLOCKED]) == (1, 1)
 
 
-def test_many_nodes_with_one_fault_are_said_once() -> None:
+def test_many_nodes_with_one_fault_are_written_once_and_one_node_has_one_remedy() -> None:
     rows = [unfit("a", node, feature, 1, 2) for node in range(1, 51) for feature in "fgh"]
-    [cluster] = report(judged([plan("a", "BLOCKED")], rows)).clusters
-    [group] = group_findings(cluster.findings)
-    assert len(group.messages) == 3
-    assert group.others == "The same holds for brokers 2-50."
-
-
-def test_one_node_with_many_faults_has_one_remedy() -> None:
-    rows = [unfit("a", node, f"f{node}{n}", 1, 2) for node in (1, 2) for n in range(9)]
-    [cluster] = report(judged([plan("a", "BLOCKED")], rows)).clusters
-    first, second = group_findings(cluster.findings)
-    assert len(first.messages) == len(second.messages) == 9
-    assert first.others == ""
+    rows += [unfit("b", node, f"f{node}{n}", 1, 2) for node in (1, 2) for n in range(9)]
+    many, few = report(judged([plan("a", "BLOCKED"), plan("b", "BLOCKED")], rows)).clusters
+    [group] = group_findings(many.findings)
+    assert (len(group.messages), group.others) == (3, "The same holds for brokers 2-50.")
+    assert [(len(g.messages), g.others) for g in group_findings(few.findings)] == [(9, "")] * 2
 
 
 def test_groups_leave_no_remedy_out() -> None:
@@ -187,3 +161,60 @@ def test_runs_of_nodes() -> None:
     assert nodes(None, [5, 2, 3, 2]) == "nodes 2-3, 5"
     assert nodes("broker", range(0, 60, 2)).endswith("22 and 18 more")
     assert some(["a", "b", "c"], 2) == "a, b and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "findings", "needs"),
+    [
+        ("BLOCKED", [unfit("a", 2, "f", 1, 2) | ASIDE, unfit("a", 3, "f", 1, 2)], True),
+        ("UNKNOWN", [finding("a", "node_not_asked", "unknown", **ASIDE)], False),
+        ("READY", [finding("a", "partial_answer", "warning", **ASIDE)], False),
+        ("READY", [finding("a", "partial_answer", "warning")], True),
+        ("READY", [finding("a", "partial_answer", "critical", **ASIDE)], False),
+        # A mute of what does not hold it back makes no BLOCKED cluster somebody else's.
+        (
+            "BLOCKED",
+            [
+                unfit("a", 2, "f", 1, 2) | {"severity": "info"},
+                finding("a", "partial_answer", "warning", **ASIDE),
+            ],
+            True,
+        ),
+    ],
+)
+def test_who_needs_a_person(verdict: str, findings: list[Row], needs: bool) -> None:
+    assert report(judged([plan("a", verdict)], findings)).clusters[0].needs_person == needs
+
+
+def test_muted_clusters_come_last_and_critical_ones_are_critical_no_more() -> None:
+    critical = finding("b", "incompatible_with_finalized", "critical")
+    tables = judged(
+        [plan("a", "BLOCKED"), plan("b", "UP_TO_DATE"), plan("c", "BLOCKED")],
+        [unfit("a", 2, "f", 1, 2) | ASIDE, critical | ASIDE, unfit("c", 2, "f", 1, 2)],
+    )
+    assert [cluster.name for cluster in report(tables).clusters] == ["c", "b", "a"]
+
+
+def test_the_report_says_of_a_plan_what_show_says_of_it() -> None:
+    texts = {row["cluster"]: row["plan"] for row in judge_samples().plans.to_pylist()}
+    found = {cluster.key: cluster for cluster in report_samples().clusters}
+    said = list[int]()
+    for key, text in texts.items():
+        returns = {back.feature: back for back in found[key].returns}
+        if text is None:
+            assert returns == {}
+            continue
+        steps = look_ahead(read_plan(text, key).plan, CATALOGUE)
+        points = {c.update.feature: c.no_return for step in steps for c in step.changes}
+        names = {*points, *({"metadata.version"} & steps[-1].levels.keys())}
+        assert returns.keys() == names
+        for name, back in returns.items():
+            assert number(back.point_of_no_return) == points.get(name, NONE)
+        if "metadata.version" in returns:
+            assert number(returns["metadata.version"].downgrade_floor) == steps[-1].floor
+            said.append(steps[-1].floor)
+    assert len(set(said)) > 2  # no one number for all of them
+
+
+def number(level: Level | None) -> int:
+    return NONE if level is None else level.number
