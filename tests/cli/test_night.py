@@ -1,15 +1,27 @@
-"""How a night is entered: options that cannot be used, and the help, all before Spark starts."""
+"""How a night is entered: options that cannot be used, and the help, all before Spark starts; and
+which findings its exit code counts."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from featurelib.cli.night import choose_places, expect_folder, expect_landing, go_on
+from featurelib.cli.night import (
+    Places,
+    choose_places,
+    expect_folder,
+    expect_landing,
+    go_on,
+    is_reached,
+)
 from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.feature import Severity
+from tests.report.tables import finding, judged, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted(path.stem for path in (ROOT / "jobs").glob("*.py"))
@@ -120,3 +132,46 @@ def test_a_run_of_a_clock_that_was_ahead_does_not_stop_later_nights(
     )
     # A number that somebody asked for is refused where it is written, and not changed.
     assert go_on(Numbered(ahead), now, now) == now  # type: ignore[arg-type]
+
+
+MUTE = """
+[[mute]]
+code = "ghost_broker"
+cluster = "payments"
+reason = "its disk"
+until = 2026-12-31
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Callable[[str], Places]:
+    """What a night is entered with by an audit.toml, where the inventory names a cluster."""
+    (tmp_path / "fleet.toml").write_text('[[cluster]]\nid = "x1"\nname = "payments"')
+
+    def choose(config: str) -> Places:
+        (tmp_path / "audit.toml").write_text(config)
+        fleet, settings = str(tmp_path / "fleet.toml"), str(tmp_path / "audit.toml")
+        return choose_places("", str(tmp_path / "tables"), None, fleet, settings, None, None)
+
+    return choose
+
+
+def test_a_mute_is_for_the_cluster_the_inventory_names_and_one_that_cannot_be_used_stops_the_night(
+    places: Callable[[str], Places],
+) -> None:
+    [mute] = places(MUTE).mutes
+    assert (mute.code, mute.cluster, mute.until) == ("ghost_broker", "x1", date(2026, 12, 31))
+    with pytest.raises(ConfigError, match=r"audit\.toml: .*ghost_brokers.*mean ghost_broker"):
+        places(MUTE.replace("ghost_broker", "ghost_brokers"))
+
+
+def test_muted_findings_do_not_count_for_fail_on() -> None:
+    muted = {"muted": "known", "muted_until": date(2026, 12, 31)}
+    rows = [
+        finding("a", "incompatible_with_finalized", "critical", **muted),
+        finding("a", "ghost_broker", "warning"),
+    ]
+    tables = judged([plan("a", "BLOCKED")], rows)
+    reached = [severity for severity in Severity if is_reached(severity, tables)]
+    assert reached == [Severity.WARNING, Severity.INFO]
+    assert not is_reached(Severity.INFO, judged([plan("a", "BLOCKED")], rows[:1]))
