@@ -54,23 +54,23 @@ Findings = Sequence[ReportedFinding]
 
 def lead(report: Report) -> str:
     """Write the state of the fleet in a few sentences."""
-    fleet = report.fleet
+    fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
     if not fleet.clusters:
         return "No cluster was judged: nothing landed, and the inventory expects none."
     if _is_all_old(fleet):
         return _all_old(report)
-    if fleet.need_person == 0 and fleet.can_move == 0:
+    muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
+    if fleet.need_person == fleet.can_move == 0:
         what = "Nothing else is wrong" if fleet.muted else "Nothing is wrong"
-        where = count(fleet.clusters, "cluster")
-        return f"{what}, and nothing is left to finalize, in {where}.{_muted_sentence(fleet)}"
+        return f"{what}, and nothing is left to finalize, in {clusters}.{muted}"
     verb = "needs" if fleet.need_person == 1 else "need"
-    parts = [f"{fleet.need_person:,} of {count(fleet.clusters, 'cluster')} {verb} a person"]
+    text = f"{fleet.need_person:,} of {clusters} {verb} a person"
     if fleet.can_move:
-        parts.append(f"{fleet.can_move:,} can finalize something now")
-    text = "; ".join(parts) + "."
+        text += f"; {fleet.can_move:,} can finalize something now"
+    text += "."
     if fleet.too_old:
         text += f" The evidence of {fleet.too_old:,} is too old to judge by: collect it again."
-    return text + _muted_sentence(fleet)
+    return text + muted
 
 
 def lead_note(report: Report) -> str:
@@ -99,11 +99,6 @@ def hint(report: Report) -> tuple[str, str]:
     return "Nothing to do until the next run.", ""
 
 
-def _muted_sentence(fleet: FleetCounts) -> str:
-    text = count_muted(fleet.muted, fleet.muted_until)
-    return f" {text}." if text else ""
-
-
 def _is_all_old(fleet: FleetCounts) -> bool:
     """Whether all that landed is too old to judge by."""
     return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
@@ -112,9 +107,10 @@ def _is_all_old(fleet: FleetCounts) -> bool:
 def _all_old(report: Report) -> str:
     """Which share of the clusters is too old, how old the newest line is, and what to do."""
     fleet, run = report.fleet, report.run
-    who, rest = f"all {count(fleet.clusters, 'cluster')}", ""
+    clusters = count(fleet.clusters, "cluster")
+    who, rest = f"all {clusters}", ""
     if fleet.not_landed:
-        who = f"{fleet.too_old:,} of {count(fleet.clusters, 'cluster')}"
+        who = f"{fleet.too_old:,} of {clusters}"
         others = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
         rest = f", and nothing landed from the other {others}"
     text = f"Every verdict is UNKNOWN because the evidence of {who} is too old to judge by{rest}."
@@ -161,8 +157,7 @@ def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | Non
         for finding in unmuted(cluster.findings):
             if finding.severity is severity:
                 # Its command stands with the finding: whether it fits is for a person to say.
-                who = cluster.name + _whose(cluster)
-                return f"{who}: {finding.message} {finding.remedy}", ""
+                return f"{cluster.name}{_whose(cluster)}: {finding.message} {finding.remedy}", ""
     return None
 
 
@@ -271,10 +266,11 @@ def summarize_cluster(verdict: Verdict, findings: Findings, steps: Sequence[Repo
 
 def _problem(findings: Findings, severity: Severity) -> str:
     """`critical: incompatible with finalized (broker 2)`: the first code, and how many others."""
-    codes = list(dict.fromkeys(f.code for f in findings if f.severity is severity))
+    found = [finding for finding in findings if finding.severity is severity]
+    codes = list(dict.fromkeys(finding.code for finding in found))
     if not codes:
         return ""
-    first = [f for f in findings if f.severity is severity and f.code == codes[0]]
+    first = [finding for finding in found if finding.code == codes[0]]
     who = _nodes_of(first)
     # Why nodes did not answer, where all of them failed alike.
     reasons = {finding.detail for finding in first if finding.code == NOT_ANSWERING}
@@ -364,15 +360,16 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
     groups: list[FindingGroup] = []
     for same in _gather(worth_saying(findings), lambda found: (found.severity, found.code)):
         by_fact = [_of_facts(some) for some in _gather(_gather(same, _fact), _nodes_and_remedy)]
-        by_remedy = _gather(same, lambda finding: (finding.remedy, finding.command))
-        groups += by_fact if len(by_fact) < len(by_remedy) else [_group(a, "") for a in by_remedy]
+        by_remedy = [_group(some) for some in _gather(same, _remedy)]
+        groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
+    missing = _missing_nodes(findings)
     return tuple(
-        replace(group, others=_missing_nodes(findings)) if group.first.code == NOT_LANDED else group
+        replace(group, others=missing) if group.first.code == NOT_LANDED else group
         for group in groups
     )
 
 
-def _group(findings: Findings, others: str) -> FindingGroup:
+def _group(findings: Findings, others: str = "") -> FindingGroup:
     """A message that names no feature stands once for all of them."""
     messages = tuple(dict.fromkeys(finding.message for finding in findings))
     first = findings[0]
@@ -386,17 +383,20 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     return _group([alike[0] for alike in facts], also)
 
 
+def _remedy(finding: ReportedFinding) -> Hashable:
+    return finding.remedy, finding.command
+
+
 def _nodes_and_remedy(alike: Findings) -> Hashable:
-    first = alike[0]
-    return first.role, tuple(one.node_id for one in alike), first.remedy, first.command
+    return alike[0].role, tuple(one.node_id for one in alike), _remedy(alike[0])
 
 
-def _fact(finding: ReportedFinding) -> Hashable:
+def _fact(one: ReportedFinding) -> Hashable:
     # Without a node a finding is a fact of its own, told from others by all it says.
-    if finding.node_id is None:
-        return finding
-    nobody = replace(finding, node_id=None, message="", remedy="", command="", epoch=None)
-    return replace(nobody, observed_at=None, line_id=None, line=None)
+    if one.node_id is None:
+        return one
+    about = (one.role, one.feature, one.finalized, one.level, one.supported, one.detail)
+    return *about, one.source, one.muted, one.muted_until
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:
@@ -455,14 +455,10 @@ def muted_lines(findings: Iterable[ReportedFinding | SetAside]) -> tuple[str, ..
     lines = []
     for (code, reason, until), alike in groups.items():
         features = sorted({found.feature for found in alike if found.feature is not None})
-        named = [_nodes_of(alike), some(features, MUTED_FEATURES)]
-        who = "; ".join(filter(None, named))
-        lines.append(f"{code}{f' ({who})' if who else ''}, muted: {reason}{_until(until)}")
+        who = "; ".join(filter(None, (_nodes_of(alike), some(features, MUTED_FEATURES))))
+        end = "" if until is None else f", until {until.isoformat()}"
+        lines.append(f"{code}{f' ({who})' if who else ''}, muted: {reason}{end}")
     return tuple(lines)
-
-
-def _until(day: date | None) -> str:
-    return "" if day is None else f", until {day.isoformat()}"
 
 
 def count_muted(muted: int, until: date | None) -> str:
