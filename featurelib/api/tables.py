@@ -16,7 +16,7 @@ import pyarrow as pa
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
-from featurelib.audit.wording import FindingColumns, FindingWords
+from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.catalogue import open_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry

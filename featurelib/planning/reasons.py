@@ -18,9 +18,15 @@ import numpy as np
 import pyarrow.compute as pc
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.findings import Action, action_for_gone, remedies, wordings
+from featurelib.audit.findings import (
+    Action,
+    FindingColumns,
+    FindingWords,
+    action_for_gone,
+    remedies,
+    wordings,
+)
 from featurelib.audit.target import PROBE_REFUSED
-from featurelib.audit.wording import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.core.cluster import Cluster, Half, Node, Request, Update, unregistered
 from featurelib.core.compatibility import may_join

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.feature import Role, Severity, Witness
 from featurelib.words import level_text, metadata_first

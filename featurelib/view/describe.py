@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import generation_of, load

@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from featurelib.audit.findings import Action, remedies
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import Action, FindingWords, remedies
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
 from featurelib.feature import METADATA_VERSION, Severity

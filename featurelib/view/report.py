@@ -21,8 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.findings import Mute, covered
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import FindingWords, Mute, covered
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry

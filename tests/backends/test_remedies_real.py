@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from featurelib.audit.cluster_view import Sight
-from featurelib.audit.findings import wordings
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import FindingWords, wordings
 from featurelib.catalogue import load
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect

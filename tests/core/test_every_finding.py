@@ -14,8 +14,7 @@ import pytest
 
 from featurelib.audit.audit import judge
 from featurelib.audit.evidence import Conditions, Expected, Waiting
-from featurelib.audit.findings import Mute
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import FindingWords, Mute
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect

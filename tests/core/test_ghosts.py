@@ -10,8 +10,7 @@ import pytest
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Expected
-from featurelib.audit.findings import Action, action_for_gone
-from featurelib.audit.wording import FindingWords
+from featurelib.audit.findings import Action, FindingWords, action_for_gone
 from featurelib.catalogue import load as catalogue
 from featurelib.core.dialect import STRICT, load
 from featurelib.feature import Role

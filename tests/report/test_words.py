@@ -7,8 +7,7 @@ import string
 
 import pytest
 
-from featurelib.audit.findings import wordings
-from featurelib.audit.wording import FindingColumns, FindingWords
+from featurelib.audit.findings import FindingColumns, FindingWords, wordings
 from featurelib.view.model import ReportedFinding
 from featurelib.words import EMPTY, LENGTH, clean
 from tests.report.samples import CATALOGUE, DIALECT
