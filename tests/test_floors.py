@@ -172,6 +172,20 @@ def test_a_module_uses_only_the_packages_of_its_floor() -> None:
     assert wrong == []
 
 
+def test_no_private_part_of_another_package_is_imported() -> None:
+    trees = modules() | {
+        path.stem: ast.parse(path.read_text(encoding="utf-8"))
+        for path in (PACKAGE.parent / "benchmarks").glob("*.py")
+    }
+    wrong = [
+        f"{module}: {name}"
+        for module, tree in trees.items()
+        for name in imports(tree)
+        if any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
+    ]
+    assert wrong == []
+
+
 def test_spark_and_backends_never_import_each_other() -> None:
     for one, other in NEVER_EACH_OTHER:
         for module, tree in modules().items():

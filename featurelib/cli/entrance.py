@@ -24,7 +24,6 @@ from typing import Any
 
 import msgspec
 import typer
-from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 from typer.core import TyperCommand, TyperGroup
 
 from featurelib.cli.options import with_options
@@ -52,7 +51,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
     """Runs the `main` of a Typer command, and leaves the process unless it is part of another."""
     try:
         code = command(*args, standalone_mode=False, **options)
-    except ClickException as error:
+    except typer.TyperException as error:
         _show(error)
         code = error.exit_code
         given = options.get("args") or next(iter(args), None) or sys.argv
@@ -66,11 +65,11 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
     return code
 
 
-def _show(error: ClickException) -> None:
+def _show(error: typer.TyperException) -> None:
     """What is wrong, how the command is used, and where its options are explained."""
-    context = error.ctx if isinstance(error, UsageError) else None
-    if isinstance(error, NoArgsIsHelpError):
-        error.show()
+    context = getattr(error, "ctx", None)  # of a command line that cannot be read
+    if context is not None and error.format_message() == context.get_help():
+        print(context.get_help(), file=sys.stderr)  # nothing was typed: nothing is wrong
         return
     print(f"error: {_text(error)}", file=sys.stderr)
     if context is not None:
@@ -78,7 +77,7 @@ def _show(error: ClickException) -> None:
         print(f"Help: {context.command_path} --help", file=sys.stderr)
 
 
-def _text(error: ClickException) -> str:
+def _text(error: typer.TyperException) -> str:
     return f"{error.format_message().rstrip('.')}."
 
 
