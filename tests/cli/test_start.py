@@ -46,15 +46,6 @@ def test_the_version_is_the_one_that_is_installed() -> None:
     assert featurelib.__version__ == version("featurelib")
 
 
-def test_an_unknown_command_is_told_with_the_known_ones() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "featurelib", "aply"], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "No such command 'aply'" in done.stderr
-    assert "apply" in done.stderr
-
-
 def test_a_reader_that_goes_away_is_no_fault() -> None:
     command = f"{sys.executable} -m featurelib rules --json | head -c 9; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

@@ -90,11 +90,6 @@ def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
         assert all(line.isprintable() for line in render_json(said).decode().split("\n"))
 
 
-def test_markup_is_shown_and_not_obeyed() -> None:
-    name = "[bold]x[/bold] :skull: [/]"
-    assert name in render_text(report(judged([plan(name, "READY")])))
-
-
 def test_the_first_rows_are_shown_and_the_others_counted() -> None:
     plans = [plan(f"cluster-{n:02}", "BLOCKED") for n in range(25)]
     rows = [unfit(f"cluster-{n:02}", 1, "f", 1, 2) for n in range(25)]
@@ -121,24 +116,6 @@ def test_the_first_findings_of_a_cluster_are_shown_and_the_others_counted() -> N
     assert text.count("\n   blocker  ") == 25
     assert "more finding" not in text
     assert "… and 1 more finding: --limit 0" in render_text(said, limit=24)
-
-
-@pytest.mark.parametrize(
-    ("plans", "rows", "next_line"),
-    [
-        ([plan("a", "UP_TO_DATE")], [("ghost_broker", "critical")], "a: Broker 2 is registered"),
-        ([plan("a", "BLOCKED")], [("unsupported_by_node", "blocker")], "a: Broker 2 does not"),
-        ([plan("a", "UNKNOWN")], [("voters_unknown", "unknown")], "a: No DescribeQuorum"),
-    ],
-)
-def test_the_last_line_is_the_next_step(
-    plans: list[dict[str, object]], rows: list[tuple[str, str]], next_line: str
-) -> None:
-    found = [finding("a", code, kind, role="broker", node_id=2) for code, kind in rows]
-    last = render_text(report(judged(plans, found)), width=300).splitlines()[-1]
-    assert last.startswith(f"Next  {next_line}")
-    # No command that unregisters a node is proposed out of its context.
-    assert "unregister --" not in last
 
 
 @pytest.mark.parametrize(

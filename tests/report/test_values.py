@@ -8,12 +8,10 @@ import pyarrow as pa
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.feature import Severity, Verdict
 from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.view.digest import group_findings
 from featurelib.view.model import Level
-from featurelib.words import nodes, some
 from tests.report.samples import CATALOGUE, judge_samples, report_samples
 from tests.report.tables import Row, finding, judged, plan, report, unfit
 
@@ -52,11 +50,6 @@ def test_columns_of_the_gold_tables_are_left_alone() -> None:
         }
     )
     assert report(tables) == report(gold)
-
-
-def test_an_empty_name_of_the_inventory_is_no_name() -> None:
-    [cluster] = report(judged([plan("id", "READY")]), names={"id": ""}).clusters
-    assert cluster.name == "id"
 
 
 MANY = [f"c{n:02}" for n in range(12)]
@@ -124,18 +117,6 @@ def test_a_cause_counts_nodes_and_names_features_and_clusters() -> None:
     assert (cause.nodes, cause.held) == (1, ("a",))
 
 
-def test_severities_are_the_tables_and_not_the_wordings() -> None:
-    row = finding("a", "ghost_broker", "critical", role="broker", node_id=2)
-    counted = report(judged([plan("a", "UP_TO_DATE")], [row])).fleet.findings_by_severity
-    assert counted[Severity.CRITICAL] == 1
-
-
-def test_a_blocked_cluster_needs_a_person_whatever_the_severities() -> None:
-    row = unfit("a", 1, "f", 1, 2) | {"severity": "info"}
-    fleet = report(judged([plan("a", "BLOCKED")], [row])).fleet
-    assert (fleet.need_person, fleet.clusters_by_verdict[Verdict.BLOCKED]) == (1, 1)
-
-
 def test_many_nodes_with_one_fault_are_written_once_and_one_node_has_one_remedy() -> None:
     rows = [unfit("a", node, feature, 1, 2) for node in range(1, 51) for feature in "fgh"]
     rows += [unfit("b", node, f"f{node}{n}", 1, 2) for node in (1, 2) for n in range(9)]
@@ -154,13 +135,6 @@ def test_groups_leave_no_remedy_out() -> None:
     groups = group_findings(cluster.findings)
     assert {group.first.remedy for group in groups} == {f.remedy for f in cluster.findings}
     assert [len(group.messages) for group in groups] == [1, 1, 1]
-
-
-def test_runs_of_nodes() -> None:
-    assert nodes("broker", [2]) == "broker 2"
-    assert nodes(None, [5, 2, 3, 2]) == "nodes 2-3, 5"
-    assert nodes("broker", range(0, 60, 2)).endswith("22 and 18 more")
-    assert some(["a", "b", "c"], 2) == "a, b and 1 more"
 
 
 @pytest.mark.parametrize(

@@ -67,27 +67,6 @@ def test_every_placeholder_is_known(code: str) -> None:
             assert not conversion
 
 
-def test_a_range_names_its_upper_end() -> None:
-    assert one(**unfit("c", 2, "metadata.version", 7, 25)).message == (
-        "Broker 2 does not support metadata.version 27 (4.1-IV1): it supports 7-25 (up to 4.0-IV3)."
-    )
-
-
-def test_a_range_of_one_level() -> None:
-    message = one(**unfit("c", 2, "tiering", 1, 1)).message
-    assert message == "Broker 2 does not support tiering 27: it supports 1 only."
-    message = one(**unfit("c", 2, "metadata.version", 7, 7)).message
-    assert message.endswith("it supports 7 (3.3-IV3) only.")
-
-
-def test_a_node_that_lists_nothing() -> None:
-    found = one(**unfit("c", 2, "group.version", None, None))
-    assert found.message == (
-        "Broker 2 does not support group.version 27: it supports no such feature."
-    )
-    assert found.supported is None
-
-
 def test_what_is_finalized_is_said_of_the_feature() -> None:
     row = unfit("c", 2, "Search", 1, 2) | {"code": "incompatible_with_finalized"}
     row |= {"detail": "It stops."}
@@ -96,17 +75,6 @@ def test_what_is_finalized_is_said_of_the_feature() -> None:
     assert message == "Search is finalized at 3, and broker 2 supports 1-2. It stops."
     message = one(**(row | {"feature": "search"}), finalized_level=3).message
     assert message.startswith("search is")
-
-
-def test_a_level_the_catalogue_does_not_know_is_a_number() -> None:
-    row = finding("c", "level_newer_than_catalogue", "unknown", feature="metadata.version")
-    assert one(**row, level=99).message.startswith("Level 99 of metadata.version is newer")
-
-
-def test_levels_in_details_get_their_names() -> None:
-    row = finding("c", "dependency_unmet", "blocker", feature="group.version", level=1)
-    message = one(**row, detail="metadata.version 23, kraft.version 1").message
-    assert "metadata.version 23 (4.0-IV1), kraft.version 1" in message
 
 
 def test_a_code_without_words_is_shown_as_it_is() -> None:
