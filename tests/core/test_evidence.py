@@ -7,66 +7,25 @@ import pyarrow as pa
 from featurelib.audit import evidence as facts
 from featurelib.audit.evidence import Conditions, Evidence, Expected
 from featurelib.core.features_znode import Generation
-from featurelib.feature import Role, Witness
+from featurelib.feature import Witness
 from tests.core.lines import (
     AS_OF,
     MAX_AGE,
     anomalies,
     answer_line,
     line_of,
-    lines_of,
     microseconds,
     snapshot,
 )
-from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.core.oracle import CONTROLLER, METADATA, Node
 
 RANGES = {METADATA: (7, 25), "f": (1, 5)}
-OTHERS = {METADATA: (7, 22)}
-GREATEST = 2**31 - 1  # the highest node id Kafka's wire carries
-TWO = Cluster(
-    name="two",
-    nodes=(
-        Node(node_id=1, ranges=RANGES, levels={METADATA: 20}, epoch=900),
-        Node(node_id=2, ranges=OTHERS),
-        Node(node_id=3, ranges=RANGES),
-        Node(node_id=11, role=CONTROLLER, ranges=OTHERS),
-    ),
-    stored={METADATA: 20},
-    voters=(11,),
-)
-ONE = Cluster(
-    name="one",
-    nodes=(Node(node_id=1, ranges=OTHERS, levels={METADATA: 20}, epoch=900),),
-    stored={METADATA: 20},
-)
+SCHEMA_3 = '{"version":3,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
 
 
 def read(batch: pa.RecordBatch, **inventory: Expected) -> Evidence:
     conditions = Conditions(as_of=microseconds(AS_OF), max_age=MAX_AGE, inventory=inventory)
     return facts.read(batch, conditions, absent_metadata=1)
-
-
-def of(*clusters: Cluster, **inventory: Expected) -> Evidence:
-    return read(snapshot({c.name: lines_of(c) for c in clusters}), **inventory)
-
-
-def test_expected_nodes_that_nothing_shows_are_told_by_cluster_role_and_id() -> None:
-    expected = Expected(brokers=(1, 5, 0, GREATEST), controllers=(0, 11, 12, GREATEST))
-    evidence = of(ONE, TWO, two=expected, elsewhere=Expected(brokers=(77,)))
-    who = evidence.subjects
-    missing = [
-        (evidence.clusters[c], Role(int(r)).text, int(n))
-        for c, r, n, only in zip(who.cluster, who.role, who.node_id, who.expected_only, strict=True)
-        if only
-    ]
-    assert sorted(missing) == [
-        ("two", "broker", 0), ("two", "broker", 5), ("two", "broker", GREATEST),
-        ("two", "controller", 0), ("two", "controller", 12), ("two", "controller", GREATEST),
-    ]  # fmt: skip
-    assert (who.node_id < GREATEST + 1).all()
-
-
-SCHEMA_3 = '{"version":3,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
 
 
 def test_the_generation_of_a_cluster_is_its_own() -> None:

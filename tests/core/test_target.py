@@ -98,21 +98,6 @@ def of(judge: Judge, question: int) -> tuple[str, str]:
     return judge.evidence.clusters[asked.cluster[question]], asked.names[asked.feature[question]]
 
 
-def test_each_rule_refuses_what_it_is_about() -> None:
-    judge = judging(*ALL)
-    wanted = levels(judge, roll__elr=1, off__f=1, unregistered__mv=18, fresh__mv=20, migrating__f=2)
-    assert refused(judge, wanted) == {
-        "dependency_unmet": [("roll", ELR)],
-        "system_off": [("off", "f")],
-        "during_zk_migration": [("migrating", "f")],
-        "voter_not_registered": [("unregistered", METADATA)],
-    }
-    proposed = judge.propose(wanted, wanted > judge.asked.current)
-    [place] = [at for at, row, _ in proposed.by_row() if row.code == "voter_not_registered"]
-    _, _, who = judge.fleet.offenders(proposed, place)
-    assert judge.fleet.nodes.node_id[who].tolist() == [12, 13]
-
-
 CHAIN = (
     Dependency(feature=TRANSACTION, level=2, other=GROUP, least=1),
     Dependency(feature=TRANSACTION, level=2, other=METADATA, least=21),
@@ -205,12 +190,6 @@ def targets(judge: Judge, ceiling: np.ndarray) -> dict[tuple[str, str], int]:
     return {of(judge, at): level for at, level in enumerate(search(judge, ceiling).tolist())}
 
 
-def test_nothing_is_raised_past_a_gap_between_ranges() -> None:
-    low, high = node(1, {**NEW, "f": (1, 2)}), node(2, {**NEW, "f": (4, 5)})
-    judge = judging(kraft("gap", low, high, voters=(), metadata=20, f=1))
-    assert targets(judge, levels(judge, gap__f=5))["gap", "f"] == 1
-
-
 def test_a_level_falls_with_what_it_depends_on_and_no_further() -> None:
     judge = judging(ROLL, catalogue=depending(*CHAIN))
     assert targets(judge, levels(judge, roll__mv=21, roll__group=1))["roll", GROUP] == 0
@@ -233,15 +212,3 @@ def test_a_level_that_is_refused_step_by_step_ends_where_nodes_take_it() -> None
 def test_a_level_that_no_catalogue_knows_is_lowered_to_where_it_is() -> None:
     judge = judging(OFF)
     assert targets(judge, levels(judge, off__f=5))["off", "f"] == 0
-
-
-@pytest.mark.parametrize("level", [0, 30])
-def test_another_features_level_is_not_taken_for_metadata_version(level: int) -> None:
-    ranges = {"vendor.f": (0, 40)}
-    said = Node(node_id=1, ranges=ranges, levels={"vendor.f": level}, epoch=40)
-    quorum = node(11, ranges, role=CONTROLLER)
-    fleet = judging(Cluster(name="c", nodes=(said, quorum), registry="fenced", voters=(11,))).fleet
-    dialect = load_dialect("kraft-4.2")
-    columns = fleet.propose(np.array([0]), np.array([31]), dialect, release="4.2").judged.columns
-    assert columns.metadata_version.tolist() == [1]
-    assert columns.metadata_proposed.tolist() == [1]

@@ -10,10 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.cluster_view import PlainCluster
-from featurelib.audit.columns import Bool
 from featurelib.audit.evidence import Evidence, read
-from featurelib.audit.verdict import ways_back
-from featurelib.catalogue import with_overlay
 from featurelib.core.compatibility import fits
 from featurelib.core.dialect import generation_of, load
 from featurelib.core.downgrade import floors, no_returns, position
@@ -22,7 +19,7 @@ from tests.core import scale
 from tests.core.lines import conditions, judge_clusters, lines_of, snapshot
 from tests.core.made_up import CATALOGUE
 from tests.core.oracle import CONTROLLER, Cluster, Node
-from tests.core.random_clusters import ELR, GROUP, RELEASES, SHARE, clusters
+from tests.core.random_clusters import RELEASES, clusters
 
 TABLES = CATALOGUE.tables
 ALL = ["3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
@@ -62,26 +59,6 @@ def test_the_floor_is_the_last_level_before_metadata_would_be_lost() -> None:
     assert back(kraft("4.1", {METADATA_VERSION: 7})) == (7, 8)
 
 
-def test_what_depends_on_metadata_version_holds_its_floor_up() -> None:
-    free = {METADATA_VERSION: 25, ELR: 0}
-    assert (
-        back(kraft("4.1", {METADATA_VERSION: 25, ELR: 1})) == back(kraft("4.1", free)) == (23, None)
-    )
-    text = """
-        [[feature_level]]
-        feature = "group.version"
-        level = 1
-        default_from = "4.0-IV2"
-        dependency = "metadata.version=24"
-        stable_since = "4.0"
-        irreversible = false
-        source = "made up"
-    """
-    evidence = seen(kraft("4.1", {METADATA_VERSION: 25, GROUP: 1}))
-    found = asked(evidence, METADATA_VERSION, 27, ("kraft-4.1", "4.1"), overlay=text)
-    assert found == (24, -1)
-
-
 def test_a_node_that_no_longer_knows_a_level_holds_the_floor_up() -> None:
     wide = {METADATA_VERSION: (24, 27)}
     nodes = kraft("4.1", {METADATA_VERSION: 25}).nodes
@@ -95,80 +72,6 @@ def test_a_node_that_no_longer_knows_a_level_holds_the_floor_up() -> None:
 def seen(*some: Cluster) -> Evidence:
     rows = snapshot({cluster.name: lines_of(cluster) for cluster in some})
     return read(rows, conditions(some), absent_metadata=1)
-
-
-def asked(
-    evidence: Evidence, feature: str, target: int, *spoken: tuple[str, str], overlay: str = ""
-) -> tuple[int, int]:
-    """The way back of one feature of the first cluster, where these dialects may be spoken."""
-    catalogue = with_overlay(CATALOGUE, overlay, "overlay")
-    questions = evidence.questions
-    at = (questions.feature == questions.names.index(feature)) & (questions.cluster == 0)
-    everyone: Bool = np.ones(len(evidence.clusters), dtype=bool)
-    found = ways_back(
-        evidence,
-        at,
-        np.where(at, target, questions.current),
-        dict.fromkeys(spoken, everyone),
-        catalogue,
-    )
-    [here] = np.flatnonzero(at).tolist()
-    assert set(found.floor[~at].tolist()) | set(found.no_return[~at].tolist()) <= {-1}
-    return int(found.floor[here]), int(found.no_return[here])
-
-
-def test_where_several_releases_may_answer_the_worst_counts() -> None:
-    """To 3.8 the level 21 is one that changed metadata, to 3.9 it is not."""
-    evidence = seen(kraft("3.9", {METADATA_VERSION: 20}))
-    old, new = ("kraft-3.8", "3.8"), ("kraft-3.9", "3.9")
-    assert asked(evidence, METADATA_VERSION, 21, old) == (17, 21)
-    assert asked(evidence, METADATA_VERSION, 21, new) == (17, -1)
-    assert asked(evidence, METADATA_VERSION, 21, old, new) == (17, 21)
-    assert asked(evidence, METADATA_VERSION, 21, new, old) == (17, 21)
-    above = seen(kraft("3.9", {METADATA_VERSION: 21}))
-    assert asked(above, METADATA_VERSION, 21, old) == (21, -1)
-    assert asked(above, METADATA_VERSION, 21, new) == (17, -1)
-    assert asked(above, METADATA_VERSION, 21, old, new) == (21, -1)
-    assert asked(above, METADATA_VERSION, 21, new, old) == (21, -1)
-
-
-def test_of_several_points_of_no_return_the_first_counts() -> None:
-    """3.7 calls 20 lossy, 3.8 only 21."""
-    evidence = seen(kraft("3.9", {METADATA_VERSION: 19}))
-    old, new = ("kraft-3.7", "3.7"), ("kraft-3.8", "3.8")
-    assert asked(evidence, METADATA_VERSION, 21, old) == (17, 20)
-    assert asked(evidence, METADATA_VERSION, 21, new) == (17, 21)
-    assert asked(evidence, METADATA_VERSION, 21, old, new) == (17, 20)
-    assert asked(evidence, METADATA_VERSION, 21, new, old) == (17, 20)
-
-
-def test_of_several_irreversible_levels_the_nearest_counts() -> None:
-    text = "".join(
-        f"""
-        [[feature_level]]
-        feature = "share.version"
-        level = {level}
-        default_from = "{default}"
-        dependency = ""
-        stable_since = "4.1"
-        irreversible = true
-        source = "made up"
-        """
-        for level, default in ((1, "4.2-IV0"), (2, "4.4-IV0"))
-    )
-    levels = {METADATA_VERSION: 33}
-    none, both = (seen(kraft("4.4", levels | {SHARE: at})) for at in (0, 2))
-    assert asked(none, SHARE, 2, overlay=text) == (0, 1)
-    assert asked(both, SHARE, 2, overlay=text) == (2, -1)
-
-
-def test_nobody_can_tell_for_what_no_catalogue_knows_or_without_a_dialect() -> None:
-    made_up = replace(kraft("4.2", {METADATA_VERSION: 25}), name="k")
-    nodes = tuple(replace(n, ranges={**n.ranges, "f": (1, 5)}) for n in made_up.nodes)
-    evidence = seen(replace(made_up, nodes=nodes))
-    assert asked(evidence, "f", 5, ("kraft-4.2", "4.2")) == (-1, -1)
-    assert asked(evidence, METADATA_VERSION, 29) == (-1, -1)
-    assert asked(evidence, METADATA_VERSION, 29, ("zk-3.3", "3.9")) == (-1, -1)
 
 
 def test_a_cluster_that_says_nothing_of_metadata_version_takes_who_knows_the_first() -> None:
