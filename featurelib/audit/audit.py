@@ -7,7 +7,6 @@ evidence; what is missing makes UNKNOWN, unless a known node already says no.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow as pa
 from featurelib.audit import evidence as facts
 from featurelib.audit.checks import find_deprecations, find_incompatible, report_unmet
 from featurelib.audit.columns import Bool, Int
-from featurelib.audit.controllers import OwnDialects, Software
+from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
 from featurelib.audit.findings import set_aside, wordings
 from featurelib.audit.missing import least_software, report_nodes, report_unknown, report_unread
@@ -69,13 +68,11 @@ def judge(
     asking = Judge(evidence, bounds(evidence, catalogue), dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
     said = BatchFindings(evidence, usual | (severities or {}))
-    # Made when first asked.
-    own = cache(partial(OwnDialects, evidence, told, catalogue, asking.fleet, software.runs))
 
     unknown, unknown_features = report_unknown(said)
     unfit = find_incompatible(evidence, said)
-    agreed = agree(asking, own, said)
-    agreed = report_probes(asking, agreed, own, conditions, said)
+    agreed = agree(asking, software, said)
+    agreed = report_probes(asking, agreed, software, conditions, said)
     target = agreed.target
     of_nodes, covered = report_nodes(asking, agreed, said)
     unknown += of_nodes
@@ -87,13 +84,13 @@ def judge(
     _unstable(asking, said)
     more = beyond_ceiling(asking)
     _side_effects(asking, more, said)
-    report_unmet(evidence, own, catalogue.tables, said)
+    report_unmet(evidence, software, catalogue.tables, said)
     find_deprecations(evidence, said)
 
     verdict = verdicts(asking, target, unknown > 0, unsure)
     unknowns = unknown[asking.asked.cluster] + unknown_features + agreed.unanswered + unread
     ready = verdict == READY
-    back = ways_back(evidence, ready, target, own().spoken if ready.any() else {}, catalogue)
+    back = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
     rows = readiness(asking, verdict, target, more, blockers, unknowns, back)
     rows = remember(rows, evidence, conditions, unknown > 0)
     find_forgotten(rows, conditions, said)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib.audit.columns import Bool, Int, marked
-from featurelib.audit.controllers import OwnDialects
+from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
@@ -115,14 +115,10 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
     return levels, column, marked(clusters, asked.cluster[~known & (level > 0)])
 
 
-def report_unmet(
-    evidence: Evidence, own: Callable[[], OwnDialects], tables: Tables, said: BatchFindings
-) -> None:
+def report_unmet(evidence: Evidence, own: Software, tables: Tables, said: BatchFindings) -> None:
     """A finding for each finalized level whose dependency the finalized levels do not meet, as the
     newest software declares it or the cluster's own controllers would ask for it (KIP-1022, Feature
     dependencies; Feature.validateVersion).
-
-    `own` gives the dialects of the batch; it is called only where some release may complain.
     """
     asked = evidence.questions
     level = np.where(asked.known, asked.current, _ENOUGH)
@@ -140,7 +136,7 @@ def report_unmet(
     stored = np.flatnonzero(kept & metadata_version_unmet(current, metadata, most)).tolist()
     if not declared and not stored:
         return
-    found, spoken = defaultdict[int, set[tuple[str, int]]](set), own().spoken
+    found, spoken = defaultdict[int, set[tuple[str, int]]](set), own.spoken
     for release, other, least, question in declared:
         by, cluster = tables.releases[release], asked.cluster[question]
         names = [name for (name, release), on in spoken.items() if release == by and on[cluster]]

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.columns import latest
-from featurelib.audit.controllers import Likely, blind_leaders
+from featurelib.audit.controllers import Software, blind_leaders, zookeeper_dialect
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
 from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
@@ -193,6 +193,9 @@ def _some(texts: Sequence[str], between: str = ", ") -> str:
     return between.join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+_Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightiest first
+
+
 class PlainCluster:
     """The one cluster of a batch of evidence as plain values."""
 
@@ -207,15 +210,16 @@ class PlainCluster:
         controller agreed to in the place of a subject, as ranges."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
-        self._likely = Likely(evidence, told, catalogue)
+        self._told, self._named = told, catalogue.release_named(told)
+        self._software = Software(evidence, [told], catalogue)
         leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only)).tolist()
         active = leads[0] if len(leads) == 1 else NOBODY  # the subject that is known to lead
         # Its controllers may run these, the likeliest of the active one first.
-        self.releases = self._likely.of_controllers(leads)
+        self.releases = self._releases(leads)
         # And speak these, sorted; of those that judge alike that of the active controller.
-        own = "" if active == NOBODY else self._likely.of_node(active)
+        own = "" if active == NOBODY else self._release_of(active)
         first = catalogue.release_named(own) or ""
-        self.dialects = tuple(self._likely.own.dialects(0, first))
+        self.dialects = tuple(self._software.dialects(0, first))
         self._active = int(evidence.controller[0])
         if self._active < 0 and active >= 0:
             self._active = int(evidence.subjects.node_id[active])
@@ -251,7 +255,7 @@ class PlainCluster:
         """Whom the active controller is configured to ask; None where that was not read. Who is no
         node here is among them if a list of controllers shows that it is gone: else no such list
         was read, or its owner vouches for it."""
-        read, every = self._evidence.configured.get(0), self._likely.fleet.nodes
+        read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
         known = {node.node_id for node in nodes if node.role is Role.CONTROLLER}
@@ -277,7 +281,7 @@ class PlainCluster:
                 node_id=int(who.node_id[i]),
                 role=Role(int(who.role[i])),
                 supported=self._probed.get(i) or (ranges[profile[i]] if profile[i] >= 0 else {}),
-                release=self._likely.of_node(i),
+                release=self._release_of(i),
                 registered=bool(registered[i]),
                 fenced=bool(who.fenced[i] == 1),
                 running=bool(running[i]),
@@ -297,3 +301,56 @@ class PlainCluster:
             for name, low, level in zip(*columns, strict=True)
             if level >= least
         }
+
+    def _release_of(self, subject: int) -> str:
+        """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
+        weighed = self._weighed(subject)
+        least = min(weighed.values(), default=None)
+        best = [name for name, weight in weighed.items() if weight == least]
+        return self._as_told(best[0]) if len(best) == 1 else ""
+
+    def _releases(self, may_lead: Sequence[int]) -> tuple[str, ...]:
+        """The releases its controllers may run, those of the subjects `may_lead` first.
+
+        () = nothing tells. In ZooKeeper mode a release stands for its generation. A release is
+        likelier if the inventory names it, if its newest stable metadata.version is what the node's
+        controller listener shows, if the node advertises its stable levels; and of two alike the
+        older one, which knows less.
+        """
+        spoken = {release: dialect for dialect, release in self._software.spoken}
+        weighed: dict[str, _Weight] = {}
+        for subject in may_lead:
+            for name, weight in self._weighed(subject).items():
+                weighed[name] = min(weight, weighed.get(name, weight))
+        order = sorted(weighed.keys() & spoken, key=lambda name: (weighed[name], self._age(name)))
+        order += sorted(spoken.keys() - weighed.keys(), key=self._age)
+        return tuple(self._as_told(name, spoken[name]) for name in order)
+
+    def _weighed(self, subject: int) -> dict[str, _Weight]:
+        """The releases that may advertise what one node does, and what speaks against each."""
+        names, profile = (
+            self._evidence.questions.names,
+            self._evidence.answering.of_subject[subject],
+        )
+        if profile < 0 or self._zookeeper:
+            return {}
+        newest = 0
+        if METADATA_VERSION in names:
+            newest = self._software.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
+        shown = self._evidence.subjects.stable_metadata[subject]
+        weighed: dict[str, _Weight] = {}
+        for code in np.flatnonzero(self._software.runs[subject]).tolist():
+            name, stable = self._tables.releases[code], self._tables.newest_stable[code, 0]
+            is_other = 0 < shown != stable
+            weighed[name] = name != self._named, bool(is_other), bool(newest != stable)
+        return weighed
+
+    def _age(self, release: str) -> tuple[int, ...]:
+        """The older a release, the less."""
+        code = self._tables.release_code(release)
+        return (code, *(int(part) for part in release.split(".") if part.isdigit()))
+
+    def _as_told(self, release: str, dialect: str = "") -> str:
+        """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""
+        named = zookeeper_dialect(self._told) if self._zookeeper else self._named
+        return self._told if named == (dialect if self._zookeeper else release) else release

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -21,16 +21,23 @@ from featurelib.audit.registrations import NOBODY, record_keys
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import Flags
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.feature import Role
+
+# Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
+ZOOKEEPER_RELEASES = ("3.2", "3.9")
 
 
 class Software:
-    """`runs` [subjects, releases of the catalogue]: which releases each node may run; none where
-    nobody knows its range."""
+    """What the nodes of a batch run, and the dialects that its controllers may speak.
+
+    `runs` [subjects, releases of the catalogue]: which releases each node may run; none where
+    nobody knows its range.
+    """
 
     def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
+        self._told, self.fleet = told, FleetColumns(evidence, catalogue.tables)
         profile = evidence.answering.of_subject
         counts = profile >= 0
         self.runs: Flags = np.zeros((len(profile), len(self._tables.releases)), dtype=bool)
@@ -45,7 +52,7 @@ class Software:
         self.runs[vendors] = offers[vendors]
         self._sure = agree | vendors
         # The owner's word decides for each node that may run what it names.
-        code = pick(release_codes(told, catalogue), evidence.subjects.cluster, NOBODY)
+        code = pick(self._told_codes(), evidence.subjects.cluster, NOBODY)
         fits = np.flatnonzero(code >= 0)
         fits = fits[self.runs[fits, code[fits]]]
         self.runs[fits] = False
@@ -66,7 +73,7 @@ class Software:
     def _by_ranges(self) -> Flags:
         """[answering profiles, releases] which releases may advertise each."""
         answering, names = self._evidence.answering, self._evidence.questions.names
-        ranges, features = FleetColumns(self._evidence, self._tables).ranges, self._tables.features
+        ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
         here = [code for code, name in enumerate(features) if name in names]
         at = [names.index(features[code]) for code in here]
@@ -91,49 +98,30 @@ class Software:
             offered_at[at[mine]] = told_at[mine]
         return offers, offered_at
 
+    def _told_codes(self) -> Int:
+        """By cluster the release that the inventory's text means; -1 = none."""
+        named = {text: self._catalogue.release_named(text) or "" for text in set(self._told)}
+        codes = {text: self._tables.release_code(name) for text, name in named.items()}
+        return np.array([codes[text] for text in self._told], dtype=np.int64)
 
-def release_codes(told: Sequence[str], catalogue: Catalogue) -> Int:
-    """Return the catalogue's releases that these texts mean; -1 = none."""
-    named = {text: catalogue.release_named(text) or "" for text in set(told)}
-    codes = {text: catalogue.tables.release_code(name) for text, name in named.items()}
-    return np.array([codes[text] for text in told], dtype=np.int64)
-
-
-# Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
-ZOOKEEPER_RELEASES = ("3.2", "3.9")
-
-
-class OwnDialects:
-    """The dialects the clusters of a batch may speak, and their answers.
-
-    `spoken`: (dialect, release) → the clusters whose controllers may be of it.
-    """
-
-    def __init__(
-        self,
-        evidence: Evidence,
-        told: Sequence[str],
-        catalogue: Catalogue,
-        fleet: FleetColumns,
-        runs: Flags,
-    ) -> None:
-        """`told` is the release the inventory names for each cluster, "" where it names none;
-        `fleet` and `runs` (Software) are of the same evidence."""
-        self._evidence, self._fleet = evidence, fleet
-        zookeeper = evidence.membership.on_zookeeper
-        possible = self._possible(runs, release_codes(told, catalogue)) & ~zookeeper[:, None]
-        self.spoken: dict[tuple[str, str], Bool] = {
-            (_generation(catalogue.of(release).based_on), release): which
-            for release, which in zip(catalogue.tables.releases, possible.T, strict=True)
+    @cached_property
+    def spoken(self) -> dict[tuple[str, str], Bool]:
+        """(dialect, release) → the clusters whose controllers may be of it."""
+        zookeeper = self._evidence.membership.on_zookeeper
+        possible = self._possible() & ~zookeeper[:, None]
+        spoken = {
+            (_generation(self._catalogue.of(release).based_on), release): which
+            for release, which in zip(self._tables.releases, possible.T, strict=True)
             if which.any()
         }
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            which = zookeeper & np.array([zookeeper_dialect(t) in ("", name) for t in told])
+            which = zookeeper & np.array([zookeeper_dialect(t) in ("", name) for t in self._told])
             if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
-                which[evidence.levels.modern] = False
+                which[self._evidence.levels.modern] = False
             if which.any():
-                self.spoken[name, release] = which
+                spoken[name, release] = which
+        return spoken
 
     def dialects(self, cluster: int, first: str = "") -> list[str]:
         """The dialects that one cluster's controllers may speak, sorted; of those that judge alike
@@ -142,7 +130,7 @@ class OwnDialects:
         own = next((name for name, release in spoken if release == first), "")
         return list(_unlike(tuple(sorted({name for name, _ in spoken})), own))
 
-    def propose(self, level: Int) -> Iterator[Proposed]:
+    def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
         """Put every question's `level` above the current one to each dialect that may be spoken
         there."""
         asked = self._evidence.questions
@@ -150,18 +138,19 @@ class OwnDialects:
         for (name, release), which in self.spoken.items():
             questions = np.flatnonzero(wanted & which[asked.cluster])
             if len(questions):
-                yield self._fleet.propose(questions, level, load(name), release=release)
+                yield fleet.propose(questions, level, load(name), release=release)
 
-    def _possible(self, runs: Flags, told: Int) -> Flags:
+    def _possible(self) -> Flags:
         """[clusters, releases] which releases the controllers of KRaft clusters may run."""
         evidence, who = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
         controllers = counts & (who.role == Role.CONTROLLER)
         shown = marked(len(evidence.clusters), who.cluster[controllers])
         speaks = np.where(shown[who.cluster], controllers, counts)
-        possible = np.zeros((len(evidence.clusters), runs.shape[1]), dtype=bool)
-        np.logical_or.at(possible, who.cluster[speaks], runs[speaks])
+        possible = np.zeros((len(evidence.clusters), self.runs.shape[1]), dtype=bool)
+        np.logical_or.at(possible, who.cluster[speaks], self.runs[speaks])
         # The owner's word decides between look-alikes, or is one candidate more.
+        told = self._told_codes()
         named = np.flatnonzero(told >= 0)
         possible[named] &= ~possible[named, told[named]][:, None]
         possible[named, told[named]] = True
@@ -193,75 +182,6 @@ def _unlike(names: tuple[str, ...], first: str) -> tuple[str, ...]:
     if first:
         alike[load(first).judges_by] = first
     return tuple(sorted(alike.values()))
-
-
-_Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightiest first
-
-
-class Likely:
-    """The releases of the nodes and controllers of one cluster, the only one of its batch."""
-
-    def __init__(self, evidence: Evidence, told: str, catalogue: Catalogue) -> None:
-        """`told` is the release the inventory names, "" where it names none."""
-        self._evidence, self._tables, self._told = evidence, catalogue.tables, told
-        self._runs = Software(evidence, [told], catalogue).runs
-        self.fleet = FleetColumns(evidence, catalogue.tables)
-        self.own = OwnDialects(evidence, [told], catalogue, self.fleet, self._runs)
-        self._named = catalogue.release_named(told)
-        self._zookeeper = bool(evidence.membership.on_zookeeper[0])
-
-    def of_node(self, subject: int) -> str:
-        """The release of one node; "" where it cannot be told, as in ZooKeeper mode."""
-        weighed = self._weighed(subject)
-        least = min(weighed.values(), default=None)
-        best = [name for name, weight in weighed.items() if weight == least]
-        return self._as_told(best[0]) if len(best) == 1 else ""
-
-    def of_controllers(self, may_lead: Sequence[int]) -> tuple[str, ...]:
-        """The releases its controllers may run, those of the subjects `may_lead` first.
-
-        () = nothing tells. In ZooKeeper mode a release stands for its generation. A release is
-        likelier if the inventory names it, if its newest stable metadata.version is what the node's
-        controller listener shows, if the node advertises its stable levels; and of two alike the
-        older one, which knows less.
-        """
-        spoken = {release: dialect for dialect, release in self.own.spoken}
-        weighed: dict[str, _Weight] = {}
-        for subject in may_lead:
-            for name, weight in self._weighed(subject).items():
-                weighed[name] = min(weight, weighed.get(name, weight))
-        order = sorted(weighed.keys() & spoken, key=lambda name: (weighed[name], self._age(name)))
-        order += sorted(spoken.keys() - weighed.keys(), key=self._age)
-        return tuple(self._as_told(name, spoken[name]) for name in order)
-
-    def _weighed(self, subject: int) -> dict[str, _Weight]:
-        """The releases that may advertise what one node does, and what speaks against each."""
-        names, profile = (
-            self._evidence.questions.names,
-            self._evidence.answering.of_subject[subject],
-        )
-        if profile < 0 or self._zookeeper:
-            return {}
-        newest = 0
-        if METADATA_VERSION in names:
-            newest = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
-        shown = self._evidence.subjects.stable_metadata[subject]
-        weighed: dict[str, _Weight] = {}
-        for code in np.flatnonzero(self._runs[subject]).tolist():
-            name, stable = self._tables.releases[code], self._tables.newest_stable[code, 0]
-            is_other = 0 < shown != stable
-            weighed[name] = name != self._named, bool(is_other), bool(newest != stable)
-        return weighed
-
-    def _age(self, release: str) -> tuple[int, ...]:
-        """The older a release, the less."""
-        code = self._tables.release_code(release)
-        return (code, *(int(part) for part in release.split(".") if part.isdigit()))
-
-    def _as_told(self, release: str, dialect: str = "") -> str:
-        """The release as the inventory writes it (4.1.2 for 4.1), where it means the same."""
-        named = zookeeper_dialect(self._told) if self._zookeeper else self._named
-        return self._told if named == (dialect if self._zookeeper else release) else release
 
 
 def blind_leaders(evidence: Evidence) -> Int:

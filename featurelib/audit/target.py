@@ -14,14 +14,14 @@ the fold sees to, and no longer than evidence does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 
 from featurelib.audit.columns import Bool, Int, is_fresh, marked
-from featurelib.audit.controllers import OwnDialects, blind_leaders
+from featurelib.audit.controllers import Software, blind_leaders
 from featurelib.audit.evidence import BatchFindings, Conditions, Evidence
 from featurelib.audit.features import Questions
 from featurelib.audit.fleet import ANY_LEVEL, FleetColumns, Proposed
@@ -198,23 +198,17 @@ class Agreed:
     target: Int
     refusals: Int
     unanswered: Bool
-    dialects: dict[int, list[str]] = field(default_factory=dict)
+    dialects: dict[int, list[str]]
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
     controllers: list[int] = field(default_factory=list)
 
 
-def agree(asking: Judge, own_dialects: Callable[[], OwnDialects], said: BatchFindings) -> Agreed:
-    """The highest levels that pass the strict policy and every own dialect; findings for the rest.
-
-    `own_dialects` is called only where something can go up.
-    """
+def agree(asking: Judge, own: Software, said: BatchFindings) -> Agreed:
+    """The highest levels that pass the strict policy and every own dialect; findings for the
+    rest."""
     asked, seen, clusters = asking.asked, asking.evidence.levels.seen, len(asking.evidence.clusters)
     target = search(asking, asking.bounds.ceiling)
     wanted = np.unique(asked.cluster[asked.known & (target > asked.current)])
-    if len(wanted) == 0:
-        none = np.zeros(len(target), dtype=np.int64)
-        return Agreed(target=target, refusals=none, unanswered=none > 0)
-    own = own_dialects()
     target, refused = _search_own(asking, own, target)
     questions = np.array([question for question, _ in refused], dtype=np.int64)
     reasons, levels = zip(*refused.values(), strict=True) if refused else ((), ())
@@ -246,13 +240,15 @@ def agree(asking: Judge, own_dialects: Callable[[], OwnDialects], said: BatchFin
 
 
 def _search_own(
-    asking: Judge, own: OwnDialects, target: Int
+    asking: Judge, own: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
     """The highest levels up to `target` that every own dialect accepts, too, and by question and
     rule why one is refused and at which level. A refused level is lowered and asked again; what
     depends on it falls with it."""
     current, refused = asking.asked.current, dict[tuple[int, str], tuple[str, int]]()
-    while found := [(one, row) for one in own.propose(target) for row in one.by_row()]:
+    while found := [
+        (one, row) for one in own.propose(asking.fleet, target) for row in one.by_row()
+    ]:
         for proposed, (place, row, at) in found:
             for i in at.tolist():
                 question = int(proposed.questions[i])
@@ -299,7 +295,7 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
 def report_probes(
     asking: Judge,
     agreed: Agreed,
-    own: Callable[[], OwnDialects],
+    own: Software,
     conditions: Conditions,
     said: BatchFindings,
 ) -> Agreed:
@@ -347,7 +343,7 @@ def report_probes(
 
 
 def _answers(
-    asking: Judge, agreed: Agreed, own: Callable[[], OwnDialects], conditions: Conditions
+    asking: Judge, agreed: Agreed, own: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
     """The answers that count: a cluster, its updates by feature, time and line, and the dialects
     its controllers may speak. Only those of controllers that are known to validate count, which
@@ -357,7 +353,7 @@ def _answers(
     for cluster in np.flatnonzero(probe.lengths).tolist():
         first, end = probe.start[cluster], probe.start[cluster] + probe.lengths[cluster]
         at, line = probe.field("at")[[first]], probe.field("line")[[first]]
-        spoken = agreed.dialects.get(cluster) or own().dialects(cluster)
+        spoken = agreed.dialects.get(cluster) or own.dialects(cluster)
         honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
         if is_young and spoken and honoured:

@@ -16,7 +16,6 @@ nothing is remembered, nothing is done row by row.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from typing import TypeVar
@@ -37,6 +36,7 @@ from featurelib.core.dialect import load
 from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
 from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
 from featurelib.schema import READINESS, STEP, TIME, UPGRADE_PLAN
+from featurelib.words import moment
 
 # A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
 TIMEOUT_MS = 60_000
@@ -313,10 +313,6 @@ def find_forgotten(rows: pa.Table, conditions: Conditions, said: BatchFindings) 
     said.of_questions(
         "finalization_forgotten",
         np.flatnonzero(late.to_numpy()),
-        [_day(at) for at in since.filter(late).to_pylist()],
+        [f"{moment(at):%Y-%m-%d}" for at in since.filter(late).to_pylist()],
         level=rows["target"].filter(late).cast(pa.int64()).to_numpy(),
     )
-
-
-def _day(at: int) -> str:
-    return datetime.fromtimestamp(at // 1_000_000, UTC).date().isoformat()
