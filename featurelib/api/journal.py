@@ -25,7 +25,7 @@ from featurelib.config.files import journal_path
 from featurelib.config.fleet import Fleet
 from featurelib.controller.journal import Journal, JournalEntry, Way, say_seconds
 from featurelib.controller.look import Watcher
-from featurelib.controller.send import Resumed, asked_in_vain, find_unexplained
+from featurelib.controller.send import Resumed, find_unexplained
 from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, RefusedError
 from featurelib.source import Chosen, ReachedCluster, Wanted, open_fleet
@@ -173,7 +173,7 @@ def _reachable(
     targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
         cluster = entry.intent.cluster
-        if cluster in reachable and (entry.is_open or asked_in_vain(entry)):
+        if cluster in reachable and (entry.is_open or entry.is_in_vain):
             wanted = replace(chosen.wanted, cluster=cluster)
             targets[cluster] = replace(chosen, wanted=wanted).reached()
         elif entry.is_open:
@@ -212,13 +212,13 @@ def _resume_document(found: Resumed) -> ResumeDocument:
     settled = [
         fill(
             SettledDocument,
-            one.result,
-            number=one.entry.number,
-            cluster=one.entry.intent.cluster,
-            outcome=one.result.fate.value,
-            updates=result_documents(one.result.updates),
+            entry.outcomes[-1].result,
+            number=entry.number,
+            cluster=entry.intent.cluster,
+            outcome=entry.fate.value,
+            updates=result_documents(entry.updates),
         )
-        for one in found.settled
+        for entry in found.settled
     ]
     return fill(
         ResumeDocument,

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from featurelib.core.outcome import Fate, StepOutcome
+from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Recipient, Step
 from featurelib.planning.files import say_time
@@ -209,6 +209,16 @@ class JournalEntry:
     def is_open(self) -> bool:
         """Whether something may have been written that nobody knows of."""
         return self.fate is Fate.UNKNOWN
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether it was closed as if nothing of it had been written."""
+        return self.fate in (Fate.REJECTED, Fate.NOT_APPLIED)
+
+    @property
+    def updates(self) -> tuple[MoveOutcome, ...]:
+        """What is known last of each update; empty where nothing is."""
+        return self.outcomes[-1].result.updates if self.outcomes else ()
 
 
 class Journal:

@@ -284,19 +284,6 @@ def quietly(text: str) -> None:
     """Nobody needs to hear of every look of a wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """One request that was open, and what is known of it now."""
-
-    entry: JournalEntry
-    result: StepOutcome
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it still is not known."""
-        return self.result.fate is Fate.UNKNOWN
-
-
 def resume(
     watcher: Watcher,
     journal: Journal,
@@ -304,8 +291,9 @@ def resume(
     *,
     command: str = "featurelib resume",
     waits: Waits | None = None,
-) -> tuple[Settled, ...]:
-    """Settle every open request of a cluster, oldest first; nothing is written to it.
+) -> tuple[JournalEntry, ...]:
+    """Settle every open request of a cluster, oldest first, and give what is known of each now;
+    nothing is written to the cluster.
 
     Raises RefusedError where another cluster answers, BusyError while somebody is at work there,
     and JournalError.
@@ -341,7 +329,7 @@ def _numbers(entries: Sequence[JournalEntry]) -> str:
 
 def _settle(
     entry: JournalEntry, watcher: Watcher, journal: Journal, lock: Lock, waits: Waits
-) -> Settled:
+) -> JournalEntry:
     result, _ = watch(watcher, lock, entry.intent, _delivery(entry), None, waits)
     outcome = Settlement(result=result, by="resume", who=lock.who, at=waits.clock())
     try:
@@ -351,21 +339,19 @@ def _settle(
             f"journal entry {entry.number}: {result.fate.value}, and that could not be written "
             f"down, so the entry stays open: {error}"
         ) from error
-    return Settled(entry=entry, result=result)
+    return replace(entry, outcomes=(*entry.outcomes, outcome))
 
 
 def _delivery(entry: JournalEntry) -> Delivery:
     """What was answered, as far as it was written down; a look in vain adds nothing to it."""
-    known = entry.outcomes[-1].result.updates if entry.outcomes else ()
     results = tuple(
         Result(feature=one.update.feature, code=one.code, message=one.message)
-        for one in known
+        for one in entry.updates
         if one.code is not None
     )
     if not results:
-        return Delivery(
-            why=next((one.message for one in known if one.message), "no answer was written down")
-        )
+        words = (one.message for one in entry.updates if one.message)
+        return Delivery(why=next(words, "no answer was written down"))
     return Delivery(reply=Reply(code=NO_ERROR, message=None, results=results))
 
 
@@ -386,7 +372,7 @@ class Resumed:
     `cluster`, the last that was looked at, with the command. `unexplained` are levels of the
     clusters that were looked at."""
 
-    settled: tuple[Settled, ...] = ()
+    settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
     others: Sequence[tuple[JournalEntry, str]] = ()
     cluster: str = ""
@@ -404,7 +390,7 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
     Looks only where there are such. Raises BackendError.
     """
     entries = journal.entries(cluster=cluster)
-    if not any(asked_in_vain(entry) for entry in entries):
+    if not any(entry.is_in_vain for entry in entries):
         return ()
     features = {move.feature for entry in entries for move in entry.intent.step.updates}
     seen = watcher.look(cluster, say=quietly).seen(features)
@@ -412,18 +398,13 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
     for feature in sorted(features - seen.unknown):
         level, in_vain = seen.level(feature), None
         for entry in entries:
-            for outcome in entry.outcomes[-1].result.updates if entry.outcomes else ():
+            for outcome in entry.updates:
                 if outcome.update.feature != feature:
                     continue
                 if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # from here on it was known
                     in_vain = None
-                elif outcome.update.to_level == level and asked_in_vain(entry):
+                elif outcome.update.to_level == level and entry.is_in_vain:
                     in_vain = entry
         if in_vain is not None and level is not None:
             found.append(Unexplained(feature=feature, level=level, entry=in_vain))
     return tuple(found)
-
-
-def asked_in_vain(entry: JournalEntry) -> bool:
-    """Whether it was closed as if nothing of it had been written."""
-    return entry.fate in (Fate.REJECTED, Fate.NOT_APPLIED)

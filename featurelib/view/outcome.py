@@ -263,10 +263,7 @@ def resumed_page(found: Resumed, catalogue: Catalogue, width: int | None = None)
     """One sentence for each request that was looked after and each level that none explains, and
     one at the end."""
     page = Page(width)
-    told = [
-        (one.entry, settled_sentence(one.entry.number, one.result, catalogue))
-        for one in found.settled
-    ]
+    told = [(entry, settled_sentence(entry, catalogue)) for entry in found.settled]
     told += [
         (entry, f"Journal entry {entry.number}: still unknown: {why}") for entry, why in found.lost
     ]
@@ -287,7 +284,7 @@ def resumed_end(found: Resumed) -> str:
         what = f"{count(times, 'request')} {'is' if times == 1 else 'are'} open"
         others += f" {what} for another cluster ({clean(cluster)}). Run: {way}"
     if unknown:
-        waiting = [str(one.entry.number) for one in found.settled if one.is_open]
+        waiting = [str(entry.number) for entry in found.settled if entry.is_open]
         which = f" for journal entry {', '.join(waiting)}" if found.lost else ""
         again = f" Run this again{which}." if waiting else ""  # of the lost it is said what helps
         return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{others}"
@@ -301,11 +298,12 @@ def resumed_end(found: Resumed) -> str:
     return "Nothing to settle: the outcome of every request is known."
 
 
-def settled_sentence(number: int, result: StepOutcome, catalogue: Catalogue) -> str:
+def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
     """One sentence about one request that `resume` looked after."""
+    result = entry.outcomes[-1].result
     why = f"; {proof}" if (proof := _proof(result)) else ""
     word = _SETTLED.get(result.fate, result.fate.value)
-    return f"Journal entry {number}: {word}: {_where([result], catalogue)}{why}."
+    return f"Journal entry {entry.number}: {word}: {_where([result], catalogue)}{why}."
 
 
 def unexplained_sentence(one: Unexplained, catalogue: Catalogue) -> str:

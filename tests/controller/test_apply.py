@@ -468,9 +468,9 @@ def test_after_code_96_what_is_not_there_is_rejected_by_proof_alone(tmp_path: Pa
     assert (entry.is_open, entry.outcomes[0].result.unproven) == (True, "broker 1 is silent")
     journal = Journal(it.journal_path)
     [settled] = resume(it.watcher(wrapped.inner), journal, "c-1", waits=WAITS)  # type: ignore[arg-type]
-    assert settled.result.fate is Fate.REJECTED
-    assert settled.result.updates[0].code == 96, "what was answered is not forgotten"
-    assert settled.result.proof
+    assert settled.fate is Fate.REJECTED
+    assert settled.outcomes[-1].result.updates[0].code == 96, "what was answered is not forgotten"
+    assert settled.outcomes[-1].result.proof
     journal.close()
     assert len(wrapped.written) == 1
 

@@ -47,7 +47,7 @@ def in_a_child(work: Callable[[], object]) -> int:
 def settle(it: Bench) -> list[Fate]:
     journal = Journal(it.journal_path)
     try:
-        return [one.result.fate for one in resume(it.watcher(), journal, "c-1", waits=WAITS)]
+        return [one.fate for one in resume(it.watcher(), journal, "c-1", waits=WAITS)]
     finally:
         journal.close()
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from featurelib.controller.journal import Journal, Settlement
-from featurelib.controller.send import Settled, find_unexplained, resume
+from featurelib.controller.journal import Journal, JournalEntry, Settlement
+from featurelib.controller.send import find_unexplained, resume
 from featurelib.core.outcome import EndingKind, Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, OutcomeUnknownError, RefusedError, UnreachableError
 from featurelib.feature import UpgradeType
@@ -28,7 +28,7 @@ from tests.controller.clusters import (
 from tests.controller.test_apply import cut, cut_before, other_writer
 
 
-def resumed(it: Bench, backend: Wrapped | None = None) -> tuple[Settled, ...]:
+def resumed(it: Bench, backend: Wrapped | None = None) -> tuple[JournalEntry, ...]:
     journal = Journal(it.journal_path)
     try:
         return resume(it.watcher(backend), journal, "c-1", waits=WAITS)
@@ -64,9 +64,9 @@ def test_an_open_request_is_settled_by_one_look(
     left_open(it, applied)
     watching = it.wrapped()
     [settled] = resumed(it, watching)
-    assert settled.result.fate is (Fate.APPLIED if applied else Fate.NOT_APPLIED)
+    assert settled.fate is (Fate.APPLIED if applied else Fate.NOT_APPLIED)
     assert watching.sent == []
-    assert it.fates() == [settled.result.fate.value]
+    assert it.fates() == [settled.fate.value]
     assert resumed(it) == ()
     assert it.apply(plan).kind in (EndingKind.APPLIED, EndingKind.NOTHING_TO_DO)
 
@@ -82,7 +82,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
     silent = it.wrapped(unproven="controller 1 does not answer")
     [settled] = resume(it.watcher(silent), journal, "c-1", waits=waits)
     assert settled.is_open
-    assert settled_sentence(1, settled.result, CATALOGUE) == (
+    assert settled_sentence(settled, CATALOGUE) == (
         "Journal entry 1: still unknown: "
         "group.version is not finalized, metadata.version is at 25 (4.0-IV3), share.version is "
         "not finalized, streams.version is not finalized, transaction.version is not finalized; "
@@ -91,7 +91,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
     it.backend.update(plan.steps[0])  # it goes on
     [settled] = resume(it.watcher(silent), journal, "c-1", waits=waits)
     journal.close()
-    assert settled.result.fate is Fate.APPLIED
+    assert settled.fate is Fate.APPLIED
 
 
 def _pass_time(now: list[float]) -> Callable[[float], None]:
@@ -116,8 +116,8 @@ def test_what_is_carried_out_before_it_is_proven_that_nothing_can_be_is_seen(
 
     asked.passed = late  # type: ignore[method-assign]
     [settled] = resumed(it, asked)
-    assert settled.result.fate is Fate.APPLIED
-    assert settled.result.proof == "it has been waited for"
+    assert settled.fate is Fate.APPLIED
+    assert settled.outcomes[-1].result.proof == "it has been waited for"
 
 
 def test_levels_count_only_where_somebody_has_heard_of_all_that_was_carried_out(
@@ -134,9 +134,9 @@ def test_levels_count_only_where_somebody_has_heard_of_all_that_was_carried_out(
 
     [settled] = resumed(it, at(epoch + 1))
     assert settled.is_open
-    assert "no node answers that is known to have heard" in settled.result.unproven
+    assert "no node answers that is known to have heard" in settled.outcomes[-1].result.unproven
     [settled] = resumed(it, at(epoch))
-    assert settled.result.fate is Fate.NOT_APPLIED
+    assert settled.fate is Fate.NOT_APPLIED
 
 
 def test_a_cluster_that_does_not_answer_leaves_its_requests_open(tmp_path: Path) -> None:
@@ -150,10 +150,10 @@ def test_a_cluster_that_does_not_answer_leaves_its_requests_open(tmp_path: Path)
     [settled] = resumed(it, it.wrapped(before_describe=silent))
     assert settled.is_open
     assert it.fates() == ["unknown"]
-    sentence = settled_sentence(settled.entry.number, settled.result, CATALOGUE)
+    sentence = settled_sentence(settled, CATALOGUE)
     assert sentence.startswith("Journal entry 1: still unknown: ")
     [settled] = resumed(it)
-    assert settled.result.fate is Fate.APPLIED
+    assert settled.fate is Fate.APPLIED
 
 
 def test_another_writer_s_level_settles_a_request_as_overtaken(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_another_writer_s_level_settles_a_request_as_overtaken(tmp_path: Path) -
     left_open(it, applied=False)
     other_writer(it, "f", 3)
     [settled] = resumed(it)
-    assert settled.result.fate is Fate.OVERTAKEN
-    sentence = settled_sentence(settled.entry.number, settled.result, CATALOGUE)
+    assert settled.fate is Fate.OVERTAKEN
+    sentence = settled_sentence(settled, CATALOGUE)
     assert sentence == (
         "Journal entry 1: overtaken by another writer: f is at 3; the file holds every request "
         "that was carried out."
