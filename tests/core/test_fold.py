@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ import pytest
 from featurelib.catalogue import load as load_catalogue
 from featurelib.landing import Landing
 from featurelib.snapshot import ClusterState, Fold, begin, fold_lines
-from featurelib.snapshot.history import Learned, history_rows, pack
+from featurelib.snapshot.history import Learned, Row, history_rows, level_changes, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
 from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
 from tests.core.lines import anomalies, failure_line, landings, line_of, snapshot
@@ -202,3 +202,44 @@ def test_a_state_from_before_fields_were_added_is_read_without_them(known: int) 
 def test_where_a_table_lies_and_how_it_is_called() -> None:
     table = CLUSTER_SNAPSHOT
     assert (table.path, table.full_name) == ("silver/cluster_snapshot", "silver.cluster_snapshot")
+
+
+# What became of the levels, by the rows of a history.
+
+Known = tuple[str, int | None, str | None, int | None, int]  # witness, epoch, feature, level, hour
+
+
+def changes(*rows: Known) -> list[tuple[int | None, tuple[tuple[str, int, int], ...]]]:
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    known = [
+        Row(
+            cluster="c",
+            observed_at=start + timedelta(hours=hour),
+            line_id=hour,
+            witness=witness,
+            epoch=epoch,
+            feature=feature,
+            level=level,
+        )
+        for witness, epoch, feature, level, hour in rows
+    ]
+    return [(change.epoch, change.changes) for change in level_changes(known)]
+
+
+def test_levels_change_in_the_order_of_epochs_however_late_they_landed() -> None:
+    late = ("broker", 9, "f", 3, 1), ("broker", 5, "f", 1, 2)
+    assert changes(*late) == [(5, (("f", 0, 1),)), (9, (("f", 1, 3),))]
+    gone = ("broker", 5, "f", 2, 0), ("broker", 5, "g", 1, 0), ("broker", 7, "g", None, 1)
+    both = (("f", 2, 0), ("g", 1, 0))
+    assert changes(*gone) == [(5, (("f", 0, 2), ("g", 0, 1))), (7, both)]
+    log = ("metadata_log", 5, "f", 2, 0), ("metadata_log", 7, "g", 1, 0)  # says what changed alone
+    assert changes(*log) == [(5, (("f", 0, 2),)), (7, (("g", 0, 1),))]
+    assert changes(("broker", 4, None, None, 0)) == changes() == []
+
+
+def test_a_controller_counts_where_no_broker_and_no_log_does_and_a_tool_by_when_it_looked() -> None:
+    controller = ("controller", 900, "f", 4, 0)
+    assert changes(controller) == [(900, (("f", 0, 4),))]
+    assert changes(controller, ("broker", 5, "f", 2, 0)) == [(5, (("f", 0, 2),))]
+    looks = ("tool", 3, "f", 2, 2), ("tool", 8, "f", 1, 1)
+    assert changes(*looks) == [(None, (("f", 0, 1),)), (None, (("f", 1, 2),))]

@@ -1,4 +1,5 @@
-"""What the text of a znode and a line of `kafka-features.sh describe` say, damaged ones too."""
+"""What the text of a znode, a line of `kafka-features.sh describe` and a line of a dump of the
+metadata log say, damaged ones too."""
 
 from __future__ import annotations
 
@@ -10,6 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from featurelib.landing.kinds import ToolFeature, broker_id, controller, registration, tool_feature
+from featurelib.landing.metadata_log import (
+    DAMAGED,
+    FOOTER,
+    LogItem,
+    Record,
+    RecordBatch,
+    Start,
+    parse_line,
+)
 from featurelib.landing.strict import FaultError
 from tests.landing.test_read import LINES
 
@@ -103,3 +113,110 @@ def test_a_line_of_the_tool_tells_of_a_feature_or_of_none(
     line: str, feature: ToolFeature | None
 ) -> None:
     assert tool_feature(line) == feature
+
+
+# One line of kafka-dump-log.
+
+PREFIX = (
+    "| offset: 53 CreateTime: 1710772983743 keySize: -1 valueSize: 308 sequence: -1 headerKeys: []"
+)
+BATCH = (
+    "baseOffset: 4 lastOffset: 6 count: 3 baseSequence: -1 lastSequence: -1 producerId: -1 "
+    "producerEpoch: -1 partitionLeaderEpoch: 1 isTransactional: false isControl: false "
+    "deleteHorizonMs: OptionalLong.empty position: 0 CreateTime: 1795240165440 size: 91 magic: 2 "
+    "compresscodec: none crc: 725159229 isvalid: true"
+)
+FEATURES = (
+    '"features":[{"name":"m","minSupportedVersion":1,"maxSupportedVersion":19},'
+    '{"name":"g","minSupportedVersion":0,"maxSupportedVersion":1}]'
+)
+RANGES = (("g", 0, 1), ("m", 1, 19))
+RECORD = "FEATURE_LEVEL_RECORD", '{"name":"m","featureLevel":25}'
+
+
+def payload(kind: str, data: str) -> str:
+    return f' payload: {{"type":"{kind}","version":0,"data":{data}}}'
+
+
+def is_damaged(item: LogItem | None) -> bool:
+    return isinstance(item, Record) and item.kind == DAMAGED
+
+
+def test_a_record_is_read_with_and_without_its_metadata() -> None:
+    level = ("level", 25, "m")
+    assert parse_line(PREFIX + payload(*RECORD)) == Record(53, *level)
+    assert parse_line(payload(*RECORD)) == Record(None, *level)
+    data = '{"brokerId":3,"isMigratingZkBroker":true,' + FEATURES + ',"rack":null,"fenced":true}'
+    found = parse_line(payload("REGISTER_BROKER_RECORD", data))
+    assert found == Record(None, "broker", 3, "", RANGES, 1)
+    assert parse_line(PREFIX + ' SnapshotFooter {"version":0}') == Record(53, FOOTER)
+    assert parse_line(BATCH) == RecordBatch(4, 6, False)
+    assert parse_line("Snapshot end offset: 12, epoch: 1") == Start("checkpoint", 12)
+
+
+@pytest.mark.parametrize(
+    "line", ["", " ", "$ kafka-dump-log.sh", "Exception in thread main", "\tat kafka.X", " a b"]
+)
+def test_a_line_of_a_dump_without_evidence_is_nothing(line: str) -> None:
+    assert parse_line(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PREFIX,
+        PREFIX + " payload: Error at 53, skipping. Unknown",
+        PREFIX + payload("FEATURE_LEVEL_RECORD", '{"name":"m"}'),
+        PREFIX + payload("FEATURE_LEVEL_RECORD", '{"name":"m","featureLevel":40000}'),
+        PREFIX + payload("FEATURE_LEVEL_RECORD", "[]"),
+        PREFIX + payload("FENCE_BROKER_RECORD", '{"id":-1}'),
+        PREFIX + payload("ZK_MIGRATION_STATE_RECORD", "null"),
+        PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", "{}"),
+        PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"brokerId":2}'),
+        PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":"2"}'),
+        PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":-2}'),
+        PREFIX + payload("UNREGISTER_CONTROLLER_RECORD", '{"controllerId":2}')[:-2],
+        PREFIX + ' payload: {"version":0,"data":{}}',
+        PREFIX + payload("NO_OP_RECORD", "{}")[:-1],
+        PREFIX + payload("X", '"\ud800"')[:-1],
+        PREFIX + " controlType: KRAFT_VERSION(5)",
+        PREFIX + " controlType: UNKNOWN(-1)",
+        PREFIX + ' KRaftVersion {"version":0',
+        PREFIX + ' KRaftVersion {"version":0}',
+        "| offset: x CreateTime: 1",
+        "| offset: " + "9" * 30 + " CreateTime: 1",
+        "| offset: ",
+        "| off",
+        BATCH[:30],
+        BATCH.replace("isvalid: true", "isvalid: false"),
+        "Log starting offset: x",
+        "Snapshot end offset: 5",
+        "Snapshot end offset: x, epoch: 1",
+    ],
+)
+def test_damage_is_noted_and_never_raised(line: str) -> None:
+    assert is_damaged(parse_line(line))
+
+
+@pytest.mark.parametrize("old", ['"maxSupportedVersion":19', '"name":"g"'])
+def test_registration_that_is_no_range_is_damaged(old: str) -> None:
+    new = {'"maxSupportedVersion":19': '"maxSupportedVersion":0', '"name":"g"': '"name":"m"'}[old]
+    data = '{"controllerId":3,' + FEATURES.replace(old, new) + "}"
+    assert is_damaged(parse_line(payload("REGISTER_CONTROLLER_RECORD", data)))
+
+
+def test_every_record_of_the_samples_is_read() -> None:
+    items = [parse_line(json.loads(line)["line"]) for line in LINES if b'"metadata_log"' in line]
+    kinds = {item.kind for item in items if isinstance(item, Record)}
+    assert DAMAGED not in kinds
+    assert {"broker", "controller", "level"} <= kinds
+
+
+@settings(deadline=None)
+@given(st.sampled_from([BATCH, "Log starting offset: 0", PREFIX + payload(*RECORD)]), st.data())
+def test_no_damage_of_a_dump_makes_it_raise(line: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(line)))
+    end = data.draw(st.integers(at, len(line)))
+    middle = data.draw(st.text(st.characters(), max_size=4))
+    parse_line(line[:at] + middle + line[end:])
+    parse_line(' payload: {"type":0' + middle)
