@@ -17,6 +17,7 @@ from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from featurelib.collect import PART, collect_one, name_of, write_lines
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.spark import ingest as module
 from featurelib.spark.ingest import (
@@ -29,6 +30,9 @@ from featurelib.spark.ingest import (
 )
 from featurelib.spark.store import Store
 from featurelib.tables import INGEST_RUN, LANDING_LINE, Table
+from tests.backends.clusters import ZK
+from tests.landing.test_tool_outputs import DUMPS, converted
+from tests.test_collect import NIGHT, embedded, open_one, quiet
 
 ROOT = Path(__file__).parents[2]
 RUN = 20261121000000
@@ -280,3 +284,18 @@ def test_remote_files_come_through_spark_and_give_the_same_lines(
 
 def plan(df: DataFrame) -> str:
     return str(df._jdf.queryExecution().toString())
+
+
+def test_whatever_a_collector_wrote_is_accepted_and_what_it_is_writing_is_not_read(
+    store: Store, tmp_path: Path
+) -> None:
+    out = tmp_path / "landing"
+    entries = [embedded(tmp_path, "_hidden"), embedded(tmp_path, "zoo", ZK, "zk")]
+    lines = sum(collect_one(entry, out, open_one, quiet).lines for entry in entries)
+    kept = converted("metadata_log", DUMPS[next(iter(DUMPS))])
+    lines += write_lines(out / name_of("-c", NIGHT, "metadata_log"), kept)
+    (out / f".{name_of('killed', NIGHT)}{PART}").write_bytes(b'{"kind":"api_ver')
+    counts = ingest(store, str(out), RUN, quiet)
+    assert (counts.files, counts.lines, counts.accepted) == (3, lines, lines)
+    said = {row.cluster for row in store.read(LANDING_LINE).select("cluster").collect()}
+    assert said == {"id-_hidden", "id-zoo", "c"}
