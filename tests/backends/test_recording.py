@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from featurelib.catalogue import load
 from featurelib.catalogue.rows import releases_offering
@@ -16,7 +12,6 @@ from featurelib.conformance.exchanges import Exchange, read
 from featurelib.conformance.replay import replay
 from featurelib.feature import Role
 from scripts.record_exchanges import Recorder, look
-from scripts.record_offenders import record
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 
@@ -75,19 +70,6 @@ def test_a_recorded_controller_is_answered_for(
     assert (report.exchanges, report.differences) == (len(WALK), [])
     lines[1]["after"]["finalized"]["group.version"] = 2
     assert [found.kind for found in replay(exchanges(lines[1:2]), TABLES).differences] == ["levels"]
-
-
-@pytest.mark.parametrize("release", ["3.9.2", "4.2.1"])
-def test_the_first_of_several_offenders_is_the_one_a_real_controller_names(
-    release: str, tmp_path: Path
-) -> None:
-    """Nodes of any id register by the wire: slots of Kafka's tables are shared, the active one is
-    in the middle. scripts.record_offenders records more."""
-    lines = list(record(release, 1, random.Random(release), tmp_path))
-    named = {str(line["response"]).partition(" only supports")[0][-15:] for line in lines}
-    assert len(named) > 2
-    report = replay(exchanges(lines), TABLES)
-    assert (report.exchanges, report.differences, report.excused) == (len(lines), [], {})
 
 
 def test_both_listeners_of_a_real_node_offer_what_the_catalogue_says(

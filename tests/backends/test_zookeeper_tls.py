@@ -292,32 +292,3 @@ def test_a_cluster_in_zookeeper_mode_is_collected_by_tls_and_digest(
     assert "ZooKeeper mode" in at.run("describe", "payments")
     at.run("plan", "payments", "update", "--upgrade", "f:2", "--out", "plan.json")
     assert at.leaks(PASSWORD, KEY_PASSWORD) == []
-
-
-@kafka
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"ca_file": "{client}"}, "certificate verify failed"),
-     ({"password": "env:WRONG"}, "authentication failed")],
-    ids=["another CA", "another password"],
-)  # fmt: skip
-def test_a_cluster_whose_zookeeper_refuses_lands_without_its_znodes_and_the_reason_is_said(
-    guarded: Guarded, tmp_path: Path, changes: dict[str, str], words: str
-) -> None:
-    files = {
-        key: text.format(client=guarded.guard.client_certificate) for key, text in changes.items()
-    }
-    at = guarded.desk(tmp_path, **files)
-    said = at.run("collect", "payments", "--out", "landing")
-    assert f"zookeeper {guarded.guard.address}/kafka: expected an answer, found: " in said
-    assert words in said
-    assert {line["kind"] for line in landed(at)} == {"api_versions", "describe_cluster"}
-    fleet = at.folder / "conf" / "fleet.toml"
-    alone = [row for row in fleet.read_text().splitlines() if not row.startswith("bootstrap")]
-    fleet.write_text("\n".join(alone))
-    said = at.run("collect", "payments", "--out", "alone", code=5)
-    assert words in said
-    (file,) = (at.folder / "alone").iterdir()
-    (line,) = map(json.loads, file.read_bytes().splitlines())
-    assert (line["node_id"], words in line["error"]) == (1, True)
-    assert at.leaks(PASSWORD, KEY_PASSWORD, WRONG) == []
