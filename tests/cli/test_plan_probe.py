@@ -18,16 +18,8 @@ from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.controller.clusters import OLD
+from tests.test_probing import AT_39
 
-AT_39 = Cluster(
-    release="3.9.2",
-    nodes=(
-        controller(1, supported=OLD, release="3.9.2"),
-        broker(3, supported=OLD, release="3.9.2"),
-    ),
-    active=1,
-    finalized={"metadata.version": (19, 19)},
-)
 GHOST = broker(7, supported={"metadata.version": (1, 20)}, release="3.8.1", running=False)
 HAUNTED = replace(AT_39, nodes=(*AT_39.nodes, replace(GHOST, fenced=True)))
 V44 = {"metadata.version": (7, 33), "kraft.version": (0, 1), "share.version": (0, 2)}

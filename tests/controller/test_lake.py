@@ -15,13 +15,9 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from featurelib.audit.cluster_view import Terms
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.lake import Lake
-from featurelib.planning import files
-from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import with_texts
-from featurelib.planning.planner import make_plan
 from featurelib.schema import SNAPSHOT
 from featurelib.tables import (
     AUDIT_RUN,
@@ -33,7 +29,7 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
-from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
+from tests.report.samples import CATALOGUE, judge_samples, read_samples
 
 RUNS = (20261119080000, 20261120080000, 20261121080000)
 FLEET = 2500
@@ -170,32 +166,11 @@ def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_pa
         lake.history(NODE_ADVERTISEMENT, "a")
 
 
-def test_the_newest_night_is_read_unless_another_is_named(tables: Path) -> None:
-    lake = Lake(str(tables))
-    assert lake.runs["run"].to_pylist() == sorted(RUNS, reverse=True)
-    assert (lake.run(), lake.run(RUNS[0])) == (RUNS[-1], RUNS[0])
-    old = lake.rows(FEATURE_READINESS, run=RUNS[0])
-    assert old.num_rows == judge_samples().readiness.num_rows
-    assert lake.rows(FINDINGS, run=RUNS[0], columns=["code"]).schema.names == ["code"]
-    assert old.schema == FEATURE_READINESS.schema
-
-
 def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:
     lake = Lake(str(tables))
     assert lake.snapshot(GHOST, RUNS[1]).num_rows == 1
     with pytest.raises(NoEvidenceError, match=f"cluster {GHOST}: nothing landed"):
         lake.snapshot(GHOST, RUNS[0])
-
-
-def test_a_plan_from_tables_is_the_nightly_s(tables: Path) -> None:
-    lake = Lake(str(tables))
-    sight = Terms(catalogue=CATALOGUE, as_of=read_samples().newest, max_age=HOURS_72).see(
-        lake.snapshot(FORGOTTEN)
-    )
-    planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
-    text = lake.rows(UPGRADE_PLANS, cluster=FORGOTTEN)["plan"][0].as_py()
-    assert planned.plan is not None
-    assert planned.plan == files.read_plan(text, "x").plan
 
 
 def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) -> None:
