@@ -35,10 +35,6 @@ UNSEEN = -1  # a level this witness cannot see
 Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
 
-def _none() -> Int:
-    return np.zeros(0, dtype=np.int64)
-
-
 @dataclass(slots=True, kw_only=True)
 class Levels:
     """Finalized levels of a batch.
@@ -57,10 +53,10 @@ class Levels:
     system_off: Bool
     went_back: Bool  # its epoch
     back: Int  # the listeners whose epoch is lower than it was
-    entry_cluster: Int = field(default_factory=_none)
-    entry_min: Int = field(default_factory=_none)
-    entry_level: Int = field(default_factory=_none)
-    names: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    entry_cluster: Int = field(init=False)
+    entry_min: Int = field(init=False)
+    entry_level: Int = field(init=False)
+    names: pa.Array = field(init=False)
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)  # what is wrong, by cluster
     ambiguous: dict[int, str] = field(default_factory=dict)  # how it may be read

@@ -95,7 +95,8 @@ class FleetColumns:
         first = first_of_equals(owner)
         clusters = owner[first]
         request = np.cumsum(first) - 1
-        groups = {asks: self._group(asks)[0] for asks in {Asks.LOCAL_CONTROLLER, *_asks(dialect)}}
+        asked = {Asks.LOCAL_CONTROLLER, *(row.asks for row in dialect.rules)}
+        groups = {asks: self._group(asks)[0] for asks in asked if asks is not None}
         batch = Batch(
             names=self._names,
             catalogued=self._catalogued,
@@ -278,7 +279,3 @@ class FleetColumns:
             blind=no,
             active=np.full(rows, -1),
         )
-
-
-def _asks(dialect: Dialect) -> Iterator[Asks]:
-    return (row.asks for row in dialect.rules if row.asks is not None)

@@ -87,8 +87,7 @@ def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
 
 def say_effect(effect: SideEffect) -> str:
     """`min.insync.replicas: brokers 1-2: 2 → 1 (where …; afterwards …). Going back …`."""
-    after = f"; afterwards {effect.afterwards}" if effect.afterwards else ""
-    how = f"{effect.what}{after}"
+    how = f"{effect.what}; afterwards {effect.afterwards}" if effect.afterwards else effect.what
     values = _say_values(effect)
     return f"{f'{values} ({how})' if values else how}. {_say_restored(effect)}"
 
@@ -106,18 +105,16 @@ def _say_values(effect: SideEffect) -> str:
     """The key with what is known of its values; "" for an effect on none."""
     if not effect.key:
         return ""
-    some = [change for change in effect.values if (change.before, change.after) != (None, None)]
-    said = [_say_change(change) for change in some]
+    said = []
+    for change in effect.values:
+        before, after = (value or "not known" for value in (change.before, change.after))
+        moves = f"{before} as now" if before == after else f"{before} → {after}"
+        if (change.before, change.after) != (None, None):
+            said.append(f"{nodes('broker', change.brokers)}: {moves}")
     if not _is_known(effect):
-        missing = "not all is known" if some else "its values are not known"
+        missing = "not all is known" if said else "its values are not known"
         said.append(f"{missing}: look at it on brokers, on controllers, and as cluster default")
     return f"{effect.key}: {'; '.join(said)}"
-
-
-def _say_change(change: ValueChange) -> str:
-    before, after = (value or "not known" for value in (change.before, change.after))
-    moves = f"{before} as now" if before == after else f"{before} → {after}"
-    return f"{nodes('broker', change.brokers)}: {moves}"
 
 
 def _is_known(effect: SideEffect) -> bool:
