@@ -339,8 +339,6 @@ def _majority(said: BatchFindings) -> None:
 
 def least_software(asking: Judge, clusters: Int) -> list[str]:
     """The oldest release that may join each of `clusters` now and at its ceilings; "" = none."""
-    if len(clusters) == 0:
-        return []
     now, then = (
         who_may_join(asking.evidence, asking.catalogue, level).to_pylist()
         for level in (asking.asked.current, asking.bounds.ceiling)
