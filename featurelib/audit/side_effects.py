@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
-from featurelib.audit.evidence import Evidence
+from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE, Evidence
 from featurelib.catalogue import Catalogue
 from featurelib.feature import Role
 from featurelib.model import Plan, SideEffect, Step, ValueChange

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from featurelib.audit.cluster_view import Terms
-from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE
+from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Abilities, Backend, Say
 from featurelib.backends.embedded_cluster import NOBODY, EmbeddedCluster, EmbeddedState
 from featurelib.catalogue import Catalogue, ReleaseCatalogue

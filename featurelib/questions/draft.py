@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelib.audit.configured import VOTERS
+from featurelib.audit.evidence import VOTERS
 from featurelib.core.features_znode import ENABLED, Generation, Reading, ZnodeContent, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness

@@ -20,7 +20,7 @@ from kafka.admin import (
 )
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.audit.configured import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
+from featurelib.audit.evidence import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Backend
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka import protocol as kafka_wire

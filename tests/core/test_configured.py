@@ -7,7 +7,7 @@ import itertools
 import msgspec
 import pytest
 
-from featurelib.audit.configured import (
+from featurelib.audit.evidence import (
     ALL_BROKERS,
     KAFKAS_DEFAULT,
     NOT_LISTED,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.audit.configured import KAFKAS_DEFAULT, OWN_FILE, VOTERS, voter_ids
+from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE, VOTERS, voter_ids
 from featurelib.audit.findings import Action
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import featurelib.catalogue as catalogue_package
-from featurelib.audit.configured import ALL_BROKERS, KAFKAS_DEFAULT, ONE_BROKER, OWN_FILE
+from featurelib.audit.evidence import ALL_BROKERS, KAFKAS_DEFAULT, ONE_BROKER, OWN_FILE
 from featurelib.audit.side_effects import (
     effects_of,
     first_command,
