@@ -354,7 +354,8 @@ def _static_voters(said: BatchFindings) -> None:
     evidence, who = said.evidence, said.evidence.subjects
     dynamic, _ = evidence.dynamic()
     controllers = who.registered & (who.role == Role.CONTROLLER)
-    registered = set(zip(who.cluster[controllers], who.node_id[controllers], strict=True))
+    keys = who.cluster[controllers].tolist(), who.node_id[controllers].tolist()
+    registered = set(zip(*keys, strict=True))
     static = evidence.configurations.static_voters
     left = [one for one in static if dynamic[one.cluster] and one.ids]
     details = []
