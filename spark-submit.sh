@@ -38,7 +38,7 @@ Environment
   FEATURELIB_TRACE        1: stack traces too, of what went wrong and of what Spark says
   FEATURELIB_CACHE        where jars and the class archive are kept; default .cache
   MAVEN_CENTRAL           a mirror of Maven Central, for the first start
-  PYTHON, JAVA_HOME       the Python 3.11 and the Java 17 to use
+  PYTHON, JAVA_HOME       the Python (3.11 to 3.13) and the Java 17 to use
   PYSPARK_PYTHON          the executors' Python on a cluster, with featurelib's dependencies; default .venv's
 
 Exit codes: the job's, or 2 usage, wrong or missing Python or Java; 5 could not fetch at the first start.
@@ -103,7 +103,7 @@ fi
 
 cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 master=${MASTER:-local[$((cores > 4 ? 4 : cores))]}
-spark_home=$venv/lib/python3.11/site-packages/pyspark
+spark_home=$(echo "$venv"/lib/python3.*/site-packages/pyspark)
 export PYTHONHASHSEED=0 # as Spark's own spark-submit does
 # The driver's Python is .venv's, by way of driver.sh; whatever pyspark settings of other projects say.
 export FEATURELIB_PYTHON=$venv/bin/python PYSPARK_DRIVER_PYTHON=$root/scripts/driver.sh

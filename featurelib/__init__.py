@@ -45,7 +45,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name == "__version__":
-        return import_module("importlib.metadata").version(__name__)
+        return import_module("importlib.metadata").version("kafka-featurelib")
     if name not in __all__:
         raise AttributeError(f"module 'featurelib' has no attribute {name!r}")
     found: object = getattr(import_module("featurelib.api"), name)

@@ -42,19 +42,19 @@ find_java() { # sets $java and $java_text (its release file, or what `java -vers
 }
 
 find_python() { # sets $python; a candidate counts when it runs, because version managers leave shims that do not
-  local candidate candidates=(python3.11 python3) found='' version
+  local candidate candidates=(python3.11 python3.12 python3.13 python3) found='' version
   [[ -z ${PYTHON:-} ]] || candidates=("$PYTHON")
   for candidate in "${candidates[@]}"; do
     version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
-    if [[ $version == 3.11 ]]; then
+    if [[ $version == 3.1[123] ]]; then
       python=$candidate
       "$python" -c 'import venv, ensurepip' 2>/dev/null ||
-        die 2 "$python is Python 3.11 without its venv module: install it (on Debian: python3.11-venv)."
+        die 2 "$python is Python $version without its venv module: install it (on Debian: python$version-venv)."
       return
     fi
     found=" ($candidate is $version)"
   done
-  die 2 "Python 3.11 is needed and was not found${PYTHON:+ at PYTHON=$PYTHON}$found: install Python 3.11, or set PYTHON to its path."
+  die 2 "Python 3.11, 3.12 or 3.13 is needed and was not found${PYTHON:+ at PYTHON=$PYTHON}$found: install one, or set PYTHON to its path."
 }
 
 packages_wanted() { # one line: what .venv must be made from, and for which folder, since paths are written into it

@@ -201,7 +201,7 @@ class Credentials:
             given["sasl_plain_username"] = known.username
             given["sasl_plain_password"] = self._fetch("password")
         elif known.mechanism == "GSSAPI":
-            self._expect("gssapi", "gssapi", "Install it: pip install 'featurelib[kerberos]'")
+            self._expect("gssapi", "gssapi", f"Install it, {install_line('kerberos')}")
             given["sasl_kerberos_service_name"] = known.kerberos_service_name
             if known.kerberos_domain_name:
                 given["sasl_kerberos_domain_name"] = known.kerberos_domain_name

@@ -30,6 +30,7 @@ from featurelib.collect import (
 )
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
+from featurelib.config import example
 from featurelib.config.fleet import FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.landing import KINDS
@@ -180,7 +181,7 @@ def _entries(names: list[str], wanted: Wanted) -> list[FleetEntry]:
     if not entries:
         raise ConfigError(
             f"{where}: expected clusters with a way to reach them (bootstrap, zookeeper or file), "
-            "found none. Its keys are explained in conf/fleet.toml."
+            f"found none. Its keys are explained in {example('fleet.toml')}."
         )
     return entries
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import sys
 
+PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 
 def main() -> None:
-    """The console script's entrance."""
+    """Enter by the console script."""
     try:
         from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 
@@ -26,6 +28,14 @@ def main() -> None:
 
 
 def _run() -> None:
+    if any(name.startswith("featurelib-") for name in os.listdir(PACKAGES)):
+        # Not our own: that is kafka_featurelib-VERSION.dist-info.
+        os.write(
+            2,
+            b"error: this environment also holds featurelib, another project with the same import "
+            b"name: pip uninstall featurelib kafka-featurelib, then install kafka-featurelib.\n",
+        )
+        sys.exit(2)
     from featurelib.cli.app import main as run
 
     run()

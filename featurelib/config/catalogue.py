@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from featurelib.catalogue import Catalogue, ReleaseCatalogue, load, with_overlay
+from featurelib.config import example
 from featurelib.errors import ConfigError
 
 
@@ -27,7 +28,7 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
     except OSError as error:
         raise ConfigError(
             f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "
-            "Copy conf/catalogue-overlay.toml and name the copy."
+            f"Copy {example('catalogue-overlay.toml')} and name the copy."
         ) from error
     catalogue = with_overlay(load(), text, overlay)
     say(f"catalogue {catalogue.label}")

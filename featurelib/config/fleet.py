@@ -20,6 +20,7 @@ import msgspec
 
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import Catalogue
+from featurelib.config import example
 from featurelib.config.security import ZOOKEEPER, Security, anchored, security_faults
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
@@ -227,7 +228,7 @@ def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fl
     except msgspec.MsgspecError as error:
         at, said = _unread(str(error), text)
         raise ConfigError(
-            f"{_place(where, at)}: {said}. Its keys are explained in conf/fleet.toml."
+            f"{_place(where, at)}: {said}. Its keys are explained in {example('fleet.toml')}."
         ) from error
     seen: set[str] = set()
     for i, entry in enumerate(fleet.cluster):

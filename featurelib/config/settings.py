@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from featurelib.audit.findings import EXPIRED, Mute, wordings
+from featurelib.config import example
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
@@ -122,13 +123,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def parse_settings(text: str, where: str) -> Settings:
     """The settings in `text`; ConfigError names `where`, the key, and what was expected."""
     for fault in _unknown_keys(text):
-        raise ConfigError(f"{where}: {fault} All are explained in conf/audit.toml.")
+        raise ConfigError(f"{where}: {fault} All are explained in {example('audit.toml')}.")
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
         date = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
         raise ConfigError(
-            f"{where}: {error}.{date} Its keys are explained in conf/audit.toml."
+            f"{where}: {error}.{date} Its keys are explained in {example('audit.toml')}."
         ) from error
     if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
         raise ConfigError(

@@ -189,7 +189,7 @@ def run_row(
 
 def _release() -> str:
     try:
-        return version("featurelib")
+        return version("kafka-featurelib")
     except PackageNotFoundError:  # it travels as a zip, without its metadata
         return "unpackaged"
 

@@ -32,7 +32,7 @@ class Kerberized:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberized]:
     if find_spec("gssapi") is None:
-        pytest.skip("Kerberos: the package gssapi is not installed (featurelib[kerberos])")
+        pytest.skip("Kerberos: the package gssapi is not installed (the extra kerberos)")
     folder = tmp_path_factory.mktemp("kerberos")
     try:
         with start_realm(folder / "kdc") as realm:

@@ -156,7 +156,9 @@ def test_release_file_tells_the_java(checkout: Checkout) -> None:
 def test_any_java_when_asked_for(checkout: Checkout) -> None:
     checkout.add_java("21.0.1")
     checkout.env["FEATURELIB_JAVA_ANY"] = "1"
-    assert sentence(checkout.run("scripts/setup.sh")).startswith("Python 3.11 is needed")
+    assert sentence(checkout.run("scripts/setup.sh")).startswith(
+        "Python 3.11, 3.12 or 3.13 is needed"
+    )
 
 
 def test_java_that_does_not_run(checkout: Checkout) -> None:
@@ -169,15 +171,15 @@ def test_java_that_does_not_run(checkout: Checkout) -> None:
 def test_no_python(checkout: Checkout) -> None:
     checkout.add_java("17.0.2")
     result = checkout.run("scripts/setup.sh")
-    assert sentence(result).startswith("Python 3.11 is needed and was not found:")
+    assert sentence(result).startswith("Python 3.11, 3.12 or 3.13 is needed and was not found:")
     assert result.returncode == 2
     assert not (checkout.root / ".venv").exists()
 
 
 def test_other_python_is_named(checkout: Checkout) -> None:
-    checkout.add_python("3.12", name="python3")
+    checkout.add_python("3.14", name="python3")
     result = checkout.run("scripts/setup.sh", "--no-java")
-    assert "was not found (python3 is 3.12):" in sentence(result)
+    assert "was not found (python3 is 3.14):" in sentence(result)
     assert result.returncode == 2
 
 

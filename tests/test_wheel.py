@@ -1,0 +1,116 @@
+"""The wheel is all that an operator needs, under each Python of this machine that it is for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+UV = Path(sys.prefix, "bin", "uv")
+OPTIONS = ("--fleet", "fleet.toml", "--out", "landing")
+PYTHONS = ("3.11", "3.12", "3.13")
+
+
+def run(*words: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A command as in a shell that knows nothing of this checkout."""
+    kept = {"PATH", "HOME", "UV_CACHE_DIR", "UV_INDEX_URL", "PIP_INDEX_URL", "SSL_CERT_FILE"}
+    env = {name: value for name, value in os.environ.items() if name in kept}
+    command = [str(word) for word in words]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def interpreters(version: str) -> Iterator[Path]:
+    """Where a Python of `version` may be; a version manager's shim may be there and not run."""
+    yield from (Path(folder, f"python{version}") for folder in os.get_exec_path())
+    managed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    yield from sorted(managed.glob(f"{version}.*/bin/python"))
+
+
+def find(version: str) -> Path | None:
+    probe = "import sys; print('%d.%d' % sys.version_info[:2])"
+    for python in interpreters(version):
+        if python.exists() and run(python, "-c", probe).stdout.strip() == version:
+            return python
+    return None
+
+
+FOUND = {version: python for version in PYTHONS if (python := find(version))}
+
+
+@cache
+def wheel(folder: Path) -> Path:
+    built = run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT)
+    assert built.returncode == 0, built.stderr
+    [path] = folder.glob("kafka_featurelib-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module", params=FOUND)
+def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean environment with the wheel, and of the rest what uv.lock names."""
+    place = tmp_path_factory.mktemp(f"python-{request.param}")
+    locked = run(
+        UV, "export", "--quiet", "--locked", "--no-emit-project", "--extra", "kafka",
+        "--extra", "zookeeper", "--output-file", place / "locked.txt",
+    )  # fmt: skip
+    assert locked.returncode == 0, locked.stderr
+    python = place / "venv" / "bin" / "python"
+    path = wheel(tmp_path_factory.getbasetemp() / "wheel")
+    for words in (
+        ("venv", "--quiet", "--python", FOUND[request.param], place / "venv"),
+        ("pip", "install", "--quiet", "--python", python, "-r", place / "locked.txt"),
+        ("pip", "install", "--quiet", "--python", python, "--no-deps", path),
+    ):
+        done = run(UV, *words)
+        assert done.returncode == 0, done.stderr
+    return python.parent
+
+
+def test_a_plan_is_made_approved_and_applied_with_what_is_in_the_wheel(
+    environment: Path, tmp_path: Path
+) -> None:
+    for line in (
+        "--version",
+        "embedded make c.db --software 4.1 --metadata 3.9",
+        "plan upgrade-all --file c.db --out plan.json",
+        "show plan.json",
+        "approve plan.json --expires 1h --reason test --by me --yes",
+        "apply plan.json --approval plan.approval.json --file c.db --yes",
+        "describe --file c.db --json",
+        "why-not metadata.version=99 --file c.db",
+    ):
+        done = run(environment / "featurelib", *line.split(), folder=tmp_path)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+
+
+def test_where_settings_are_explained_is_a_file_of_the_wheel(
+    environment: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "fleet.toml").write_text("[[cluster]]\nidd = 3\n")
+    done = run(environment / "featurelib", "collect", *OPTIONS, folder=tmp_path)
+    assert done.returncode == 2
+    named = Path(done.stderr.split("explained in ")[1].strip().removesuffix("."))
+    assert named.read_bytes() == (ROOT / "conf" / "fleet.toml").read_bytes()
+
+
+def test_the_other_project_of_this_import_name_is_told_of(environment: Path) -> None:
+    [packages] = environment.parent.glob("lib/python3.*/site-packages")
+    other = packages / "featurelib-1.0.0.dist-info"
+    other.mkdir()
+    try:
+        done = run(environment / "featurelib", "--help")
+    finally:
+        other.rmdir()
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: this environment also holds featurelib, another project")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_machine_that_tests_has_at_least_one_python_it_is_for() -> None:
+    assert f"{sys.version_info[0]}.{sys.version_info[1]}" in FOUND
