@@ -10,7 +10,7 @@ COVERAGE ?= 99
 # A tool for developers on demand: it is in no lock, and `make setup` does not install it.
 COSMIC_RAY := 8.7.0
 
-.PHONY: help setup test quick exhaustive mutants walk faults lint docs bench clean
+.PHONY: help setup test quick exhaustive mutants walk faults lint docs sbom bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
@@ -47,6 +47,10 @@ docs: ## the pages of docs/ as a site in build/site; a link that leads nowhere e
 	@scripts/setup.sh --dev --no-java
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html (to search in it: $(BIN)/python -m http.server --directory build/site)"
+
+sbom: ## what a checkout runs on, with hashes and licences, as CycloneDX in build/sbom.json
+	@scripts/setup.sh --dev --no-java
+	$(BIN)/python -m scripts.write_sbom
 
 bench: setup ## the benchmarks, one after the other
 	$(BIN)/python -m benchmarks

@@ -12,7 +12,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 cache=${FEATURELIB_CACHE:-$root/.cache}
 [[ $cache == /* ]] || cache=$PWD/$cache
-uv_version=0.13.8
+first_packages=$root/scripts/before-the-lock.txt
 maven=${MAVEN_CENTRAL:-https://repo1.maven.org/maven2}
 # name, version, bytes, SHA-256; delta-spark is not 4.4.1, because that release has no jar on Maven Central.
 delta_jars="delta-spark_4.2_2.13 4.4.0 9515916 27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead
@@ -58,7 +58,7 @@ find_python() { # sets $python; a candidate counts when it runs, because version
 }
 
 packages_wanted() { # one line: what .venv must be made from, and for which folder, since paths are written into it
-  printf '%s %s %s\n' "$(cat "$root/uv.lock" "$root/pyproject.toml" | cksum)" "$uv_version" "$root"
+  printf '%s %s\n' "$(cat "$root/uv.lock" "$root/pyproject.toml" "$first_packages" | cksum)" "$root"
 }
 
 packages_ready() { # $1: spark or dev; dev contains spark
@@ -82,10 +82,8 @@ install_packages() { # $1: spark or dev
     "$python" -m venv --clear "$venv" >"$log" 2>&1 || die 2 "$python could not make $venv: $(tail -n 1 "$log")"
   fi
   rm -f "$venv"/.featurelib-*
-  if [[ $("$venv/bin/uv" --version 2>/dev/null) != "uv $uv_version"* ]]; then
-    "$venv/bin/python" -m pip install --quiet "uv==$uv_version" >"$log" 2>&1 ||
-      die 5 "could not install uv $uv_version with pip, which needs the network once (pip said: $(last_error "$log")): check the network, or name a package index in PIP_INDEX_URL, and start again."
-  fi
+  "$venv/bin/python" -m pip install --quiet --require-hashes -r "$first_packages" >"$log" 2>&1 ||
+    die 5 "could not install uv with pip, which needs the network once (pip said: $(last_error "$log")): check the network, or name a package index in PIP_INDEX_URL, and start again."
   # First without the network: a venv that is complete, or a warm cache, is enough.
   local uv=("$venv/bin/uv" sync --project "$root" --python "$venv/bin/python" --locked --inexact --no-progress "${extras[@]}")
   export UV_PROJECT_ENVIRONMENT=$venv

@@ -1,0 +1,83 @@
+"""Writes what a checkout runs on as a CycloneDX document: packages of uv.lock, and the Delta jars.
+
+    make sbom        (build/sbom.json)
+
+Names, versions and hashes are uv's own export of the lock; licences are what the installed packages
+say of themselves. Kafka's and Spark's own jars lie inside the package pyspark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = ("spark", "kafka", "lake", "zookeeper", "notebook")
+JAR = re.compile(r"^(?:delta_jars=\")?(delta-\S+) (\S+) \d+ ([0-9a-f]{64})", re.MULTILINE)
+
+
+def write(path: Path) -> list[dict[str, Any]]:
+    """Write the document; returns its components, by name."""
+    command = [Path(sys.prefix, "bin", "uv"), "export", "--quiet", "--locked"]
+    options = ["--format", "cyclonedx1.5", *(f"--extra={extra}" for extra in EXTRAS)]
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    document: dict[str, Any] = json.loads(done.stdout)
+    components: list[dict[str, Any]] = [
+        one | {"licenses": [{"license": {"name": licence}}]}
+        for one in document["components"]
+        if (licence := licence_of(one["name"]))  # none: it is for another system
+    ]
+    components += [jar(*found) for found in JAR.findall((ROOT / "scripts/setup.sh").read_text())]
+    document["components"] = sorted(components, key=lambda one: str(one["name"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    return document["components"]  # type: ignore[no-any-return]  # JSON
+
+
+def licence_of(package: str) -> str:
+    """Return what an installed package says its licence is; "" for one that is not installed."""
+    try:
+        said: PackageMetadata = metadata(package)
+    except PackageNotFoundError:
+        return ""
+    if expression := said.get("License-Expression"):
+        return expression
+    classifiers = [line.split(" :: ") for line in said.get_all("Classifier", [])]
+    kinds = [words[-1] for words in classifiers if words[0] == "License"]
+    return ", ".join(kinds) or (said.get("License") or "not said").strip().splitlines()[0]
+
+
+def jar(name: str, version: str, sha256: str) -> dict[str, Any]:
+    """Describe a jar that set-up fetches from Maven Central."""
+    return {
+        "type": "library",
+        "bom-ref": f"{name}@{version}",
+        "group": "io.delta",
+        "name": name,
+        "version": version,
+        "purl": f"pkg:maven/io.delta/{name}@{version}",
+        "hashes": [{"alg": "SHA-256", "content": sha256}],
+        "licenses": [{"license": {"name": "Apache-2.0"}}],
+    }
+
+
+def main() -> None:
+    """Write the document, and print each component with its licence."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.write_sbom", description=main.__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "sbom.json")
+    out = parser.parse_args().out
+    for one in write(out):
+        print(f"{one['name']:28} {one['version']:12} {one['licenses'][0]['license']['name']}")
+    print(f"\n{out}")
+
+
+if __name__ == "__main__":
+    main()
