@@ -3,7 +3,8 @@
     python -m benchmarks [small | medium | full]
 
 small shows in minutes that all of it works, and its ratios are mostly the fixed costs of Spark and
-Delta; medium has the smaller size of the bars; full has every bar. A missed bar ends with code 1.
+Delta; medium has the smaller size of the bars; full has every bar. A bar that is missed, or cannot
+be told because the machine was not quiet, ends with code 1.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from benchmarks import audit_against_duckdb, parse_against_from_json, thirty_nights
 from benchmarks.facts import Shape
 from benchmarks.measure import Ratio, apart, show_ratios
+from benchmarks.yardstick import ORDERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,10 @@ def run(size: Size, folder: Path | None) -> list[Ratio]:
     ratios = []
     for clusters in size.audit:
         shape = Shape(clusters=clusters)
-        for ratio in apart(audit_against_duckdb.run, shape, size.repeat, folder):
-            ratios.append(replace(ratio, what=f"audit, {clusters:,} clusters: {ratio.what}"))
+        for order in ORDERS:
+            for ratio in apart(audit_against_duckdb.run, shape, size.repeat, folder, order):
+                what = f"audit, {clusters:,} clusters by {order}: {ratio.what}"
+                ratios.append(replace(ratio, what=what))
     shape = Shape(clusters=size.parse, features=parse_against_from_json.FEATURES)
     ratios += apart(parse_against_from_json.run, shape, size.repeat, folder)
     nodes, features = thirty_nights.NODES, thirty_nights.FEATURES
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     ratios = run(SIZES[given.size], given.scratch)
     show_ratios("all ratios", ratios)
-    return int(any(ratio.verdict == "missed" for ratio in ratios))
+    return int(any(ratio.verdict in ("missed", "not quiet") for ratio in ratios))
 
 
 if __name__ == "__main__":

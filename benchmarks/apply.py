@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.measure import Ratio, clock, scratch, show_ratios, show_table, take_turns
+from benchmarks.measure import Ratio, clock, scratch, show_ratios, show_table, take_turns, watched
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import start_kraft
 
@@ -39,7 +39,8 @@ def run(repeat: int, folder: Path | None) -> tuple[dict[str, float], list[Ratio]
                 "featurelib apply": partial(_apply, cluster, home),
                 "kafka-features, describe and upgrade": partial(_tool, cluster),
             }
-            seconds = take_turns(sides, repeat)
+            with watched() as machine:
+                seconds = take_turns(sides, repeat)
         finally:
             cluster.stop()
     bare, ours, tool = seconds.values()
@@ -47,7 +48,7 @@ def run(repeat: int, folder: Path | None) -> tuple[dict[str, float], list[Ratio]
         Ratio(what="apply / kafka-features", of=ours, to=tool, bar=1.0),
         Ratio(what="apply over a bare start / 2 s", of=ours - bare, to=MOST_SECONDS, bar=1.0),
     ]
-    return seconds, ratios
+    return seconds, machine.beside(ratios)
 
 
 def _apply(cluster: RunningCluster, home: Path) -> float:

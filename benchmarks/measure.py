@@ -1,6 +1,8 @@
 """Clocks, memory and tables of the benchmarks. Ratios of one run are what counts, not seconds.
 
-The sides of a comparison take turns, so that a slow minute of the machine hits all of them.
+The sides of a comparison take turns, so that a slow minute of the machine hits all of them. How
+much of the processors others used meanwhile is measured and printed: above MOST_BY_OTHERS no bar is
+called passed or missed.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -22,6 +24,10 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")  # a second
+# Processors that others kept busy. Two threads on two cores lose at most an eighth of their time to
+# a quarter of a core, and both sides of a ratio lose it: less than what two runs differ by.
+MOST_BY_OTHERS = 0.25
 SAMPLE_SECONDS = 0.05
 SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit Spark's sockets
 
@@ -38,6 +44,7 @@ class Ratio:
     to: float
     bar: float | None = None
     at_least: bool = False
+    others: float = 0.0  # processors that others kept busy while it was measured
 
     @property
     def value(self) -> float:
@@ -47,6 +54,8 @@ class Ratio:
     def verdict(self) -> str:
         if self.bar is None:
             return ""
+        if self.others > MOST_BY_OTHERS:
+            return "not quiet"
         passed = self.value >= self.bar if self.at_least else self.value <= self.bar
         return "passed" if passed else "missed"
 
@@ -60,6 +69,50 @@ def take_turns(sides: dict[str, Callable[[], float]], repeat: int) -> dict[str, 
             if turn:
                 seconds[name].append(taken)
     return {name: median(taken) for name, taken in seconds.items()}
+
+
+@dataclass(slots=True)
+class Machine:
+    """What else the machine did: its load before (processes that run or wait, over a minute), and
+    the processors that others kept busy during the block, of how many there are."""
+
+    before: float
+    others: float = 0.0
+
+    def beside(self, ratios: Sequence[Ratio]) -> list[Ratio]:
+        """Note with each ratio how quiet it was, and print it."""
+        print(f"\n{self}", flush=True)
+        return [replace(ratio, others=self.others) for ratio in ratios]
+
+    def __str__(self) -> str:
+        return (
+            f"load before {self.before:.2f}; others kept {self.others:.2f} of {os.cpu_count()} "
+            f"processors busy meanwhile (a bar counts up to {MOST_BY_OTHERS})"
+        )
+
+
+@contextmanager
+def watched() -> Iterator[Machine]:
+    """Measure, while the block runs, what others use of the machine; ours is this process and all
+    below it."""
+    machine = Machine(os.getloadavg()[0])
+    begin, busy, mine = time.perf_counter(), _busy(), _mine()
+    yield machine
+    spent = _busy() - busy - (_mine() - mine)
+    machine.others = max(0.0, spent / (time.perf_counter() - begin))
+
+
+def _busy() -> float:
+    """Seconds that all processors were not idle since the machine started."""
+    user, nice, system, _, _, *interrupts = (
+        Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    )
+    return sum(map(int, (user, nice, system, *interrupts[:3]))) / TICKS
+
+
+def _mine() -> float:
+    times = os.times()
+    return times.user + times.system + processor(os.getpid())
 
 
 def clock(action: Callable[[], object]) -> float:
@@ -110,7 +163,7 @@ def processor(root: int) -> float:
     left out, because looking at memory is among them."""
     first = {root: 13}  # of its own and its ended children's, the latter stand there
     ticks = (sum(map(int, _stat(one)[first.get(one, 11) : 15])) for one in _tree(root))
-    return sum(ticks) / os.sysconf("SC_CLK_TCK")
+    return sum(ticks) / TICKS
 
 
 def _tree(root: int, leave_out: frozenset[int] = frozenset()) -> Iterator[int]:

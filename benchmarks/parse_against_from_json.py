@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from benchmarks.facts import Shape, draw
 from benchmarks.fleet import add_shape, read_shape, write_night
 from benchmarks.from_json_checks import check_lines
-from benchmarks.measure import Ratio, apart, clock, scratch, show_ratios, take_turns
+from benchmarks.measure import Ratio, apart, clock, scratch, show_ratios, take_turns, watched
 from featurelib.spark.ingest import read_lines
 from featurelib.spark.session import open_session
 
@@ -70,7 +70,8 @@ def measure(shape: Shape, repeat: int, folder: Path) -> tuple[Ratio, int]:
             "parser": lambda: _time(_parsed(session, folder)),
             "from_json": lambda: _time(_from_json(session, folder)),
         }
-        seconds = take_turns(sides, repeat)
+        with watched() as machine:
+            seconds = take_turns(sides, repeat)
     finally:
         session.stop()
     ratio = Ratio(
@@ -80,7 +81,7 @@ def measure(shape: Shape, repeat: int, folder: Path) -> tuple[Ratio, int]:
         bar=BAR if lines >= BAR_LINES else None,
         at_least=True,
     )
-    return ratio, lines
+    return machine.beside([ratio])[0], lines
 
 
 def _parsed(session: SparkSession, folder: Path) -> DataFrame:

@@ -31,6 +31,7 @@ from benchmarks.measure import (
     scratch,
     show_ratios,
     show_table,
+    watched,
 )
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
@@ -125,7 +126,7 @@ def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[
             {"spark.master": f"local[{THREADS}]", "spark.ui.showConsoleProgress": "false"},
         )
         try:
-            with memory.sampled():
+            with memory.sampled(), watched() as machine:
                 spent = measure(shape, nights, place, session)
         finally:
             session.stop()
@@ -133,14 +134,16 @@ def run(shape: Shape, nights: int = NIGHTS, folder: Path | None = None) -> list[
     comparable = shape.clusters == BAR_CLUSTERS and nights >= BAR_NIGHTS
     newest, used = (median(getattr(n, name) for n in last) for name in ("whole", "used"))
     bar = BAR if comparable else None
-    ratios = [
-        Ratio(what=f"night {nights} by the first", of=newest, to=spent[0].whole, bar=bar),
-        Ratio(what=f"night {nights} by the second", of=newest, to=spent[1].whole),
-        *(
-            Ratio(what=f"night {nights} by {name}, of processors", of=used, to=first.used)
-            for name, first in (("the first", spent[0]), ("the second", spent[1]))
-        ),
-    ]
+    ratios = machine.beside(
+        [
+            Ratio(what=f"night {nights} by the first", of=newest, to=spent[0].whole, bar=bar),
+            Ratio(what=f"night {nights} by the second", of=newest, to=spent[1].whole),
+            *(
+                Ratio(what=f"night {nights} by {name}, of processors", of=used, to=first.used)
+                for name, first in (("the first", spent[0]), ("the second", spent[1]))
+            ),
+        ]
+    )
     steps = [
         (step, f"{getattr(spent[0], step):.2f}", f"{median(getattr(n, step) for n in last):.2f}")
         for step in ("ingest", "refine", "audit")

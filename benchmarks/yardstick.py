@@ -1,4 +1,5 @@
-"""DuckDB on the flat tables, in a process of its own with as many threads as Spark has.
+"""DuckDB on the flat tables, in a process of its own with as many threads as Spark has; and the
+same views in Spark SQL, which only counts.
 
 It joins supported ranges with finalized levels, takes minimum and maximum over the nodes of each
 cluster and feature, calls the result READY, BLOCKED or UP_TO_DATE, and lists every offender. Two
@@ -14,27 +15,28 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import duckdb
+from pyspark.sql import SparkSession
 
-from benchmarks.measure import SPAWN
+from benchmarks.measure import SPAWN, clock
 
-VIEWS = """
-create view ranges as from read_parquet('{folder}/advertisement.parquet');
-create view finalized as from read_parquet('{folder}/finalized.parquet');
-create view offenders as
+TABLES = {"ranges": "advertisement.parquet", "finalized": "finalized.parquet"}
+# View → its rows, in words that both understand.
+VIEWS = {
+    "offenders": """
     select r.cluster, r.role, r.node, r.feature, f.level, r.min_version, r.max_version
     from ranges r join finalized f using (cluster, feature)
-    where f.level < r.min_version or r.max_version < f.level;
-create view bounds as
+    where f.level < r.min_version or r.max_version < f.level""",
+    "bounds": """
     select cluster, feature,
         max(min_version) as lowest, min(max_version) as common, max(max_version) as ceiling
-    from ranges group by cluster, feature;
-create view verdicts as
+    from ranges group by cluster, feature""",
+    "verdicts": """
     select cluster, feature, level, common, ceiling,
         case when common > level and lowest <= common then 'READY'
              when ceiling > level then 'BLOCKED' else 'UP_TO_DATE' end as verdict
     from (select b.*, coalesce(f.level, 0) as level
-          from bounds b left join finalized f using (cluster, feature));
-"""
+          from bounds b left join finalized f using (cluster, feature)) levels""",
+}
 ORDERS = ("cluster", "arrival")  # of the rows in the flat table
 _ARRIVAL = "select * from '{path}' order by hash(cluster || '/' || role || '/' || node)"
 COUNT = (
@@ -56,7 +58,10 @@ class Yardstick:
         self._process = SPAWN.Process(target=_serve, args=(there, threads), daemon=True)
         self._process.start()
         self.pid = self._process.pid or 0
-        self.ask(VIEWS.format(folder=folder))
+        for name, file in TABLES.items():
+            self.ask(f"create view {name} as from read_parquet('{folder}/{file}')")
+        for name, rows in VIEWS.items():
+            self.ask(f"create view {name} as {rows}")
 
     def count(self) -> float:
         """Seconds to judge and to fetch counts."""
@@ -78,6 +83,15 @@ class Yardstick:
     def close(self) -> None:
         self._here.send(None)
         self._process.join()
+
+
+def count_with_spark(session: SparkSession, folder: Path) -> float:
+    """Seconds that Spark SQL takes to count the same, in the session that featurelib judges in."""
+    for name, file in TABLES.items():
+        session.read.parquet(str(folder / file)).createOrReplaceTempView(name)
+    for name, rows in VIEWS.items():
+        session.sql(rows).createOrReplaceTempView(name)
+    return clock(lambda: [session.sql(query).collect() for query in COUNT])
 
 
 def order_by_arrival(folder: Path) -> None:
