@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from featurelib.catalogue import Catalogue
 from featurelib.feature import METADATA_VERSION
+
+if TYPE_CHECKING:  # its arrays take their time, and a command's help waits for nothing
+    from featurelib.catalogue import Catalogue
 
 LENGTH = 120  # characters
 LONGEST_PATH = 250  # a file name that is cut names no file

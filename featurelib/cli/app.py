@@ -1,7 +1,7 @@
 """The command `featurelib`: one table of commands, entered and left as the jobs are.
 
 None of these commands imports Spark: the base install is enough for them. Only the command that is
-called is imported: an operator in a hurry does not wait for the others.
+called is imported, and none for the list of all: an operator in a hurry does not wait for others.
 """
 
 from __future__ import annotations
@@ -17,33 +17,58 @@ import featurelib
 from featurelib.cli.entrance import CommandGroup, guard
 from featurelib.cli.options import with_options
 
-# Where each command's function stands.
+# What each command is for, as its own help begins, and where it stands.
 COMMANDS = {
-    "version-mapping": "featurelib.cli.levels:version_mapping",
-    "feature-dependencies": "featurelib.cli.levels:feature_dependencies",
-    "initial-levels": "featurelib.cli.levels:initial_levels_command",
-    "rules": "featurelib.cli.conformance:rules",
-    "conformance": "featurelib.cli.conformance:conformance",
-    "collect": "featurelib.cli.collect:collect",
-    "describe": "featurelib.cli.questions:describe",
-    "why-not": "featurelib.cli.questions:why_not",
-    "what-if": "featurelib.cli.questions:what_if",
-    "roll": "featurelib.cli.questions:roll",
-    "timeline": "featurelib.cli.questions:timeline",
-    "diff": "featurelib.cli.questions:diff",
-    "show": "featurelib.cli.act:show",
-    "approve": "featurelib.cli.act:approve",
-    "apply": "featurelib.cli.act:apply",
-    "journal": "featurelib.cli.act:journal",
-    "resume": "featurelib.cli.act:resume",
-    "embedded": "featurelib.cli.embedded:embedded",
+    "version-mapping": (
+        "What a release version means for every feature.",
+        "featurelib.cli.levels:version_mapping",
+    ),
+    "feature-dependencies": (
+        "What a level of a feature needs of other features.",
+        "featurelib.cli.levels:feature_dependencies",
+    ),
+    "initial-levels": (
+        "What a new cluster starts with, or why it cannot.",
+        "featurelib.cli.levels:initial_levels_command",
+    ),
+    "rules": (
+        "What a controller asks of an update, rule by rule.",
+        "featurelib.cli.conformance:rules",
+    ),
+    "conformance": (
+        "Whether featurelib answers as recordings do.",
+        "featurelib.cli.conformance:conformance",
+    ),
+    "collect": ("Read clusters, and write what their nodes say.", "featurelib.cli.collect:collect"),
+    "describe": (
+        "Every node of a cluster, and what is finalized.",
+        "featurelib.cli.questions:describe",
+    ),
+    "why-not": (
+        "Why a level cannot be finalized, and what helps.",
+        "featurelib.cli.questions:why_not",
+    ),
+    "what-if": ("The verdicts if nodes or levels were others.", "featurelib.cli.questions:what_if"),
+    "roll": ("May a release join now, and be rolled back later?", "featurelib.cli.questions:roll"),
+    "timeline": ("Who could what when in one cluster.", "featurelib.cli.questions:timeline"),
+    "diff": ("What two nights found, against each other.", "featurelib.cli.questions:diff"),
+    "show": ("What a plan would do, request by request.", "featurelib.cli.act:show"),
+    "approve": ("Let a plan be applied, until a time.", "featurelib.cli.act:approve"),
+    "apply": ("Carry out an approved plan on its cluster.", "featurelib.cli.act:apply"),
+    "journal": ("What was sent from here, and what became of it.", "featurelib.cli.act:journal"),
+    "resume": ("Settle requests whose outcome is not known.", "featurelib.cli.act:resume"),
+    "embedded": ("Make a cluster that is kept in one file.", "featurelib.cli.embedded:embedded"),
 }
 # Commands that have commands of their own.
-GROUPS = {"plan": "featurelib.cli.plan:plan_app"}
+GROUPS = {"plan": ("A plan for one cluster, or why there is none.", "featurelib.cli.plan:plan_app")}
 
 
 def make_app(only: str | None = None) -> typer.Typer:
-    """The commands as a Typer application; with `only` that one, if it is one."""
+    """Make the Typer application of all commands, or of `only` that one.
+
+    With a word that is no command (`--help`, a slip of the pen) it only lists them, and imports
+    none.
+    """
     app = typer.Typer(
         name="featurelib",
         cls=CommandGroup,
@@ -54,12 +79,17 @@ def make_app(only: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_entrance)  # one command alone would lose its name
-    chosen = {only} & {*COMMANDS, *GROUPS} or {*COMMANDS, *GROUPS}
-    for name in [name for name in COMMANDS if name in chosen]:
-        command = load(COMMANDS[name])
-        app.command(name, help=command.__doc__)(guard(with_options(command, name)))
-    for name in [name for name in GROUPS if name in chosen]:
-        app.add_typer(load(GROUPS[name]), name=name)
+    for name, (sentence, place) in COMMANDS.items():
+        if only is None or only == name:
+            command = load(place)
+            app.command(name, help=command.__doc__)(guard(with_options(command, name)))
+        elif only not in {*COMMANDS, *GROUPS}:
+            app.command(name, help=sentence)(_entrance)
+    for name, (sentence, place) in GROUPS.items():
+        if only is None or only == name:
+            app.add_typer(load(place), name=name)
+        elif only not in COMMANDS:
+            app.command(name, help=sentence)(_entrance)
     return app
 
 
@@ -98,5 +128,4 @@ class _WithoutPandas(MetaPathFinder):
 def main() -> None:
     """The console script's entrance."""
     sys.meta_path.insert(0, _WithoutPandas())
-    first = sys.argv[1] if len(sys.argv) > 1 else None
-    make_app(first)(prog_name="featurelib")
+    make_app(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="featurelib")

@@ -22,7 +22,7 @@ JOBS = sorted(path.stem for path in (Path(__file__).parents[2] / "jobs").glob("[
 
 def signatures() -> Iterator[tuple[str, dict[str, inspect.Parameter]]]:
     """Every command and job, with its options."""
-    made = {name: with_options(load(place), name) for name, place in COMMANDS.items()}
+    made = {name: with_options(load(place), name) for name, (_, place) in COMMANDS.items()}
     for each in plan_app.registered_commands:
         assert each.callback is not None
         made[f"plan {each.name}"] = each.callback

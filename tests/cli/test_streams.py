@@ -56,7 +56,7 @@ SERVER = """
 import io, json, os, sys
 from featurelib.cli.app import COMMANDS, GROUPS, load
 from featurelib.cli.start import main
-for place in (*COMMANDS.values(), *GROUPS.values()):
+for _, place in (*COMMANDS.values(), *GROUPS.values()):
     load(place)
 for line in iter(sys.stdin.readline, ""):
     case = json.loads(line)
