@@ -35,7 +35,7 @@ import msgspec
 from featurelib.audit.cluster_view import Sight, Terms
 from featurelib.backends.base import Backend, Say, is_honoured, look, moves_text, validate
 from featurelib.catalogue import Catalogue
-from featurelib.config.catalogue import quietly
+from featurelib.config.files import quietly
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.reply import Reply
 from featurelib.errors import (

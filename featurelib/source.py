@@ -25,7 +25,6 @@ from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, look, open_backend
 from featurelib.catalogue import Catalogue
 from featurelib.collect import landing_lines
-from featurelib.config.catalogue import quietly
 from featurelib.config.files import (
     CHECKOUT,
     HERE,
@@ -33,6 +32,7 @@ from featurelib.config.files import (
     find_file,
     find_settings,
     open_settings,
+    quietly,
     read_file,
 )
 from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_fleet

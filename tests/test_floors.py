@@ -36,7 +36,6 @@ FLOORS = {
     "featurelib.backends": 3,
     "featurelib.lake": 3,
     "featurelib.config.files": 3,
-    "featurelib.config.catalogue": 3,
     "featurelib.controller.journal": 3,
     "featurelib.controller.signing": 3,
     "featurelib.controller": 4,

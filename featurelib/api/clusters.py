@@ -21,7 +21,7 @@ from featurelib.backends.embedded import captured, formatted, make_embedded
 from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.collect import landing_lines
-from featurelib.config.catalogue import choose_software, open_catalogue, quietly
+from featurelib.config.files import choose_software, open_catalogue, quietly
 from featurelib.errors import ConfigError, install_line
 from featurelib.questions.describe import Description, describe
 from featurelib.source import NEWEST, Chosen, Wanted, usual_tables

@@ -18,7 +18,7 @@ from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.catalogue import open_catalogue
+from featurelib.config.files import open_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict

@@ -24,8 +24,7 @@ from featurelib.cli.entrance import say
 from featurelib.cli.options import at_terminal, confirm, print_answer
 from featurelib.cli.questions import chosen
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
-from featurelib.config.catalogue import open_catalogue
-from featurelib.config.files import open_settings
+from featurelib.config.files import open_catalogue, open_settings
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed

@@ -18,7 +18,7 @@ from featurelib.audit.findings import wordings
 from featurelib.catalogue import Tables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import MOST_DIFFERENCES
-from featurelib.config.catalogue import open_catalogue
+from featurelib.config.files import open_catalogue
 from featurelib.conformance.exchanges import read
 from featurelib.conformance.replay import KINDS, ReplayReport, replay
 from featurelib.conformance.rulebook import (

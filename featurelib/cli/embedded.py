@@ -8,7 +8,7 @@ from featurelib import api
 from featurelib.backends.embedded_cluster import EmbeddedCluster
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.cli.entrance import say
-from featurelib.config.catalogue import open_catalogue
+from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.view.documents import EmbeddedDocument, fill

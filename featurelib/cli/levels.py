@@ -10,7 +10,7 @@ import re
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import trimmed
-from featurelib.config.catalogue import choose_software, open_catalogue
+from featurelib.config.files import choose_software, open_catalogue
 from featurelib.core.storage_format import FormatRequest, initial_levels, preview_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION

@@ -13,7 +13,7 @@ from featurelib import api
 from featurelib.api.tables import MOST, NightTables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
-from featurelib.config.catalogue import open_catalogue
+from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, NoEvidenceError, UnreachableError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
