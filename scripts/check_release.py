@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from featurelib.core.dialect import GENERATIONS, load
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "featurelib"
 # KRaft releases before this one tell of metadata.version only, which releases.csv has.
@@ -35,11 +37,11 @@ def missing(release: str) -> Iterator[str]:
             continue
         if not row.search((PACKAGE / "catalogue" / name).read_text("utf-8")):
             yield f"featurelib/catalogue/{name}: {what}"
-    dialects = [p.read_text("utf-8") for p in (PACKAGE / "core" / "dialects").glob("kraft-*.toml")]
-    if not any(quoted in _releases(text) for text in dialects):
+    kraft = [load(name).releases for name in GENERATIONS if name.startswith("kraft")]
+    if not any(release in known for known in kraft):
         yield (
             "featurelib/core/dialects/kraft-*.toml: `releases` of the one its controllers answer "
-            "by, or a new one (CONTRIBUTING.md, A dialect)"
+            "by, or a new one, in GENERATIONS too (CONTRIBUTING.md, A dialect)"
         )
     tools = [p for p in (PACKAGE / "core").glob("*.toml") if "[[tool]]" in p.read_text("utf-8")]
     if not any(quoted in _releases(path.read_text("utf-8")) for path in tools):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -114,7 +114,7 @@ def rule_words(name: str) -> RuleWords:
 
 STRICT = "strict"  # the policy that decides READY
 KIP = "kip"
-HONOURED = "honoured"  # a request to validate only is not applied
+HONOURED: Final = "honoured"  # a request to validate only is not applied
 GENERATIONS = (
     "zk-2.7",
     "zk-3.3",
@@ -182,21 +182,24 @@ class Capability:
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one bad update refuses all
-    catalogue: str = "own"  # of the controller's release, or what any release knows
-    judges: str = "proposed"  # the state an update is compared with: cached, finalized, proposed
-    duplicates: str = "last"  # which mention of a name counts: each, first, last
+    catalogue: Literal["own", "any"] = "own"  # what its own release knows, or any
+    # The state that an update is compared with.
+    judges: Literal["cached", "finalized", "proposed"] = "proposed"
+    duplicates: Literal["each", "first", "last"] = "last"  # which mention of a name counts
     results_up_to: int = 2  # the last wire version that carries results
-    update_order: str = "request"  # of the results, and who is the first to fail: name, hash
-    validate_only: str = HONOURED  # or ignored: a dry run is applied
-    upgrade_type_v0: str = "upgrade"  # or allow_downgrade: the flag means SAFE_DOWNGRADE
+    update_order: Literal["request", "name", "hash"] = "request"  # of results; who fails first
+    validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
+    # allow_downgrade: the flag means SAFE_DOWNGRADE
+    upgrade_type_v0: Literal["upgrade", "allow_downgrade"] = "upgrade"
     absent_metadata_version: int = 1  # what a cluster or node without it is taken to have
-    stores_min: str = "level"  # what a write makes of minimums: local (the own one) or the level
+    stores_min: Literal["local", "level"] = "level"  # what a write makes of minimums
     after_failed_wait: int = 0  # the code when the write happened and nobody saw it in time
-    stable_by: str = "controller"  # or nodes: whose software says which levels are stable
+    stable_by: Literal["controller", "nodes"] = "controller"  # whose software says what is stable
     metadata_floor: int = 0
     metadata_needed: int = 0
     controllers_register_from: int = 0
-    kraft_version: str = "none"  # plain, record, ignored_record, raft: who keeps its level
+    # Who keeps its level.
+    kraft_version: Literal["none", "plain", "record", "ignored_record", "raft"] = "none"
     kraft_version_leaks: bool = False  # it moves although the request is refused
     knows_test_features: bool = False  # names of Kafka's own tests are not unknown
 

@@ -233,6 +233,7 @@ def test_of_a_cluster_with_nothing_wrong_nothing_is_found() -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_it_fires_and_its_sentence_can_be_filled_in(code: str) -> None:
+    assert code in FIRES, f"{code} has no scene: describe one in FIRES"
     findings = [row for row in FIRES[code]() if row["code"] == code]
     assert findings
     for row in findings:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from featurelib.catalogue import load as load_catalogue
-from featurelib.landing import Landing
+from featurelib.landing import Landing, kinds
 from featurelib.snapshot import ClusterState, Fold, begin, fold_lines
+from featurelib.snapshot import fold as snapshot_fold
 from featurelib.snapshot.history import Learned, Row, history_rows, level_changes, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
 from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
@@ -19,6 +21,10 @@ from tests.core.lines import anomalies, failure_line, landings, line_of, snapsho
 from tests.core.oracle import Node
 from tests.core.test_replay import dump, fold_nights, levels, log
 from tests.core.test_samples import SAMPLES
+
+
+def test_every_kind_of_landing_line_is_folded() -> None:
+    assert set(get_args(kinds.Content)) == set(snapshot_fold._ADDERS)
 
 
 def znode(path: str, age: int, data: str | None, version: int = 1, **keys: object) -> bytes:

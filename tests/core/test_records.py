@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.planning import outlook
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.records import MALFORMED, Snapshots, open_row, write_rows
+from featurelib.tables import CLUSTER_SNAPSHOT
 from tests.core.test_samples import HOUR, read_samples
 
 PARTS = ("findings", "incompatible", "readiness", "plans")
@@ -147,6 +149,14 @@ def test_a_batch_has_the_records_and_texts_of_its_rows(start: int) -> None:
             lists = [getattr(stored[i], TEXT_FIELDS[name]) for i in records.row]
             texts = [None if at < 0 else some[at] for some, at in zip(lists, values, strict=True)]
             assert [records.text(name, i) for i in range(len(records))] == texts
+
+
+def test_rows_of_another_layout_are_made_anew() -> None:
+    """Rows of before cannot be read by another layout: whoever changes it raises the version of
+    silver.cluster_snapshot, and writes both here."""
+    text = repr([(part, of.descr) for part, of in LAYOUT.items()]) + repr(TEXT_FIELDS)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert (CLUSTER_SNAPSHOT.version, digest) == (3, "ac299be5e0dc5d28")
 
 
 def test_records_are_little_endian_without_padding() -> None:
