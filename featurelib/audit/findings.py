@@ -74,7 +74,7 @@ class Findings:
         role: Int | None = None,
         feature: pa.Array | None = None,
         detail: list[str] | None = None,
-        **numbers: Int | None,
+        **numbers: Int,
     ) -> None:
         """One row for each position in `cluster`; a column left out is null in all of them.
 
@@ -94,10 +94,9 @@ class Findings:
         }
         for given, values in numbers.items():
             name, none = _NUMBERS[given]
-            if values is not None:
-                mask = values == none
-                plain = pa.array(np.where(mask, 0, values), pa.int64(), mask=mask)
-                columns[name] = plain.cast(FINDING.field(name).type)
+            mask = values == none
+            plain = pa.array(np.where(mask, 0, values), pa.int64(), mask=mask)
+            columns[name] = plain.cast(FINDING.field(name).type)
         rows = [
             pa.nulls(count, field.type) if (column := columns.get(field.name)) is None else column
             for field in FINDING

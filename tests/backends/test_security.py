@@ -104,7 +104,7 @@ def test_a_secret_that_is_not_there_is_an_error_that_says_where(
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     kerberos = {"mechanism": "GSSAPI", "kerberos_service_name": "kafka"}
-    with pytest.raises(ConfigError, match=r"pip install 'featurelib\[kerberos\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[kerberos\]'"):
         credentials(protocol="SASL_SSL", **kerberos).settings()
     digest = Security(protocol="SASL_PLAINTEXT", mechanism="DIGEST-MD5", username="alice")
     with pytest.raises(ConfigError, match="needs the package pure-sasl, found none"):
