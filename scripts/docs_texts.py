@@ -35,6 +35,9 @@ compares the tables with recorded answers of real controllers: [conformance](con
 MEANINGS = {
     "wire_versions": "versions of UpdateFeatures that the generation answers",
     "catalogue": "which features and levels exist: those of the controller's `own` release or any",
+    "judges": "the state an update is compared with: cached, finalized, proposed",
+    "duplicates": "which mention of a name counts: each, first, last",
+    "stores_min": "what a write makes of minimums: local (the own one) or the level",
     "update_order": "the order in which updates are judged, so which is the first to fail",
     "validate_only": "a request to judge only is `honoured`, or `ignored`: it is applied",
     "upgrade_type_v0": "wire version 0: all are upgrades, or its flag `allow_downgrade` is read",
