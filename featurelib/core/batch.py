@@ -330,13 +330,13 @@ class NodeColumns:
         self.size = self.group.size[updates.request]  # [U]
         before = self.group.start[updates.request] - (np.cumsum(self.size) - self.size)
         self.update: Ints = np.repeat(np.arange(len(self.size)), self.size)
-        self.pair: Ints = np.arange(len(self.update)) + before[self.update]
+        self.pair: Ints = np.arange(len(self.update)) + np.repeat(before, self.size)
         self._at = self.group.profile[self.pair], updates.feature[self.update]
         self._updates, self._ranges, self._absence = updates, batch.ranges, absence
 
     @cached_property
     def level(self) -> Levels:
-        return self._updates.level[self.update]
+        return np.repeat(self._updates.level, self.size)
 
     @property
     def lowest(self) -> Levels:
