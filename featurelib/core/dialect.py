@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from string import Formatter
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -297,6 +298,14 @@ class _Row(msgspec.Struct, kw_only=True):
     not_in_audits: str = ""
 
 
+# What the words of a row may name: what reply.py fills in for every update, for a row that looks at
+# nodes, and for a request that is refused before its updates are read.
+_OF_UPDATES = {"feature", "level", "current", "finalized_min", "local_min", "verb"}
+_OF_UPDATES |= {"oldest_known", "newest_known", "dependency", "dependency_level"}
+_OF_NODES = {"node", "node_min", "node_max", "node_range"}
+_OF_REQUESTS = {"active"}
+
+
 def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = False) -> RuleRow:
     rule = RULES[str(row["rule"])]
     if unknown := sorted(set(row) - set(_Row.__struct_fields__)):
@@ -304,7 +313,12 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
     read = msgspec.convert(row, _Row)
     where = tuple(SCOPES[name] for name in read.where)
     _check_columns(rule, where, asks=read.asks is not None, door=door)
-    absent = read.says if read.says_absent is None else read.says_absent
+    says = read.says.replace("{invalid}", invalid)
+    absent = says if read.says_absent is None else read.says_absent.replace("{invalid}", invalid)
+    fillable = _OF_REQUESTS if door else _OF_UPDATES | (_OF_NODES if read.asks else set())
+    named = {name or "" for text in (says, absent) for _, name, _, _ in Formatter().parse(text)}
+    if strange := sorted(named - fillable - {""}):
+        raise KeyError(f"rule {rule.name}: nothing fills {', '.join(strange)} of its words in")
     return RuleRow(
         rule=rule,
         where=where,
@@ -312,8 +326,8 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
         absence=read.absence,
         order=read.order,
         code_number=code if read.code is None else read.code,
-        says=read.says.replace("{invalid}", invalid),
-        says_absent=absent.replace("{invalid}", invalid),
+        says=says,
+        says_absent=absent,
         words=rule_words(rule.name),
         not_in_audits=read.not_in_audits,
     )

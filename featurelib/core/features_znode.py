@@ -240,8 +240,8 @@ class Behaviour(TypedDict):
     text: str
 
 
-_DATA: Final = tomllib.loads(files(__package__).joinpath("features_znode.toml").read_text("utf-8"))
-BEHAVIOURS: Final[tuple[Behaviour, ...]] = tuple(_DATA["behaviour"])
+_DATA: Final = files(__package__).joinpath("features_znode.toml").read_text("utf-8")
+BEHAVIOURS: Final[tuple[Behaviour, ...]] = tuple(tomllib.loads(_DATA)["behaviour"])
 
 
 def behaviour_row(reading: Reading, generation: Generation) -> Behaviour:
@@ -259,11 +259,6 @@ def behaviour_anywhere(reading: Reading) -> str:
     """The same for brokers of an unknown generation: shortly, by releases."""
     rows = [row for row in BEHAVIOURS if row["reading"] == reading]
     return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
-
-
-def remedy(reading: Reading) -> str:
-    """What a person should do about a reading, and should not."""
-    return str(_DATA["remedy"][reading])
 
 
 class ZnodeChange(StrEnum):

@@ -52,6 +52,8 @@ def test_a_word_that_is_none_fails_when_the_dialect_is_loaded(change: dict[str, 
         ({"rule": "unsupported_by_node"}, "whom it asks"),
         ({"rule": "no_node_to_ask"}, "whom it asks"),
         ({"rule": "negative_level", "asks": "everyone"}, "at no node"),
+        ({"rule": "same_level", "says": "{feature} is {levle}"}, "fills levle"),
+        ({"rule": "same_level", "says": "{node} has it"}, "fills node"),
     ],
 )
 def test_a_row_that_cannot_be_asked_fails_when_the_dialect_is_loaded(

@@ -22,7 +22,6 @@ from featurelib.core.features_znode import (
     behaviour_anywhere,
     behaviour_row,
     decode,
-    remedy,
 )
 from tests.core import scale
 
@@ -300,9 +299,3 @@ def test_without_a_generation_the_words_go_by_releases():
         "3.4.1 to 3.9: running brokers keep the old levels and epoch, but none can start and the "
         "next election should find no controller."
     )
-
-
-def test_every_remedy_of_a_damaged_node_warns_of_deleting_it():
-    assert remedy(Reading.ACCEPTED) == "Nothing has to be done about the node."
-    for reading in set(Reading) - {Reading.ACCEPTED}:
-        assert "Do not delete the node" in remedy(reading)
