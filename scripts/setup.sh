@@ -14,9 +14,7 @@ cache=${FEATURELIB_CACHE:-$root/.cache}
 [[ $cache == /* ]] || cache=$PWD/$cache
 first_packages=$root/scripts/before-the-lock.txt
 maven=${MAVEN_CENTRAL:-https://repo1.maven.org/maven2}
-# name, version, bytes, SHA-256; delta-spark is not 4.4.1, because that release has no jar on Maven Central.
-delta_jars="delta-spark_4.2_2.13 4.4.0 9515916 27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead
-delta-storage 4.4.0 113863 c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"
+jar_table=$root/featurelib/spark/jars.txt
 
 say() { printf 'featurelib: %s\n' "$*" >&2; }
 die() { local code=$1; shift; say "$*"; exit "$code"; }
@@ -64,6 +62,20 @@ packages_wanted() { # one line: what .venv must be made from, and for which fold
 packages_ready() { # $1: spark or dev; dev contains spark
   local have
   [[ -x $venv/bin/python ]] && { read -r have <"$venv/.featurelib-$1"; } 2>/dev/null && [[ $have == "$(packages_wanted)" ]]
+}
+
+choose_jars() { # sets $delta_jars (name, version, bytes, SHA-256, a line each) and $jars, by the pyspark in .venv
+  local found spark='' minor name version bytes sha
+  for found in "$venv"/lib/python3.*/site-packages/pyspark-*.dist-info; do
+    spark=${found##*/pyspark-} spark=${spark%.dist-info}
+  done
+  delta_jars='' jars=''
+  while read -r minor name version bytes sha; do
+    [[ $spark == "$minor".* ]] || continue
+    delta_jars+=${delta_jars:+$'\n'}"$name $version $bytes $sha"
+    jars+=${jars:+,}$cache/jars/$name-$version.jar
+  done <"$jar_table"
+  [[ -n $delta_jars ]] || die 2 "pyspark in .venv: expected a version of ${jar_table#"$root/"}, found ${spark:-none}: remove .venv and start again, or install one with .venv/bin/uv pip install pyspark==VERSION."
 }
 
 jars_ready() { # a jar gets its name only after its checksum was right; the size is looked at in case it was damaged later
@@ -131,11 +143,8 @@ PY
 }
 
 setup() { # $1: spark or dev; $2: java or no-java
-  local name version rest
   [[ $2 == no-java ]] || find_java
-  jars=
-  while read -r name version rest; do jars+=${jars:+,}$cache/jars/$name-$version.jar; done <<<"$delta_jars"
-  if packages_ready "$1" && { [[ $2 == no-java ]] || jars_ready; }; then return; fi
+  if packages_ready "$1" && { [[ $2 == no-java ]] || { choose_jars && jars_ready; }; }; then return; fi
 
   packages_ready "$1" || find_python
   SECONDS=0
@@ -146,7 +155,7 @@ setup() { # $1: spark or dev; $2: java or no-java
   exec 9>"$root/.cache/setup.lock"
   "${python:-$venv/bin/python}" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
   packages_ready "$1" || install_packages "$1"
-  [[ $2 == no-java ]] || jars_ready || fetch_jars || exit 5
+  [[ $2 == no-java ]] || { choose_jars && jars_ready; } || fetch_jars || exit 5
   exec 9>&-
   say "ready after $SECONDS s."
 }

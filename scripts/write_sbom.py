@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
-from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
+from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata, version
 from pathlib import Path
 from typing import Any
 
+from featurelib.spark.versions import Jar, jars_for
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("spark", "kafka", "lake", "zookeeper", "notebook")
-JAR = re.compile(r"^(?:delta_jars=\")?(delta-\S+) (\S+) \d+ ([0-9a-f]{64})", re.MULTILINE)
 
 
 def write(path: Path) -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ def write(path: Path) -> list[dict[str, Any]]:
         for one in document["components"]
         if (licence := licence_of(one["name"]))  # none: it is for another system
     ]
-    components += [jar(*found) for found in JAR.findall((ROOT / "scripts/setup.sh").read_text())]
+    components += [jar(one) for one in jars_for(version("pyspark"))]
     document["components"] = sorted(components, key=lambda one: str(one["name"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
@@ -55,16 +55,16 @@ def licence_of(package: str) -> str:
     return ", ".join(kinds) or (said.get("License") or "not said").strip().splitlines()[0]
 
 
-def jar(name: str, version: str, sha256: str) -> dict[str, Any]:
+def jar(one: Jar) -> dict[str, Any]:
     """Describe a jar that set-up fetches from Maven Central."""
     return {
         "type": "library",
-        "bom-ref": f"{name}@{version}",
+        "bom-ref": f"{one.name}@{one.version}",
         "group": "io.delta",
-        "name": name,
-        "version": version,
-        "purl": f"pkg:maven/io.delta/{name}@{version}",
-        "hashes": [{"alg": "SHA-256", "content": sha256}],
+        "name": one.name,
+        "version": one.version,
+        "purl": f"pkg:maven/io.delta/{one.name}@{one.version}",
+        "hashes": [{"alg": "SHA-256", "content": one.sha256}],
         "licenses": [{"license": {"name": "Apache-2.0"}}],
     }
 

@@ -17,14 +17,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from featurelib.errors import BusyError, ConfigError, FeatureLibError, TableError
+from featurelib.spark.versions import expect_one_spark, jars_for
 from featurelib.words import clean
 
 REPOSITORY = Path(__file__).parents[2]
-JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
 
 # What must hold for the tables to mean the same everywhere, and why.
 REQUIRED = (
@@ -40,10 +41,12 @@ REQUIRED = (
 
 
 def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, or a new one; ConfigError when a setting we rely on differs.
+    """The running session, or a new one; ConfigError for a Spark that is not known, or when a
+    setting we rely on differs.
 
     `overrides` win over the file, for tests; under spark-submit its own settings stand.
     """
+    jars_for(pyspark.__version__)
     builder = SparkSession.builder.appName(app_name)
     submitted = _was_submitted()
     if not submitted:
@@ -58,6 +61,7 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
         for key, value in {**settings, **(overrides or {})}.items():
             builder = builder.config(key, value)
     session = builder.getOrCreate()
+    expect_one_spark(pyspark.__version__, session.version)
     check_settings(session)
     if not submitted:
         session.sparkContext.setLogLevel("ERROR")
@@ -78,16 +82,17 @@ def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> d
 
 
 def find_jars() -> str:
-    """The two Delta jars as Spark wants them; ConfigError names the one that is missing."""
+    """Delta's jars for this pyspark, as Spark wants them; ConfigError names one that is missing."""
     cache = Path(os.environ.get("FEATURELIB_CACHE") or REPOSITORY / ".cache")
     folder = Path(os.environ.get("FEATURELIB_JARS") or cache / "jars")
-    for jar in JARS:
-        if not (folder / jar).is_file():
+    paths = [folder / jar.file for jar in jars_for(pyspark.__version__)]
+    for path in paths:
+        if not path.is_file():
             raise ConfigError(
-                f"Delta's jars: {folder / jar} is missing. "
+                f"Delta's jars: {path} is missing. "
                 "Run scripts/setup.sh, or name their folder in FEATURELIB_JARS."
             )
-    return ",".join(str(folder / jar) for jar in JARS)
+    return ",".join(map(str, paths))
 
 
 def check_settings(session: SparkSession) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens
-COPIED = ("scripts", "conf", "spark-submit.sh", "pyproject.toml", "uv.lock")
+JAR_TABLE = "featurelib/spark/jars.txt"
+COPIED = ("scripts", "conf", "spark-submit.sh", "pyproject.toml", "uv.lock", JAR_TABLE)
 TOOLS = ["bash", "sh", "env", "cat", "cksum", "dirname", "find", "grep", "ls", "mkdir", "mv"]
 TOOLS += ["readlink", "rm", "sed", "tail", "uname", "wc"]
 PROGRESS = ("setting up (once", "installing Python packages", "fetching the Delta jars")
@@ -78,6 +79,7 @@ def checkout(tmp_path: Path) -> Checkout:
     tools.mkdir()
     for name in COPIED:
         source = ROOT / name
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, root / name)
     for name in TOOLS:
         found = shutil.which(name)
@@ -274,6 +276,29 @@ def test_damaged_jar_is_fetched_again(checkout: Checkout) -> None:
     checkout.env["MAVEN_CENTRAL"] = NOWHERE
     result = checkout.run("scripts/setup.sh")
     assert sentence(result).startswith("could not fetch")
+
+
+@pytest.mark.parametrize(
+    ("spark", "says"),
+    [
+        ("4.0.2", f"could not fetch {NOWHERE}/io/delta/delta-spark_4.0_2.13/4.4.0/"),
+        ("4.1.4", f"could not fetch {NOWHERE}/io/delta/delta-spark_4.1_2.13/4.4.0/"),
+        ("3.5.1", "pyspark in .venv: expected a version of featurelib/spark/jars.txt, found 3.5.1"),
+    ],
+)
+def test_the_jars_are_those_of_the_pyspark_that_is_installed(
+    checkout: Checkout, spark: str, says: str
+) -> None:
+    checkout.add_java("17.0.2")
+    checkout.add_ready_venv()
+    installed = checkout.root / ".venv" / "lib"
+    python = next(Path(sys.prefix, "lib").glob("python3.*"))
+    packages = installed / python.name / "site-packages"
+    installed.unlink()
+    packages.mkdir(parents=True)
+    (packages / f"pyspark-{spark}.dist-info").mkdir()
+    checkout.env["MAVEN_CENTRAL"] = NOWHERE
+    assert sentence(checkout.run("scripts/setup.sh")).startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from featurelib.errors import BusyError, ConfigError, TableError
-from featurelib.spark.session import explain
+from featurelib.spark.session import explain, open_session
+from featurelib.spark.versions import all_jars, expect_one_spark, jars_for
 
 TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)" * 300
 
@@ -76,3 +77,24 @@ def test_a_fault_of_the_surroundings_is_one_sentence(
 
 def test_what_is_not_known_is_a_fault_of_ours() -> None:
     assert explain(RuntimeError("AssertionError: 3 lines by their newlines, but 2 rows")) is None
+
+
+def test_a_spark_that_is_not_known_is_refused_before_it_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.3.0")
+    with pytest.raises(ConfigError, match=r"^Spark: expected 4\.0, 4\.1 or 4\.2, found 4\.3\.0, "):
+        open_session("nobody sees it")
+
+
+def test_a_cluster_s_spark_has_to_be_of_the_release_of_this_python_s() -> None:
+    expect_one_spark("4.0.4", "4.0.2")
+    with pytest.raises(ConfigError, match=r"expected 4\.2 as the pyspark 4\.2\.0 .* found 4\.0\.2"):
+        expect_one_spark("4.2.0", "4.0.2")
+
+
+def test_every_spark_has_its_own_jar_of_one_delta() -> None:
+    assert len({jar.version for jar in all_jars()}) == 1
+    for spark in ("4.0.2", "4.1.4", "4.2.0"):
+        names = [jar.name for jar in jars_for(spark)]
+        assert names == [f"delta-spark_{spark[:3]}_2.13", "delta-storage"]
