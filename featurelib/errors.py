@@ -7,6 +7,7 @@
     │                        JournalError
     ├── OutcomeUnknownError
     └── BackendError         UnreachableError · ProtocolError · NoEvidenceError
+                             SurroundingsError
 
 A message says what, where, expected and found, and the next command. Each class carries the exit
 code of the process it ends, so that no command decides that for itself.
@@ -98,6 +99,10 @@ class ProtocolError(BackendError):
 
 class NoEvidenceError(BackendError):
     """There is nothing to judge."""
+
+
+class SurroundingsError(BackendError):
+    """A disk, a store, a worker or a file of a table failed: mend it, and run again."""
 
 
 def install_line(extra: str) -> str:

@@ -6,7 +6,6 @@ there once its row in gold.audit_run is. Any Delta reader sees the same; this on
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -19,6 +18,7 @@ from pyarrow.parquet import filters_to_expression
 
 from featurelib.audit.audit import Judged
 from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
+from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.schema import SNAPSHOT, TIME
 from featurelib.tables import (
     AUDIT_RUN,
@@ -30,7 +30,6 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
-from featurelib.words import clean
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 Wanted = tuple[str, str, object]  # a column, how it compares (deltalake's words), with what
 VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
-LONGEST = 300  # characters of what somebody else said
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN = 5
 
 
@@ -195,14 +192,12 @@ class Lake:
         rows = None if chosen is None else filters_to_expression(chosen)
         # A table of an earlier release lacks the columns that were added since.
         there = [name for name in names if name in dataset.schema.names]
+        where = f"{self.root}/{table.path}"
         try:
-            found = dataset.to_table(columns=there, filter=rows)
+            with explaining(where):
+                found = dataset.to_table(columns=there, filter=rows)
         except (pa.ArrowException, OSError) as error:
-            raise TableError(
-                f"table {table.full_name} at {self.root}/{table.path}: cannot be read: "
-                f"{_in_a_line(error)}. A file of it is missing or damaged: restore it, or name "
-                "other tables with --tables."
-            ) from error
+            raise damaged(in_a_line(str(error)), where) from error
         lacking = {field.name: pa.nulls(found.num_rows, field.type) for field in schema}
         columns = [found[name] if name in there else lacking[name] for name in names]
         return pa.table(columns, names=names).cast(schema)
@@ -228,7 +223,8 @@ class Lake:
             raise ConfigError(f"reading tables needs the package deltalake. {INSTALL}") from error
         where = f"{self.root}/{table.path}"
         try:
-            found = DeltaTable(where, version=version)
+            with explaining(where):
+                found = DeltaTable(where, version=version)
         except TableNotFoundError as error:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {where}. Name the folder the nightly "
@@ -237,7 +233,7 @@ class Lake:
         except (DeltaError, OSError) as error:
             old = "Snapshots of old nights are kept for 90 days; leave out --run for the newest."
             raise TableError(
-                f"table {table.full_name} at {where}: cannot be read: {_in_a_line(error)}. "
+                f"table {table.full_name} at {where}: cannot be read: {in_a_line(str(error))}. "
                 + (old if version is not None else "Is it reachable, and may this user read it?")
             ) from error
         written = found.metadata().configuration.get(VERSION_PROPERTY, "none")
@@ -256,8 +252,3 @@ class Lake:
             )
         self._open[table.full_name, version] = found
         return found
-
-
-def _in_a_line(error: Exception) -> str:
-    """What others say of a fault, which may be many lines in colours."""
-    return clean(" ".join(_COLOURS.sub("", str(error)).split()).rstrip("."), LONGEST)

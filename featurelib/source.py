@@ -39,7 +39,7 @@ from featurelib.config.fleet import ADDRESSES, Fleet, FleetEntry, faults, parse_
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.controller.journal import Way
 from featurelib.controller.look import Watcher
-from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake
 from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
@@ -261,8 +261,8 @@ class Source:
         if self.lake is not None:
             try:
                 return self.lake.places(self.sight.cluster_id, known)
-            except (NoEvidenceError, TableError):  # bronze need not be kept to answer a question
-                return {}
+            except (NoEvidenceError, TableError, SurroundingsError):
+                return {}  # bronze need not be kept to answer a question
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
 
     @property

@@ -23,6 +23,7 @@ FLOORS = {
     "featurelib.words": 0,
     "featurelib.schema": 0,
     "featurelib.errors": 0,
+    "featurelib.faults": 0,
     "featurelib.catalogue": 0,
     "featurelib.core": 1,
     "featurelib.audit": 2,

@@ -29,6 +29,7 @@ from typer.core import TyperCommand, TyperGroup
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import leave, say_interrupted, take_over
 from featurelib.errors import ConfigError, FeatureLibError
+from featurelib.faults import explain
 from featurelib.view.documents import ERROR_WORDS, ErrorDocument, fill
 from featurelib.words import clean
 
@@ -148,23 +149,22 @@ def _end_line(main: Callable[..., int], options: dict[str, object]) -> int:
 def _say_error(error: Exception, *, as_json: bool) -> int:
     if os.environ.get(TRACE):
         traceback.print_exception(error)
-    known: Exception | None = error
-    if not isinstance(error, FeatureLibError) and "pyspark" in sys.modules:
-        from featurelib.spark.session import explain
-
-        known = explain(error)
-    if not isinstance(known, FeatureLibError):
+    known = explain(error)
+    if known is None:
         return _say_unexpected(error, as_json=as_json)
     lines = str(known).split("\n")  # ours; what others say is one line where it comes in
     message = "\n".join(clean(line, MOST_OF_A_MESSAGE) if line.strip() else line for line in lines)
-    say(f"error: {message}{_kept(error) if known is not error else ''}")
+    say(f"error: {message}{_kept(error)}")
     if as_json:
         print_json_error(str(known), known.exit_code, known.facts)
     return known.exit_code
 
 
 def _kept(error: Exception) -> str:
-    """Where all of a long error is now, which ends a job that is not run again at once."""
+    """Where all that Spark said of a fault is now: its job is not run again at once. Else empty."""
+    cause = error.__cause__ or error
+    if "pyspark" not in sys.modules or "\n" not in str(cause) or isinstance(cause, FeatureLibError):
+        return ""
     trace = "".join(traceback.format_exception(error))
     with (
         suppress(OSError),
@@ -181,11 +181,10 @@ def _say_unexpected(error: Exception, *, as_json: bool) -> int:
     ours = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
-    kept = _kept(error) if "pyspark" in sys.modules else ""
     text = (
         f"a fault in featurelib: {clean(what, MOST_OF_A_FAULT)} "
         f"({Path(ours[-1].filename).name}:{ours[-1].lineno}). Run it again with {TRACE}=1 to see "
-        f"all of it, and report it.{kept}"
+        f"all of it, and report it.{_kept(error)}"
     )
     say(f"error: {text}")
     if as_json:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from featurelib.errors import ConfigError
+from featurelib.faults import explaining
 from featurelib.spark.store import resolve_uri
 
 
@@ -22,8 +22,8 @@ class Folder:
         self._local = Path(self.uri.removeprefix("file:")) if self.uri.startswith("file:") else None
 
     def write(self, name: str, text: str) -> None:
-        """Put `text` at `name` below the folder; ConfigError where it cannot be written."""
-        try:
+        """Put `text` at `name` below the folder. Raises SurroundingsError."""
+        with explaining(f"--out {self.uri}/{name}"):
             if self._local is None:
                 self._write_remote(f"{self.uri}/{name}", text.encode())
                 return
@@ -32,37 +32,24 @@ class Folder:
             part = path.with_name(path.name + ".part")
             part.write_text(text, encoding="utf-8")
             part.replace(path)
-        except OSError as error:
-            raise ConfigError(
-                f"--out {self.uri}: {name} cannot be written ({error.strerror}). "
-                "Name a folder this user may write."
-            ) from error
 
     def keep_only(self, folder: str, names: set[str], kind: str) -> None:
         """Remove the files of `folder` that end in `kind` and are not in `names`: other nights'.
 
-        What a killed run left half written goes too; ConfigError for what cannot be removed.
+        What a killed run left half written goes too. Raises SurroundingsError.
         """
         old = (f".{kind}", f".{kind}.part")
-        if self._local is not None:
-            for path in (self._local / folder).glob(f"*.{kind}*"):
-                if path.name not in names and path.name.endswith(old):
-                    self._remove_local(path)
-            return
-        fs, path = self._open(f"{self.uri}/{folder}")
-        for status in fs.listStatus(path) if fs.exists(path) else ():
-            found = status.getPath()
-            if found.getName() not in names and found.getName().endswith(old):
-                fs.delete(found, False)
-
-    def _remove_local(self, path: Path) -> None:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise ConfigError(
-                f"--out {self.uri}: {path} is of another night and cannot be removed "
-                f"({error.strerror}). Remove it, or name another folder."
-            ) from error
+        with explaining(f"--out {self.uri}/{folder}, whose files of other nights go"):
+            if self._local is not None:
+                for path in (self._local / folder).glob(f"*.{kind}*"):
+                    if path.name not in names and path.name.endswith(old):
+                        path.unlink(missing_ok=True)
+                return
+            fs, path = self._open(f"{self.uri}/{folder}")
+            for status in fs.listStatus(path) if fs.exists(path) else ():
+                found = status.getPath()
+                if found.getName() not in names and found.getName().endswith(old):
+                    fs.delete(found, False)
 
     def _open(self, uri: str):  # type: ignore[no-untyped-def]  # py4j objects have no types
         jvm = self._session._jvm

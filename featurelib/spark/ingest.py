@@ -13,17 +13,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import Window as W
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.errors import LandingError, NoEvidenceError, TableError
+from featurelib.errors import LandingError, NoEvidenceError
+from featurelib.faults import explaining
 from featurelib.spark.lines import SCHEMA, parse_files
-from featurelib.spark.session import explain
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import CLUSTER_SNAPSHOT, INGEST_RUN, LANDING_LINE
 
@@ -31,12 +30,6 @@ LOCAL = "file:"
 NAMES = "*.{jsonl,jsonl.gz,ndjson,ndjson.gz,json,json.gz}"
 SHOWN = 5  # quarantined lines that are said at once
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
-# How a file system's own complaint begins in the text of an error of Spark.
-FILE_FAULT = re.compile(
-    r"^(?!\s+at ).*(PATH_NOT_FOUND|FAILED_READ_FILE|\[Errno |IOException|FileSystemException"
-    r"|ClassNotFoundException: Class org\.apache\.hadoop\.fs|AccessControlException|java\.net).*$",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,18 +230,14 @@ def _expect_equal(what: str, counted: int, found: int) -> None:
 
 @contextmanager
 def _say_unreadable(landing: str) -> Iterator[None]:
-    """LandingError for what a file system said, here or in a worker; anything else is ours."""
+    """LandingError where there is nothing at `landing`; what its disk or store said, in a line."""
     try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        if (known := explain(error)) is not None and not isinstance(known, TableError):
-            raise known from error
-        fault = FILE_FAULT.search(str(error))
-        if fault is None:
+        with explaining(f"landing {landing}"):
+            yield
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        missing = fault.group(1) == "PATH_NOT_FOUND"
-        cause = "there is no such folder or file" if missing else fault.group().removeprefix(": ")
         raise LandingError(
-            f"landing {landing}: {cause}; nothing was written. "
+            f"landing {landing}: there is no such folder or file; nothing was written. "
             "Name the folder that holds the landing files with --landing."
         ) from error

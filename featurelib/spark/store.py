@@ -12,15 +12,20 @@ a commit made in 10, where Spark starts jobs. Wherever else Spark writes (hdfs:/
 and Delta do it themselves, so that one set of credentials and one LogStore hold. Why, and what two
 writers do to each other: docs/decisions/0012-two-roads-to-a-log.md.
 
-Two drivers can both win a commit: hold.py keeps the second out.
+Delta's commit on a local file system checks and then renames, so two drivers can both win. The
+lock is a flock of the driver's own descriptor, which the kernel frees when the run's process dies;
+no child inherits it (PEP 446). An object store has no flock: there the scheduler, or the store's
+own put-if-absent, has to keep runs apart.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +40,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.errors import ConfigError, NoEvidenceError, TableError
-from featurelib.spark.hold import Lease, hold_folder, hold_remote
+from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
+from featurelib.faults import explaining
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
 RETENTION_DAYS = 90  # longer than any approved plan lives
 LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
+LOCK_NAME = ".featurelib.lock"
 
 
 class Store:
@@ -52,36 +58,33 @@ class Store:
         self.session = session
         self.root = resolve_uri(root_uri)
         self._made: set[str] = set()  # as this release writes them
-        self._lease: Lease | None = None
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
 
     def exists(self, table: Table) -> bool:
-        return self._log(table).head() is not None
+        return self._head(table) is not None
 
     def create(self, *tables: Table) -> None:
         """Make the tables that are not there, and check those that are: all checks come first."""
         heads = [
-            (table, self._log(table).head())
-            for table in tables
-            if table.full_name not in self._made
+            (table, self._head(table)) for table in tables if table.full_name not in self._made
         ]
         for table, head in heads:
             if head is not None:
                 self._check(table, head)
-        self._expect_held()
         for table, head in heads:
-            if head is None or _is_outdated(table, head):
-                self._log(table).create(_properties(table), replace=head is not None)
-            else:
-                self._carry_over(table, head)
+            with explaining(self.path(table)):
+                if head is None or _is_outdated(table, head):
+                    self._log(table).create(_properties(table), replace=head is not None)
+                else:
+                    self._carry_over(table, head)
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
         """TableError unless the table is there as this release reads it: an earlier release may
         have known fewer columns, none of them required."""
-        head = self._log(table).head()
+        head = self._head(table)
         if head is None:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {self.path(table)}. "
@@ -117,9 +120,9 @@ class Store:
     def add(self, table: Table, rows: pa.Table, run: int) -> int:
         """Add one run's rows that the driver holds, in one commit, as append does."""
         self.create(table)
-        self._expect_held()
         note = _note(table, run)
-        self._log(table).append(rows, run, note)
+        with explaining(self.path(table)):
+            self._log(table).append(rows, run, note)
         return self._committed(table, run, note)
 
     def version(self, table: Table) -> int:
@@ -128,7 +131,7 @@ class Store:
 
     def newest_run(self, table: Table) -> int | None:
         """The greatest run that wrote the table; None when none did, or it is not there."""
-        head = self._log(table).head()
+        head = self._head(table)
         if head is None:
             return None
         self._check(table, head)
@@ -145,27 +148,14 @@ class Store:
             if newest is not None and run <= newest:
                 raise ConfigError(self._say_old_run(table, run, newest))
 
-    @contextmanager
-    def hold(self, run: int, who: str, say: Callable[[str], None]) -> Iterator[None]:
+    def hold(self, run: int, who: str) -> AbstractContextManager[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
 
-        `who` is the job.
+        Only a local file system is held; `who` is the job.
         """
         if self.root.startswith(LOCAL):
-            with hold_folder(Path(self.root.removeprefix(LOCAL)), run, who):
-                yield
-            return
-        self._lease = hold_remote(self.session, self.root, run, who, say)
-        try:
-            with self._lease.held():
-                yield
-        finally:
-            self._lease = None
-
-    def _expect_held(self) -> None:
-        """BusyError where another run may have these tables by now."""
-        if self._lease is not None:
-            self._lease.expect()
+            return hold_folder(Path(self.root.removeprefix(LOCAL)), run, who)
+        return nullcontext()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
@@ -184,13 +174,13 @@ class Store:
         writing = writer(rows, table, run, note).mode(mode)
         if table.file_rows is not None:
             writing = writing.option("maxRecordsPerFile", table.file_rows)
-        self._expect_held()
-        writing.save(self.path(table))
+        with explaining(self.path(table)):
+            writing.save(self.path(table))
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
         """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
-        head = self._log(table).head()
+        head = self._head(table)
         if head is None or head.note != note:
             raise ConfigError(self._say_old_run(table, run, None if head is None else head.run))
         return head.version
@@ -232,6 +222,10 @@ class Store:
         version = {VERSION_PROPERTY: str(table.version)}
         if head.properties[VERSION_PROPERTY] != str(table.version):
             alter(self.session, self.path(table), f"SET TBLPROPERTIES ({pairs(version)})")
+
+    def _head(self, table: Table) -> Head | None:
+        with explaining(self.path(table)):
+            return self._log(table).head()
 
     def _log(self, table: Table) -> LocalLog | SparkLog:
         if self.root.startswith(LOCAL):
@@ -432,3 +426,41 @@ def writer(rows: DataFrame, table: Table, run: int, note: str) -> Any:
 def fit(table: Table, df: DataFrame) -> DataFrame:
     """Exactly the table's columns, in its order and types; what does not fit is an error."""
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
+
+
+@contextmanager
+def hold_folder(folder: Path, run: int, job: str) -> Iterator[None]:
+    """Hold `folder` for one run; BusyError names who holds it already."""
+    descriptor = _open_lock(folder / LOCK_NAME)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusyError(_say_busy(folder, os.pread(descriptor, 4096, 0))) from error
+        holder = {"job": job, "run": run, "pid": os.getpid(), "host": socket.gethostname()}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)  # frees the lock
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise ConfigError(
+            f"tables: the lock {path} cannot be opened ({error.strerror}). "
+            "Name a folder this user may write with --tables."
+        ) from error
+
+
+def _say_busy(folder: Path, content: bytes) -> str:
+    try:
+        holder = json.loads(content)
+        who = "{job} run {run} (pid {pid} on {host}, started {run} UTC)".format(**holder)
+    except (ValueError, KeyError, TypeError):
+        who = "another process that has not yet said its name"
+    return f"tables {folder}: held by {who}; nothing was written. Run again when it has ended."

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake
 from featurelib.planning.outlook import with_texts
 from featurelib.schema import SNAPSHOT
@@ -162,7 +162,9 @@ def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_pa
     assert set(found["cluster"].to_pylist()) == {"c"}
     assert lake.history(NODE_ADVERTISEMENT, "c", RUNS[0])["run"].to_pylist() == [RUNS[0]]
     assert lake.history(NODE_ADVERTISEMENT, "zz").num_rows == 0
-    with pytest.raises(TableError):
+    with pytest.raises(
+        SurroundingsError, match=r"^table silver\.node_advertisement: cannot be read"
+    ):
         lake.history(NODE_ADVERTISEMENT, "a")
 
 

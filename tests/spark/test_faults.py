@@ -1,76 +1,138 @@
-"""Faults of Spark's surroundings, in the words in which Spark said them, are one sentence each."""
+"""Faults of the surroundings, in the words in which others said them, are one sentence each."""
 
 from __future__ import annotations
 
 import pytest
 
-from featurelib.errors import BusyError, ConfigError, TableError
-from featurelib.spark.session import explain, open_session
+from featurelib.errors import BusyError, ConfigError, FeatureLibError, SurroundingsError
+from featurelib.faults import explain
+from featurelib.spark.session import open_session
 from featurelib.spark.versions import all_jars, expect_one_spark, jars_for
 
 TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)" * 300
 
+# What was said, as which error it ends, and how the sentence begins.
+SAID: list[tuple[str, type[FeatureLibError], str]] = [
+    (
+        "An error occurred while calling o88.save.\n: org.apache.spark.SparkException: "
+        "[TASK_WRITE_FAILED] Task failed while writing rows to file:/t/bronze/landing_line. "
+        "SQLSTATE: 58030\nCaused by: java.io.IOException: No space left on device",
+        SurroundingsError,
+        "the disk of file:/t/bronze/landing_line: expected room, found none (No space left on",
+    ),
+    (
+        "[Errno 28] No space left on device",
+        SurroundingsError,
+        "the disk of --tables, of --out or of Spark's scratch (SPARK_LOCAL_DIRS, else /tmp): exp",
+    ),
+    (
+        "[Errno 30] Read-only file system: '/mnt/out/report.json.part'",
+        SurroundingsError,
+        "/mnt/out/report.json.part: access is refused (Read-only file system). Let this user",
+    ),
+    (
+        'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file',
+        ConfigError,
+        "the workers cannot start their Python, /opt/none/python. PYSPARK_PYTHON names",
+    ),
+    (
+        "Traceback (most recent call last):\nModuleNotFoundError: No module named 'numpy'\n",
+        ConfigError,
+        "the workers' Python lacks a package: No module named 'numpy'. PYSPARK_PYTHON names",
+    ),
+    (
+        "Job aborted due to stage failure: Task 0 in stage 49.0 failed 1 times, most recent "
+        "failure: Lost task 0.0 in stage 49.0 (TID 58) (localhost executor driver): "
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider "
+        "setting\nCaused by: java.io.IOException: Broken pipe",
+        SurroundingsError,
+        "a worker of Spark died (Python worker exited unexpectedly (crashed)). Run again: nothing",
+    ),
+    (
+        "An error occurred while calling o1.save.\n: java.lang.OutOfMemoryError: Java heap space",
+        SurroundingsError,
+        "Spark has no memory left (OutOfMemoryError: Java heap space). Run again with more, as",
+    ),
+    (
+        "[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries are "
+        "using the same checkpoint",
+        BusyError,
+        "tables: another run wrote to them at the same time",
+    ),
+    (
+        "[DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION] Cannot create table",
+        BusyError,
+        "tables: another run wrote to them at the same time",
+    ),
+    (
+        "An error occurred while calling z:io.delta.tables.DeltaTable.isDeltaTable.\n: "
+        "java.net.ConnectException: Call From vm/127.0.0.1 to localhost:1 failed on connection "
+        "exception: java.net.ConnectException: Connection refused; For more details see: …",
+        SurroundingsError,
+        "hdfs://localhost:1/t: cannot be reached, or is not there (Connection refused). Look",
+    ),
+    (
+        "java.net.UnknownHostException: no-such-host.invalid",
+        SurroundingsError,
+        "hdfs://localhost:1/t: cannot be reached, or is not there (UnknownHostException: no-such-",
+    ),
+    (
+        "Generic S3 error: Error performing GET http://127.0.0.1:1/b?prefix=x in 1.2s, after 10 "
+        "retries - HTTP error: error sending request",
+        SurroundingsError,
+        "hdfs://localhost:1/t: cannot be reached, or is not there (error sending request). Look",
+    ),
+    (
+        "java.nio.file.AccessDeniedException: b: getFileStatus on b: software.amazon.awssdk…S3Exce"
+        "ption: (Service: S3, Status Code: 403, Request ID: x)",
+        SurroundingsError,
+        "hdfs://localhost:1/t: access is refused (AccessDeniedException: b: getFileStatus on b",
+    ),
+    (
+        'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"',
+        ConfigError,
+        "hdfs://localhost:1/t: Spark has no connector for it here (No FileSystem for scheme",
+    ),
+    (
+        "java.lang.RuntimeException: file:/t/silver/x/part-0.c000.zstd.parquet is not a "
+        "Parquet file. Expected magic number at tail",
+        SurroundingsError,
+        "table silver.x: cannot be read, because a file of it is missing or damaged: "
+        "file:/t/silver/x/part-0.c000.zstd.parquet. Restore it, or move the folder silver away",
+    ),
+    (
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file "
+        "file:///t/bronze/landing_line/part-1.snappy.parquet. File does not exist.",
+        SurroundingsError,
+        "table bronze.landing_line: cannot be read, because a file of it is missing or damaged: "
+        "file:///t/bronze/landing_line/part-1.snappy.parquet. Restore it from a copy",
+    ),
+    (
+        "[DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected.\x1b[2J",
+        SurroundingsError,
+        "a file at hdfs://localhost:1/t: cannot be read, because a file of it is missing or",
+    ),
+    (
+        "Kernel error: Json error: Truncated record whilst reading string\n   0: <unknown>",
+        SurroundingsError,
+        "a file at hdfs://localhost:1/t: cannot be read, because a file of it is missing or",
+    ),
+    (
+        "An error occurred while calling o41.collectToPython.\n: java.io.IOException: odd",
+        SurroundingsError,
+        "hdfs://localhost:1/t: cannot be read or written (java.io.IOException: odd). Mend that",
+    ),
+]
 
-@pytest.mark.parametrize(
-    ("said", "kind", "sentence"),
-    [
-        (
-            "An error occurred while calling o88.save.\n: java.io.IOException: No space left on "
-            "device",
-            ConfigError,
-            "expected room on the disks that Spark writes to, found none",
-        ),
-        (
-            'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file',
-            ConfigError,
-            "the workers cannot start their Python, /opt/none/python. PYSPARK_PYTHON names",
-        ),
-        (
-            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'numpy'\n",
-            ConfigError,
-            "the workers' Python lacks a package: No module named 'numpy'. PYSPARK_PYTHON names",
-        ),
-        (
-            "[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries are "
-            "using the same checkpoint",
-            BusyError,
-            "tables: another run wrote to them at the same time",
-        ),
-        (
-            "[DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION] Cannot create table",
-            BusyError,
-            "tables: another run wrote to them at the same time",
-        ),
-        (
-            "java.lang.RuntimeException: file:/t/silver/x/part-0.c000.zstd.parquet is not a "
-            "Parquet file. Expected magic number at tail",
-            TableError,
-            "a table cannot be read: file:/t/silver/x/part-0.c000.zstd.parquet. A file of it is",
-        ),
-        (
-            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file "
-            "file:///t/bronze/part-1.snappy.parquet. File does not exist.",
-            TableError,
-            "a table cannot be read: file:///t/bronze/part-1.snappy.parquet. A file of it is",
-        ),
-        (
-            "[DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected.\x1b[2J",
-            TableError,
-            "a table cannot be read: Incompatible format detected",
-        ),
-        (
-            "Kernel error: Json error: Truncated record whilst reading string\n   0: <unknown>",
-            TableError,
-            "a table cannot be read: Json error: Truncated record whilst reading string. A file",
-        ),
-    ],
-)
+
+@pytest.mark.parametrize(("said", "kind", "sentence"), SAID)
 def test_a_fault_of_the_surroundings_is_one_sentence(
-    said: str, kind: type[Exception], sentence: str
+    said: str, kind: type[FeatureLibError], sentence: str
 ) -> None:
-    found = explain(RuntimeError(said + TRACE))
-    assert type(found) is kind
+    where = "" if "28]" in said else "hdfs://localhost:1/t"
+    found = explain(RuntimeError(said + TRACE), where)
     assert str(found).startswith(sentence)
+    assert type(found) is kind
     assert str(found).isprintable()
     assert len(str(found)) < 600
 

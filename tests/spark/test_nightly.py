@@ -20,8 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from featurelib.errors import BusyError
-from featurelib.spark.hold import hold_folder
-from featurelib.spark.store import Store
+from featurelib.spark.store import Store, hold_folder
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
