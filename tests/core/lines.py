@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,6 +36,9 @@ def at(age: int, seconds: int = 0) -> str:
 
 def microseconds(time: datetime) -> int:
     return int(time.timestamp()) * 1_000_000 + time.microsecond
+
+
+NOW = microseconds(AS_OF)
 
 
 def line_of(kind: str, cluster: str, age: int, **keys: object) -> bytes:
@@ -184,53 +188,70 @@ def log_texts(cluster: Cluster) -> list[str]:
     return texts
 
 
-def list_line(cluster: Cluster, kind: int) -> bytes:
-    """A DescribeCluster answer: 1 = brokers, 2 = controllers."""
-    shown = cluster.registry == "fenced"
-    listed = [
-        node
-        for node in cluster.nodes
-        if node.listed
-        and (node.role == CONTROLLER) == (kind == 2)
-        and (kind == 2 or shown or not node.fenced)
-    ]
+def listing(
+    *nodes: tuple[int, bool],
+    kind: int = 1,
+    version: int = 2,
+    shown: bool | None = None,
+    age: int = 1,
+    cluster: str = "c",
+) -> bytes:
+    """A DescribeCluster answer, 1 = brokers, 2 = controllers: ids and whether they are fenced.
+
+    Below version 2 brokers that are fenced are left out, and nobody is said to be.
+    """
+    shown = version >= 2 if shown is None else shown
+    listed = [(i, fenced) for i, fenced in nodes if kind == 2 or shown or not fenced]
+    brokers = [{"broker_id": i, **({"is_fenced": f} if shown else {})} for i, f in listed]
     return line_of(
         "describe_cluster",
-        cluster.name,
-        cluster.registry_age,
+        cluster,
+        age,
         asked_node=1,
         listener="controller" if kind == 2 else "broker",
-        version=2 if shown or kind == 2 else 0,
+        version=version,
         endpoint_type=kind,
         include_fenced_brokers=shown,
-        answer={
-            "error_code": 0,
-            "controller_id": 1,
-            "brokers": [
-                {"broker_id": node.node_id, **({"is_fenced": node.fenced} if shown else {})}
-                for node in listed
-            ],
-        },
+        answer={"error_code": 0, "controller_id": 1, "brokers": brokers},
     )
 
 
-def quorum_line(cluster: str, voters: Iterable[int], observers: Iterable[int] = ()) -> bytes:
-    partition = {
-        "partition_index": 0,
-        "error_code": 0,
-        "leader_id": 1,
-        "leader_epoch": 3,
-        "high_watermark": 900,
-        "current_voters": [{"replica_id": voter} for voter in voters],
-        "observers": [{"replica_id": observer} for observer in observers],
-    }
-    answer = {
-        "error_code": 0,
-        "topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}],
-    }
-    return line_of(
-        "describe_quorum", cluster, 1, asked_node=1, listener="broker", version=1, answer=answer
+def list_line(cluster: Cluster, kind: int) -> bytes:
+    """What a described cluster answers to DescribeCluster: 1 = brokers, 2 = controllers."""
+    shown = cluster.registry == "fenced"
+    mine = (n for n in cluster.nodes if n.listed and (n.role == CONTROLLER) == (kind == 2))
+    return listing(
+        *((node.node_id, node.fenced) for node in mine),
+        kind=kind,
+        version=2 if shown or kind == 2 else 0,
+        shown=shown,
+        age=cluster.registry_age,
+        cluster=cluster.name,
     )
+
+
+LEADER = 1_795_000_000_000  # its time of a DescribeQuorum answer, milliseconds
+Replica = int | tuple[int, int]  # its id, and how many seconds ago it fetched
+
+
+def quorum_line(
+    cluster: str, voters: Iterable[Replica], observers: Iterable[Replica] = (), age: int = 1
+) -> bytes:
+    def replicas(some: Iterable[Replica]) -> list[dict[str, int]]:
+        return [
+            {"replica_id": one}
+            if isinstance(one, int)
+            else {"replica_id": one[0], "last_fetch_timestamp": LEADER - one[1] * 1000}
+            for one in some
+        ]
+
+    partition = {"partition_index": 0, "error_code": 0, "leader_id": 1, "leader_epoch": 3}
+    partition |= {"high_watermark": 900, "current_voters": replicas(voters)}
+    partition |= {"observers": replicas(observers)}
+    topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
+    answer = {"error_code": 0, "topics": topics}
+    keys = {"asked_node": 1, "listener": "broker", "version": 2, "answer": answer}
+    return line_of("describe_quorum", cluster, age, **keys)
 
 
 def refusal_line(
@@ -282,10 +303,7 @@ def lines_of(cluster: Cluster) -> list[bytes]:
     if cluster.zookeeper:
         lines += znode_lines(cluster)
     elif cluster.log:
-        for number, text in enumerate(log_texts(cluster), start=2):
-            age = cluster.registry_age
-            keys = {"line_number": number, "line": text}
-            lines.append(line_of("metadata_log", cluster.name, age, **keys))
+        lines += log_lines(cluster, cluster.registry_age)
     elif cluster.registry in ("fenced", "live"):
         lines.append(list_line(cluster, 1))
     if cluster.controllers_listed:
@@ -306,6 +324,14 @@ def lines_of(cluster: Cluster) -> list[bytes]:
         keys = {"line_number": 2, "line": text}
         lines.append(line_of("features_describe", cluster.name, 0, **keys))
     return lines
+
+
+def log_lines(cluster: Cluster, age: int) -> list[bytes]:
+    """The whole metadata log of a described cluster, as it landed."""
+    return [
+        line_of("metadata_log", cluster.name, age, line_number=number, line=text)
+        for number, text in enumerate(log_texts(cluster), start=2)
+    ]
 
 
 def landings(lines: Iterable[bytes]) -> list[tuple[Landing, int]]:
@@ -361,6 +387,80 @@ def judge_rows(
     return judge(batch, conditions(clusters), known, load_dialect("strict"))
 
 
+def judge_clusters(*clusters: Cluster, catalogue: Catalogue | None = None) -> Judged:
+    """What the core says of described clusters, in one batch."""
+    return judge_rows(snapshot({c.name: lines_of(c) for c in clusters}), clusters, catalogue)
+
+
+def judge_lines(
+    lines: Iterable[bytes],
+    expected: Expected | None = None,
+    *,
+    name: str = "c",
+    catalogue: Catalogue | None = None,
+    **under: Any,
+) -> Judged:
+    """What the core says of one cluster's lines, of which the inventory says what is expected;
+    `under`: other conditions than those of all tests."""
+    inventory = {} if expected is None else {name: expected}
+    terms = Conditions(**{"as_of": NOW, "max_age": MAX_AGE, "inventory": inventory} | under)
+    known, rows = catalogue or load_catalogue(), snapshot({name: list(lines)})
+    return judge(rows, terms, known, load_dialect("strict"))
+
+
+# --- Readers of what is judged: tests look at its tables by these, as rows -----------------------
+
+Row = dict[str, Any]
+
+
+def rows_of(judged: Judged, table: str, **like: object) -> list[Row]:
+    """The rows of a table whose columns are `like` that."""
+    rows: list[Row] = getattr(judged, table).to_pylist()
+    return [row for row in rows if all(row[key] == value for key, value in like.items())]
+
+
+def findings(judged: Judged, *codes: str, **like: object) -> list[Row]:
+    """The findings, perhaps of some codes only."""
+    found = rows_of(judged, "findings", **like)
+    return [row for row in found if not codes or row["code"] in codes]
+
+
+def codes(judged: Judged) -> set[str]:
+    return {row["code"] for row in findings(judged)}
+
+
+def verdicts(judged: Judged) -> dict[str, str]:
+    """Feature → verdict, of one cluster."""
+    return {row["feature"]: row["verdict"] for row in rows_of(judged, "readiness")}
+
+
+def readiness(judged: Judged, feature: str) -> Row:
+    """The row of a feature, of one cluster."""
+    [row] = rows_of(judged, "readiness", feature=feature)
+    return row
+
+
+def steps(judged: Judged) -> list[Row]:
+    """The steps of the plan, of one cluster."""
+    [plan] = rows_of(judged, "plans")
+    found: list[Row] = plan["steps"]
+    return found
+
+
+def told(judged: Judged) -> str:
+    """Verdicts and findings of one cluster as a text, a line each."""
+    said = [
+        f"{row['feature']} {row['verdict']}: {row['finalized_level']} to {row['target']}"
+        for row in rows_of(judged, "readiness")
+    ]
+    for row in findings(judged):
+        who = f" {row['role'] or 'node'} {row['node_id']}" if row["node_id"] is not None else ""
+        what = f" {row['feature']}" if row["feature"] else ""
+        level = "" if row["level"] is None else f" {row['level']}"
+        said.append(f"  {row['code']}{who}{what}{level}: {row['detail'] or ''}".rstrip(": "))
+    return "\n".join(said) or "nothing"
+
+
 ANOMALIES = (
     "epoch_went_back",
     "features_node_recreated",
@@ -372,10 +472,4 @@ ANOMALIES = (
 
 def anomalies(batch: pa.RecordBatch) -> list[str]:
     """What the audit says against what was collected, as `code:detail`."""
-    rows = judge_rows(batch).findings.to_pylist()
-    return [f"{row['code']}:{row['detail']}" for row in rows if row["code"] in ANOMALIES]
-
-
-def judge_clusters(*clusters: Cluster, catalogue: Catalogue | None = None) -> Judged:
-    """What the core says of described clusters, in one batch."""
-    return judge_rows(snapshot({c.name: lines_of(c) for c in clusters}), clusters, catalogue)
+    return [f"{row['code']}:{row['detail']}" for row in findings(judge_rows(batch), *ANOMALIES)]

@@ -1,0 +1,242 @@
+"""Who is registered, and what that says: only what Kafka itself does not see is gone; what we
+cannot reach is silent; and the owner's word stands for controllers nobody can ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from featurelib.audit.evidence import Expected
+from featurelib.audit.findings import Action, FindingWords, action_for_gone
+from featurelib.catalogue import load as catalogue
+from featurelib.feature import Role
+from tests.core.frozen import expect_frozen
+from tests.core.lines import (
+    answer_line,
+    codes,
+    failure_line,
+    findings,
+    judge_lines,
+    listing,
+    log_lines,
+    quorum_line,
+    readiness,
+    told,
+)
+from tests.core.oracle import BROKER, CONTROLLER, METADATA, Cluster, Node
+from tests.report.samples import SAMPLES
+
+OLD, NEW = {METADATA: (7, 25)}, {METADATA: (7, 29)}
+LEVELS = {METADATA: 25}
+Lines = Iterable[bytes]
+
+
+def quorum(voters: Lines, observers: Lines = (), age: int = 1) -> bytes:
+    return quorum_line("c", voters, observers, age)
+
+
+def node(node_id: int, role: str = BROKER, **keys: Any) -> Node:
+    said: dict[str, Any] = {"ranges": NEW, "levels": LEVELS, "epoch": 9, "answered": 1}
+    return Node(node_id=node_id, role=role, **said | keys)
+
+
+def answer(*which: Any, **keys: Any) -> bytes:
+    return answer_line("c", node(*which, **keys))
+
+
+def silence(*which: Any) -> bytes:
+    return failure_line("c", node(*which, failed=1))
+
+
+def log(*nodes: Node, age: int = 2, level: int = 25) -> list[bytes]:
+    return log_lines(Cluster(name="c", nodes=nodes, stored={METADATA: level}), age)
+
+
+ME = node(1), node(1, CONTROLLER)
+ANSWERS = [answer(1), answer(1, CONTROLLER)]
+TWO = listing((1, False), (2, False), kind=2)
+BASE = [*ANSWERS, quorum([(1, 0)]), listing((1, False), kind=2)]
+SILENT = [*BASE, silence(2)]
+ALONE = listing((1, False))
+
+
+def lost(*lines: bytes, level: int = 25) -> list[bytes]:
+    """Controller 2 is registered by the log with old software, and `lines`."""
+    known = {"levels": {METADATA: level}}
+    answers = [answer(1, **known), answer(1, CONTROLLER, **known)]
+    return [*answers, *log(*ME, node(2, CONTROLLER, ranges=OLD), level=level), *lines]
+
+
+GONE = TWO, quorum([(1, 0)], [(1, 0)]), ALONE
+EARLIER = answer(2, CONTROLLER, ranges=OLD, answered=40)
+UNTIMED = [
+    quorum([(1, 0)], [(7, 57)]).replace(b', "last_fetch_timestamp": 1794999943000', said)
+    for said in (b"", b', "last_fetch_timestamp": -1')
+]
+
+# What there is → the verdict about metadata.version, and the lines. data/frozen/registrations.txt
+# has all that is found.
+SCENES: dict[str, tuple[str, Lines]] = {
+    "a broker that only we cannot reach is silent": (
+        "UNKNOWN", [*SILENT, listing((1, False), (2, False))]),
+    "a fenced broker is a ghost, and that it did not answer is said": (
+        "UNKNOWN", [*SILENT, listing((1, False), (2, True))]),
+    "a ghost is judged by the range it was last seen with": (
+        "BLOCKED", [*SILENT, answer(2, ranges=OLD, answered=20), listing((1, False), (2, True))]),
+    "a ghost where levels are unknown is started again": (
+        "UNKNOWN", [answer(1, epoch=-1, levels=None), answer(1, CONTROLLER, epoch=-1, levels=None),
+                    quorum([(1, 0)]), silence(2), listing((1, False), (2, True))]),
+    # 3.x: registered by the log, and not among the live brokers that were listed later.
+    "a list that leaves out who is fenced is Kafka's word too": (
+        "BLOCKED", [*SILENT, *log(*ME, node(2, ranges=OLD)),
+                    listing((1, False), (2, True), version=1)]),
+    "a list that shows who is fenced calls it live": (
+        "BLOCKED", [*SILENT, *log(*ME, node(2, ranges=OLD)), listing((1, False), (2, False))]),
+    "a registered controller that neither votes nor follows is a ghost": ("BLOCKED", lost(*GONE)),
+    "an answer of days ago does not hide that a controller is gone": (
+        "BLOCKED", lost(*GONE, EARLIER)),
+    "and no failure of today does": ("BLOCKED", lost(*GONE, EARLIER, silence(2, CONTROLLER))),
+    "a controller that votes is no ghost: starting it again is the way": (
+        "BLOCKED", lost(TWO, ALONE, quorum([(1, 0), (2, 300)]))),
+    "nor one that the leader saw fetch 10 seconds ago": (
+        "BLOCKED", lost(TWO, ALONE, quorum([(1, 0)], [(2, 10)]))),
+    "but 11 seconds ago is long ago": ("BLOCKED", lost(TWO, ALONE, quorum([(1, 0)], [(2, 11)]))),
+    "nor one that fetches and does not answer us": (
+        "BLOCKED", lost(TWO, ALONE, quorum([(1, 0)], [(2, 3)]), silence(2, CONTROLLER))),
+    "nor one that may have come after the quorum was described": (
+        "BLOCKED", lost(TWO, ALONE, quorum([(1, 0)], age=9))),
+    "nor one that answers": (
+        "READY", lost(TWO, ALONE, quorum([(1, 0)]), answer(2, CONTROLLER))),
+    "nor one of a quorum that nobody described": ("BLOCKED", lost(TWO, ALONE)),
+    "one of three voters that answers is no majority": (
+        "UNKNOWN", [*ANSWERS, silence(2, CONTROLLER), silence(3, CONTROLLER),
+                    quorum([(1, 0), (2, 0), (3, 0)])]),
+    "two of three are": (
+        "UNKNOWN", [*ANSWERS, answer(2, CONTROLLER), silence(3, CONTROLLER),
+                    quorum([(1, 0), (2, 0), (3, 0)])]),
+    "an observer that shown registrations lack is not registered": (
+        "READY", [*ANSWERS, quorum([(1, 0)], [(1, 0), (7, 3)]), ALONE]),
+    "an observer where fenced ones are not shown is not listed": (
+        "UNKNOWN", [*ANSWERS, quorum([(1, 0)], [(1, 0), (7, 3)]), listing((1, False), version=1)]),
+    "an observer is shown without times": ("READY", [*ANSWERS, UNTIMED[0], ALONE]),
+    "or with the time of none": ("READY", [*ANSWERS, UNTIMED[1], ALONE]),
+    "each voter that never registered is a row of its own": (
+        "BLOCKED", [*ANSWERS, *log(*ME), quorum([(1, 0), (2, 0), (3, 0)]), ALONE]),
+}  # fmt: skip
+
+
+def test_who_is_gone_who_is_silent_and_what_that_makes_of_it() -> None:
+    found = {name: judge_lines(lines) for name, (_, lines) in SCENES.items()}
+    said = {name: readiness(judged, METADATA)["verdict"] for name, judged in found.items()}
+    assert said == {name: verdict for name, (verdict, _) in SCENES.items()}
+    expect_frozen("registrations", {name: told(judged) for name, judged in found.items()})
+
+
+def words(scene: Lines, code: str, node_id: int = 2) -> tuple[str, str, str]:
+    """Message, remedy and command of a finding about a node."""
+    [row] = findings(judge_lines(scene), code, node_id=node_id)
+    said = FindingWords(catalogue()).of(row)  # type: ignore[arg-type]
+    return said.message, said.remedy, said.command
+
+
+def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
+    silent = words(SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering")
+    assert "unregister" not in " ".join(silent).casefold()
+    ghost = SCENES["a fenced broker is a ghost, and that it did not answer is said"][1]
+    for code in ("ghost_broker", "range_unknown"):
+        message, _, command = words(ghost, code)
+        assert "did not answer (connection refused)" in message
+        assert command == "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2"
+    unknown = SCENES["a ghost where levels are unknown is started again"][1]
+    assert words(unknown, "ghost_broker")[1:] == ("Start it again.", "")
+    never = SCENES["each voter that never registered is a row of its own"][1]
+    message, remedy, _ = words(never, "voter_not_registered")
+    assert message.startswith("Voter 2 never registered")
+    assert remedy == "Start it with Kafka 4.2 or later, so that it registers."
+
+
+@pytest.mark.parametrize(
+    ("level", "action"), [(32, "register_anew"), (33, "unregister_controller")]
+)
+def test_a_controller_can_be_unregistered_from_metadata_version_33_on(
+    level: int, action: str
+) -> None:
+    assert action_for_gone(Role.CONTROLLER, level) is Action(action)
+    _, remedy, command = words(lost(*GONE, level=level), "ghost_controller")
+    unregister = "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 2"
+    assert command == (unregister if level == 33 else "")
+    again = ("start a controller of that id once", "Start it with Kafka 4.", "controllers_complete")
+    assert all(text in remedy for text in again) == (level == 32)
+
+
+# --- The owner's word -----------------------------------------------------------------------------
+
+TEXT = (SAMPLES / "k41-forgotten" / "landing.jsonl").read_text("utf-8")
+CAPTURE = [json.loads(raw) for raw in TEXT.splitlines()]
+NEWEST = 1_795_239_874_000_000  # its last line's time
+
+
+def capture(*left_out: str, role: str = CONTROLLER) -> list[dict[str, Any]]:
+    """The sample without lines of these kinds; of `api_versions` those of one role."""
+    return [
+        line
+        for line in CAPTURE
+        if line["kind"] not in left_out or (line["kind"] == "api_versions" and line["role"] != role)
+    ]
+
+
+def failing() -> list[dict[str, Any]]:
+    """The sample, its controllers' listeners not answering."""
+    keys = ["kind", "cluster_id", "observed_at", "node_id", "role", "endpoint", "asked_version"]
+    return [
+        {key: line[key] for key in keys} | {"error": "no route to host"}
+        if line["kind"] == "api_versions" and line["role"] == CONTROLLER
+        else line
+        for line in capture("metadata_log")
+    ]
+
+
+UNSEEN = {"voters_unknown", "mode_unknown", "node_not_asked", "node_not_answering"}
+UNSEEN |= {"expected_node_missing"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "without", "with_it", "controllers"),
+    [
+        (capture("api_versions", "metadata_log"), "node_not_asked", "controller_vouched", ()),
+        (failing(), "node_not_answering", "controller_vouched", ()),
+        (capture("api_versions", "metadata_log", "describe_quorum"), "mode_unknown",
+         "voters_vouched", ()),
+        (capture("metadata_log"), "expected_node_missing", "controller_vouched", (77,)),
+    ],
+    ids=["nobody asked", "nobody answers", "voters are not known", "nothing shows it"],
+)  # fmt: skip
+def test_the_word_of_the_owner_stands_for_controllers_nobody_can_ask(
+    lines: list[dict[str, Any]], without: str, with_it: str, controllers: tuple[int, ...]
+) -> None:
+    for word, verdict, code in ((False, "UNKNOWN", without), (True, "READY", with_it)):
+        said = seen(lines, controllers=controllers, controllers_vouched=word)
+        assert readiness(said, METADATA)["verdict"] == verdict
+        assert code in codes(said)
+        assert (codes(said) & UNSEEN == set()) == word
+    rows = findings(said, "controller_vouched")
+    assert [row["severity"] for row in rows] == ["info"] * len(rows)
+
+
+def seen(lines: list[dict[str, Any]], **word: Any) -> Any:
+    name, raw = lines[0]["cluster_id"], [json.dumps(line).encode() for line in lines]
+    return judge_lines(raw, Expected(vouched=True, **word), name=name, as_of=NEWEST)
+
+
+def test_the_word_is_not_for_brokers_and_silences_no_controller_known_to_be_unfit() -> None:
+    said = seen(capture("api_versions", "metadata_log", role=BROKER), controllers_vouched=True)
+    assert readiness(said, METADATA)["verdict"] == "UNKNOWN"
+    unfit = answer(11, CONTROLLER, ranges={METADATA: (7, 20)}, answered=3, levels=None, epoch=-1)
+    low = {"levels": {METADATA: 20}}
+    lines = [answer(1, **low), unfit, silence(11, CONTROLLER), ALONE, quorum([(11, 0)])]
+    said = judge_lines(lines, Expected(vouched=True, controllers_vouched=True))
+    assert readiness(said, METADATA)["verdict"] == "BLOCKED"
+    assert {"unsupported_by_node", "controller_vouched"} <= codes(said)
