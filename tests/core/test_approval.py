@@ -10,6 +10,7 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from featurelib.planning.files import (
     say_span,
     write_approval,
 )
+from tests.core.frozen import expect_refused
 from tests.core.tampering import WAYS
 from tests.core.test_planfile import MEANING
 
@@ -67,28 +69,24 @@ def test_a_time_of_another_zone_or_with_fractions_is_written_as_whole_seconds_in
     assert approve(MEANING, by="a", at=there, expires=HOUR).approved_at == NOW
 
 
-@pytest.mark.parametrize(
-    ("approval", "now", "words"),
-    [
-        (changed(cluster="d"), NOW, ["cluster 'c'", "found 'd'"]),
-        (changed(plan="sha256:00"), NOW, ["of the plan PLAN", "one of another plan"]),
-        (APPROVAL, NOW + 24 * HOUR, ["holds now", "expired 0 seconds ago"]),
-        (APPROVAL, NOW + 27 * HOUR, ["expired 3 hours ago", "2026-11-22T06:00:00Z"]),
-        (APPROVAL, NOW - 6 * timedelta(minutes=1), ["before now", "6 minutes ahead", "clocks"]),
-        (
-            changed(expires_at=NOW + WEEK + HOUR),
-            NOW,
-            ["at most 7 days", "longest_approval_hours", "7 days 1 hour"],
-        ),
-    ],
-)
-def test_an_approval_of_something_else_is_refused_and_says_why(
-    approval: Approval, now: datetime, words: list[str]
-) -> None:
-    with pytest.raises(ApprovalError) as told:
-        expect_approved(approval, MEANING, now, longest=WEEK)
-    assert [word for word in [*words, "featurelib approve"] if word not in str(told.value)] == []
-    assert told.value.exit_code == 3
+# What is wrong → the approval, and when it is used. The words: data/frozen/approvals.txt.
+OTHERS: dict[str, tuple[Approval, datetime]] = {
+    "of another cluster": (changed(cluster="d"), NOW),
+    "of another plan": (changed(plan="sha256:00"), NOW),
+    "that expires now": (APPROVAL, NOW + 24 * HOUR),
+    "that expired 3 hours ago": (APPROVAL, NOW + 27 * HOUR),
+    "6 minutes ahead of its time": (APPROVAL, NOW - 6 * timedelta(minutes=1)),
+    "longer than any may be": (changed(expires_at=NOW + WEEK + HOUR), NOW),
+}
+
+
+def test_an_approval_of_something_else_is_refused_and_says_why() -> None:
+    def using(approval: Approval, now: datetime) -> Callable[[], object]:
+        return lambda: expect_approved(approval, MEANING, now, longest=WEEK)
+
+    cases = [(name, using(*other)) for name, other in OTHERS.items()]
+    expect_refused("approvals", ApprovalError, cases)
+    assert ApprovalError.exit_code == 3
 
 
 def test_an_approval_is_refused_for_any_other_meaning_of_its_plan() -> None:
@@ -110,63 +108,45 @@ def test_the_approver_s_clock_may_be_a_little_ahead_but_never_late_at_the_end() 
         expect_approved(APPROVAL, MEANING, NOW - HOUR, longest=WEEK)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"approved_by": ""}, ["approved_by", "1 to 200 letters"]),
-        ({"approved_by": " alice"}, ["approved_by", "no space"]),
-        ({"approved_by": "a\nb"}, ["approved_by", "'a\\nb'"]),
-        ({"approved_by": "alice\u202e"}, ["approved_by", "u202e"]),
-        ({"reason": "x" * 1001}, ["reason", "1 to 1000"]),
-        ({"approved_at": NOW.replace(microsecond=1)}, ["approved_at", "00.000001"]),
-        ({"expires_at": NOW}, ["expires_at", "after 2026-11-21T06:00:00Z"]),
-        (
-            {"expires_at": datetime.fromisoformat("2026-11-21T10:00:00+02:00")},
-            ["expires_at", "10:00:00+02:00"],
-        ),
-    ],
-)
-def test_values_that_cannot_stand_in_an_approval_are_told(
-    changes: dict[str, object], words: list[str]
-) -> None:
-    with pytest.raises(PlanError) as told:
-        files.read_approval(write_approval(changed(**changes)), "my.approval.json")
-    assert str(told.value).startswith("my.approval.json: ")
-    assert [word for word in words if word not in str(told.value)] == []
+VALUES: dict[str, dict[str, object]] = {
+    "by nobody": {"approved_by": ""},
+    "by a name with a space": {"approved_by": " alice"},
+    "by a name of two lines": {"approved_by": "a\nb"},
+    "by a name that turns round": {"approved_by": "alice\u202e"},
+    "for a reason of 1001 letters": {"reason": "x" * 1001},
+    "at a fraction of a second": {"approved_at": NOW.replace(microsecond=1)},
+    "until it began": {"expires_at": NOW},
+    "until a time of another zone": {
+        "expires_at": datetime.fromisoformat("2026-11-21T10:00:00+02:00")
+    },
+}
+FILES: dict[str, bytes | str] = {
+    "nothing": b"",
+    "no UTF-8": b"\xff\xfe",
+    "half a letter": "\ud800",
+    "another version": FILE.replace(b'"version": 1', b'"version": 2'),
+    "a plan": FILE.replace(b"featurelib.approval", b"featurelib.plan"),
+    "an unknown key": FILE.replace(b'"reason"', b'"because"'),
+    "a signature that is none": FILE.replace(b'"signature": null', b'"signature": "x"'),
+    "letters escaped": FILE.replace(b"alice", b"\\u0061lice"),
+    "other line ends": FILE.replace(b"\n", b"\r\n"),
+    "a line too many": FILE + b"\n",
+}
+CHANGED = {
+    "an hour more": FILE.replace(b"2026-11-22T06", b"2026-11-22T07"),
+    "another approver": FILE.replace(b"alice", b"mallory"),
+}
 
 
-@pytest.mark.parametrize(
-    ("found", "error", "words"),
-    [
-        (b"", PlanError, ["expected an approval"]),
-        (b"\xff\xfe", PlanError, ["expected an approval"]),
-        ("\ud800", PlanError, ["expected an approval"]),
-        (FILE.replace(b'"version": 1', b'"version": 2'), PlanError, ["version 1", "version 2"]),
-        (
-            FILE.replace(b"featurelib.approval", b"featurelib.plan"),
-            PlanError,
-            ["expected an approval, featurelib.approval", "'featurelib.plan'"],
-        ),
-        (FILE.replace(b'"reason"', b'"because"'), PlanError, ["because"]),
-        (FILE.replace(b'"signature": null', b'"signature": "x"'), PlanError, ["ssh-keygen"]),
-        (
-            FILE.replace(b"2026-11-22T06", b"2026-11-22T07"),
-            ApprovalError,
-            ["was changed", "sha256:"],
-        ),
-        (FILE.replace(b"alice", b"mallory"), ApprovalError, ["was changed", "sha256:"]),
-        (FILE.replace(b"alice", b"\\u0061lice"), PlanError, [":4: ", "escapes"]),
-        (FILE.replace(b"\n", b"\r\n"), PlanError, [":1: ", "another"]),
-        (FILE + b"\n", PlanError, ["another"]),
-    ],
-)
-def test_a_file_that_approve_did_not_write_is_told(
-    found: bytes | str, error: type[FeatureLibError], words: list[str]
-) -> None:
-    with pytest.raises(error) as told:
-        files.read_approval(found, "my.approval.json")
-    assert str(told.value).startswith("my.approval.json:")
-    assert [word for word in [*words, "featurelib approve"] if word not in str(told.value)] == []
+def test_a_file_that_approve_did_not_write_is_told() -> None:
+    def reading(file: bytes | str) -> Callable[[], object]:
+        return lambda: files.read_approval(file, "my.approval.json")
+
+    made = {name: write_approval(changed(**changes)) for name, changes in VALUES.items()}
+    cases = [(name, reading(file)) for name, file in (FILES | made).items()]
+    expect_refused("approval_files", PlanError, cases, begins="my.approval.json:")
+    cases = [(name, reading(file)) for name, file in CHANGED.items()]
+    expect_refused("approvals_changed", ApprovalError, cases, begins="my.approval.json:")
 
 
 def test_a_signature_has_one_form_too() -> None:
