@@ -33,7 +33,7 @@ from typing import NamedTuple
 import msgspec
 
 from featurelib.audit.cluster_view import Sight, Terms
-from featurelib.backends.base import Backend, Say, is_honoured, look, moves_text, validate
+from featurelib.backends.base import Backend, Say, id_of, is_honoured, look, moves_text, validate
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import quietly
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -400,7 +400,7 @@ def probe(
 def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> tuple[Sight, bool]:
     """The cluster as if every registration had been seen, and supported everything: whether that
     is so is what is asked. And whether there is anything to ask for but a level above."""
-    cluster_id = msgspec.json.decode(lines[0], type=_Envelope).cluster_id
+    cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
     seen = terms.see_lines(lines)
@@ -411,10 +411,6 @@ def _sight(entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue) -> t
     draft.forget_configured()  # whom the controller asks is what it is asked
     row = draft.row() if found else seen.rows
     return replace(terms, controller_decides=True).see(row), bool(found)
-
-
-class _Envelope(msgspec.Struct):
-    cluster_id: str
 
 
 def _question(backend: Backend, sight: Sight, is_unsure: bool) -> Step:

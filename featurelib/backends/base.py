@@ -145,7 +145,7 @@ def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
     Raises ConfigError where another cluster answers, and what `Backend.describe` raises.
     """
     lines = backend.describe(say)
-    found = sorted({_ENVELOPE.decode(line).cluster_id for line in lines})
+    found = sorted(set(map(id_of, lines)))
     if entry.id and found != [entry.id]:
         raise ConfigError(
             f"{backend.where}: expected the cluster {entry.id} ({entry.title}), found "
@@ -157,6 +157,11 @@ def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
 
 class _Envelope(msgspec.Struct):
     cluster_id: str
+
+
+def id_of(line: bytes) -> str:
+    """The cluster that a landing line is of."""
+    return _ENVELOPE.decode(line).cluster_id
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)

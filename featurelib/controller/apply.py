@@ -18,7 +18,7 @@ from enum import Enum
 
 from featurelib.backends.base import accepts, is_honoured, may_prove, validate
 from featurelib.config.fleet import FleetEntry
-from featurelib.controller.decide import AlreadyThere, Decision, Refuse, Send, decide
+from featurelib.controller.decide import Decision, Mismatch, decide
 from featurelib.controller.journal import Clearance, Journal, Way, say_seconds
 from featurelib.controller.look import Look, Watcher
 from featurelib.controller.owners import expect_ours
@@ -162,21 +162,21 @@ class _Run:
         plan, mode = self._plan, self._order.mode
         asks = mode is not Mode.REHEARSE
         decision, instead = decide_next(self._watcher, look, plan, position, asks=asks)
-        if isinstance(decision, Refuse):
+        if isinstance(decision, tuple):
             raise self._refusal(decision, instead)
-        if isinstance(decision, AlreadyThere):
+        if decision is None:
             if self._steps:
                 return self._end("the other levels are there already: somebody else wrote them")
             return self._end(*self._writers(), kind=EndingKind.NOTHING_TO_DO)
         if mode is Mode.REHEARSE:
             return self._end(kind=EndingKind.REHEARSED)
-        against = self._validate(look, decision.step, position)
+        against = self._validate(look, decision, position)
         if against is not None:
             self._steps.append(against)
             return self._end()
         if mode is Mode.VALIDATE:
             return self._end(kind=EndingKind.VALIDATED)
-        return decision.step
+        return decision
 
     def _validate(self, look: Look, step: Step, position: int) -> StepOutcome | None:
         """What the controller says against a step, asked without writing; None = nothing, or it
@@ -196,10 +196,10 @@ class _Run:
         reply = validate(backend, step)
         return None if accepts(reply, step) else refused(step, position, reply)
 
-    def _refusal(self, decision: Refuse, instead: str) -> RefusedError:
+    def _refusal(self, against: tuple[Mismatch, ...], instead: str) -> RefusedError:
         """Every reason not to send, and the next command."""
-        reasons = "".join(f"\n  {reason.text}" for reason in decision.reasons)
-        evidence = {reason.what for reason in decision.reasons} - {"judged again"}
+        reasons = "".join(f"\n  {reason.text}" for reason in against)
+        evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
         what = "is not as the plan expects it" if evidence else "would refuse the plan now"
         if self._before:
@@ -247,11 +247,11 @@ def decide_next(
     """
     rest = plan.steps[position:]
     seen = decide(plan, position, watcher.found(look, plan, rest))
-    if not isinstance(seen, Refuse) or not look.is_unproven:
+    if not isinstance(seen, tuple) or not look.is_unproven:
         return seen, ""
     proven = decide(plan, position, watcher.found(watcher.as_if_seen(look), plan, rest))
     dialects = look.sight.dialects
-    if not isinstance(proven, Send) or not may_prove(watcher.backend, dialects, proven.step):
+    if not isinstance(proven, Step) or not may_prove(watcher.backend, dialects, proven):
         return seen, ""
     if not asks:
         return seen, _ASK

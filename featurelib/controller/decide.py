@@ -53,44 +53,24 @@ class Situation:
     side_effects: tuple[SideEffect, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refuse:
-    """Nothing is to be sent. At least one difference."""
-
-    reasons: tuple[Mismatch, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlreadyThere:
-    """Every level the plan wants is there already."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
-    """The step to send next, and its position, from 0."""
-
-    step: Step
-    position: int
-
-
-Decision = Refuse | AlreadyThere | Send
+# The step to send next; why nothing is to be sent, at least one reason; or None: every level that
+# the plan wants is there already.
+Decision = Step | tuple[Mismatch, ...] | None
 
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """What to do with `plan` after its first `done` steps were applied."""
     if plan.cluster != now.cluster:  # then all else is another cluster's too
-        return Refuse(reasons=(Mismatch("cluster", plan.cluster, now.cluster),))
+        return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
-        return AlreadyThere()
+        return None
     odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
     if not odd:  # else they would only say again what the differences are
         odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
-        return Refuse(reasons=tuple(odd))
-    if done == len(plan.steps):  # a plan without a step
-        return AlreadyThere()
-    return Send(step=plan.steps[done], position=done)
+        return tuple(odd)
+    return plan.steps[done] if done < len(plan.steps) else None  # a plan without a step
 
 
 def after(plan: Plan, done: int) -> Requirements:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Thread
 from typing import Any
 
+from featurelib.config.files import quietly
 from featurelib.controller.journal import (
     Clearance,
     Dispatch,
@@ -278,10 +279,6 @@ def _look(watcher: Watcher, cluster: str) -> tuple[Look | None, str]:
         return watcher.look(cluster, say=quietly), ""
     except BackendError as error:
         return None, f"the cluster cannot be looked at: {error}"
-
-
-def quietly(text: str) -> None:
-    """Nobody needs to hear of every look of a wait."""
 
 
 def resume(

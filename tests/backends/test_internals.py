@@ -35,6 +35,10 @@ def test_the_release_is_the_pinned_one() -> None:
         (internals.NetworkSelector, "run sleep close"),
         (internals.KafkaTCPTransport, "_sock_recv"),  # overridden: last words are kept
         (internals.AbstractTokenProvider, "token"),
+        (
+            type(internals.admin.UpdateFeaturesRequest.fields["feature_updates"]),
+            "is_struct_array data_class",
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

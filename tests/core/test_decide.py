@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.controller.decide import (
-    AlreadyThere,
-    Decision,
-    Refuse,
-    Send,
-    Situation,
-    after,
-    decide,
-)
+from featurelib.controller.decide import Decision, Situation, after, decide
 from featurelib.model import Move, Plan, RangeGroup, Requirements, Step
 
 
@@ -52,12 +44,12 @@ def required(**change: Any) -> Situation:
 
 
 def texts(decision: Decision) -> list[str]:
-    assert isinstance(decision, Refuse), decision
-    return [reason.text for reason in decision.reasons]
+    assert isinstance(decision, tuple), decision
+    return [reason.text for reason in decision]
 
 
 def test_a_world_as_the_plan_saw_it_is_sent_the_first_step() -> None:
-    assert decide(PLAN, 0, FOUND) == Send(step=PLAN.steps[0], position=0)
+    assert decide(PLAN, 0, FOUND) == PLAN.steps[0]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +126,7 @@ def test_a_plan_that_another_policy_judged_is_refused() -> None:
 
 def test_after_a_step_only_what_it_wrote_may_differ() -> None:
     levels = {"f": 2, "h": 4}
-    assert decide(PLAN, 1, required(levels=levels)) == Send(step=PLAN.steps[1], position=1)
+    assert decide(PLAN, 1, required(levels=levels)) == PLAN.steps[1]
     assert texts(decide(PLAN, 1, FOUND)) == ["level of f: expected 2, found 1"]
     assert texts(decide(PLAN, 0, required(levels=levels))) == ["level of f: expected 1, found 2"]
     assert texts(decide(PLAN, 1, required(levels={"f": 2, "h": 5}))) == [
@@ -146,27 +138,27 @@ def test_in_zookeeper_mode_each_step_moves_the_version_by_one() -> None:
     plan = replace(PLAN, requirements=replace(PLAN.requirements, features_node_version=7))
     assert [after(plan, done).features_node_version for done in (0, 1, 2)] == [7, 8, 9]
     moved = required(levels={"f": 2, "h": 4}, features_node_version=8)
-    assert isinstance(decide(plan, 1, moved), Send)
+    assert decide(plan, 1, moved) == plan.steps[1]
     twice = required(levels={"f": 2, "h": 4}, features_node_version=9)
     assert texts(decide(plan, 1, twice)) == ["version of the features node: expected 8, found 9"]
 
 
 def test_after_a_step_controllers_may_be_told_apart_from_their_look_alikes() -> None:
     narrowed = replace(required(levels={"f": 2, "h": 4}), dialects=("kraft-4.2",))
-    assert isinstance(decide(PLAN, 1, narrowed), Send)
+    assert decide(PLAN, 1, narrowed) == PLAN.steps[1]
     other = replace(narrowed, dialects=("kraft-3.9",))
-    assert isinstance(decide(PLAN, 1, other), Refuse)
+    assert texts(decide(PLAN, 1, other))
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_when_every_level_is_there_nothing_is_to_do_whatever_else_changed(done: int) -> None:
     found = replace(required(levels={"f": 2, "g": 1}, nodes=()), catalogue="x")
-    assert decide(PLAN, done, found) == AlreadyThere()
+    assert decide(PLAN, done, found) is None
 
 
 def test_levels_that_are_not_known_are_not_there() -> None:
     found = replace(required(levels={"f": 2, "g": 1, "h": 4}), unknown=frozenset("g"))
-    assert isinstance(decide(PLAN, 0, found), Refuse)
+    assert texts(decide(PLAN, 0, found))
 
 
 def test_a_plan_that_was_carried_out_and_undone_is_not_sent_again() -> None:
@@ -178,5 +170,5 @@ def test_a_plan_that_was_carried_out_and_undone_is_not_sent_again() -> None:
 
 def test_a_plan_without_a_step_is_nothing_to_do_where_the_world_is_as_it_says() -> None:
     empty = replace(PLAN, steps=())
-    assert decide(empty, 0, FOUND) == AlreadyThere()
-    assert isinstance(decide(empty, 0, replace(FOUND, catalogue="x")), Refuse)
+    assert decide(empty, 0, FOUND) is None
+    assert texts(decide(empty, 0, replace(FOUND, catalogue="x")))

@@ -35,6 +35,7 @@ from featurelib.backends.kafka.protocol import (
     missing_right,
     reply,
 )
+from featurelib.config.files import quietly
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.config.fleet import split_id
 from featurelib.config.security import ZOOKEEPER
@@ -197,7 +198,7 @@ class KafkaBackend:
 
     def _known(self) -> Map:
         if self._map is None:
-            self._map = _look(self._reach, _quietly).known
+            self._map = _look(self._reach, quietly).known
         return self._map
 
     def _find_again(self) -> Map:
@@ -206,7 +207,7 @@ class KafkaBackend:
         now = replace(
             deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
         )
-        self._map = Search(self._reach, now, _quietly, asks=False).run().known
+        self._map = Search(self._reach, now, quietly, asks=False).run().known
         return self._map
 
 
@@ -236,10 +237,6 @@ def _understood(answer: ListenerAnswer) -> Reply:
         raise OutcomeUnknownError(
             f"UpdateFeatures was sent, and its answer is none: {error}"
         ) from error
-
-
-def _quietly(text: str) -> None:
-    """Nobody waits for this look."""
 
 
 def _look(reach: Reach, say: Say) -> Search:

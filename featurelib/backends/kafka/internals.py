@@ -22,14 +22,7 @@ with warnings.catch_warnings():
         from kafka.net.sasl.oauth import AbstractTokenProvider
         from kafka.net.selector import NetworkSelector as NetworkSelector
         from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-        from kafka.protocol.admin import (
-            DescribeClusterRequest,
-            DescribeConfigsRequest,
-            DescribeQuorumRequest,
-            ListPartitionReassignmentsRequest,
-            UpdateFeaturesRequest,
-        )
-        from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+        from kafka.protocol import admin, metadata
         from kafka.version import __version__
     except ImportError as error:
         raise ConfigError(
@@ -61,36 +54,22 @@ SOFTWARE = {
     "client_software_name": "featurelib-kafka-python",
     "client_software_version": __version__,
 }
-_REQUESTS = {
-    Api.METADATA: MetadataRequest,
-    Api.DESCRIBE_CLUSTER: DescribeClusterRequest,
-    Api.DESCRIBE_CONFIGS: DescribeConfigsRequest,
-    Api.API_VERSIONS: ApiVersionsRequest,
-    Api.DESCRIBE_QUORUM: DescribeQuorumRequest,
-    Api.UPDATE_FEATURES: UpdateFeaturesRequest,
-    Api.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest,
-}
-
-
-_PARTS = {  # fields that are lists → the class of what is in them
-    "feature_updates": UpdateFeaturesRequest.FeatureUpdateKey,
-    "partitions": DescribeQuorumRequest.TopicData.PartitionData,
-    "resources": DescribeConfigsRequest.DescribeConfigsResource,
-    "topics": DescribeQuorumRequest.TopicData,
-}
 
 
 def make_request(api: Api, version: int, fields: dict[str, object]) -> Any:
     """A request of exactly this version; lists of plain values become the client's classes."""
-    given = SOFTWARE if api is Api.API_VERSIONS else _made(fields)
-    return _REQUESTS[api](version=version, **given)
+    name = f"{api.title}Request"
+    kind = getattr(metadata, name, None) or getattr(admin, name)
+    return kind(version=version, **(SOFTWARE if api is Api.API_VERSIONS else _made(kind, fields)))
 
 
-def _made(fields: Any) -> dict[str, Any]:
-    return {
-        name: [_PARTS[name](**_made(one)) for one in value] if name in _PARTS and value else value
-        for name, value in fields.items()
-    }
+def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    made = dict(fields)
+    for name, value in fields.items():
+        if value and kind.fields[name].is_struct_array():
+            part = kind.fields[name].data_class
+            made[name] = [part(**_made(part, one)) for one in value]
+    return made
 
 
 class _LastWords:
