@@ -5,7 +5,9 @@ Plans are made as people make them (featurelib.planning); waits are short, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace
 from datetime import datetime
@@ -93,6 +95,9 @@ class Wrapped:
     before_describe: Callable[[int], None] | None = None
     abilities_: Abilities | None = None
     unproven: str = ""  # why something that was sent may still be carried out
+    answer: Reply | Exception | None = None  # to a request, in place of the real one's
+    validated: Reply | Exception | None = None  # the same of a request to validate
+    unlisted: int | None = None  # a node that nobody names
     sent: list[tuple[Step, bool]] = field(default_factory=list)
     looks: int = 0
 
@@ -104,7 +109,8 @@ class Wrapped:
         self.looks += 1
         if self.before_describe is not None:
             self.before_describe(self.looks)
-        return self.inner.describe(say)
+        lines = self.inner.describe(say)
+        return tuple(x for x in lines if json.loads(x).get("node_id", -1) != self.unlisted)
 
     def abilities(self) -> Abilities:
         return self.abilities_ or self.inner.abilities()
@@ -119,11 +125,14 @@ class Wrapped:
 
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
         self.sent.append((step, validate_only))
-        if validate_only:
-            return self.inner.update(step, validate_only=True)
-        if self.before_update is not None:
+        if self.before_update is not None and not validate_only:
             self.before_update(step)
-        reply = self.inner.update(step)
+        instead = self.validated if validate_only else self.answer
+        if isinstance(instead, Exception):
+            raise instead
+        reply = instead or self.inner.update(step, validate_only=validate_only)
+        if validate_only:
+            return reply
         return reply if self.after_update is None else self.after_update(reply)
 
     def close(self) -> None:
@@ -156,6 +165,12 @@ class Bench:
     @property
     def journal_path(self) -> Path:
         return self.folder / "state" / "journal.sqlite"
+
+    @contextmanager
+    def journal(self) -> Iterator[Journal]:
+        """Its journal, open while the block runs."""
+        with closing(Journal(self.journal_path)) as journal:
+            yield journal
 
     def wrapped(self, **how: Any) -> Wrapped:
         return Wrapped(self.backend, **how)
@@ -208,26 +223,16 @@ class Bench:
 
     def apply(self, plan: Plan, backend: Backend | None = None, **how: Any) -> Ending:
         given = {"check_approval": approved, "waits": WAITS, "command": "the test"} | how
-        journal = Journal(self.journal_path)
-        try:
+        with self.journal() as journal:
             return apply(ApplyOrder(plan=plan, **given), self.watcher(backend), journal)
-        finally:
-            journal.close()
-
-    def features(self, plan: Plan) -> list[str]:
-        """What a plan moves."""
-        return [update.feature for step in plan.steps for update in step.updates]
 
     def levels(self) -> dict[str, int]:
         return {name: level for name, (_, level) in self.cluster.cluster.finalized.items()}
 
     def fates(self) -> list[str]:
         """What the journal knows last of every request."""
-        journal = Journal(self.journal_path)
-        try:
+        with self.journal() as journal:
             return [entry.fate.value for entry in journal.entries()]
-        finally:
-            journal.close()
 
 
 def approved(at: datetime) -> Clearance:

@@ -45,11 +45,8 @@ def in_a_child(work: Callable[[], object]) -> int:
 
 
 def settle(it: Bench) -> list[Fate]:
-    journal = Journal(it.journal_path)
-    try:
+    with it.journal() as journal:
         return [one.fate for one in resume(it.watcher(), journal, "c-1", waits=WAITS)]
-    finally:
-        journal.close()
 
 
 @pytest.mark.parametrize(("boundary", "step"), MOMENTS)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from featurelib.controller.journal import Journal, JournalEntry, Settlement
-from featurelib.controller.send import find_unexplained, resume
+from featurelib.controller.send import Waits, find_unexplained, resume
 from featurelib.core.outcome import EndingKind, Fate, MoveOutcome, StepOutcome
-from featurelib.errors import BusyError, OutcomeUnknownError, RefusedError, UnreachableError
+from featurelib.errors import BusyError, JournalError, OutcomeUnknownError, UnreachableError
 from featurelib.feature import UpgradeType
 from featurelib.model import Passed
 from featurelib.view.outcome import settled_sentence, unexplained_sentence
 from tests.controller.clusters import (
     CATALOGUE,
-    TIMEOUT_MS,
     WAITS,
     Bench,
     Wrapped,
@@ -25,33 +25,27 @@ from tests.controller.clusters import (
     replace,
     zookeeper,
 )
-from tests.controller.test_apply import cut, cut_before, other_writer
+from tests.controller.test_apply import LOST, cut, other_writer
 
 
-def resumed(it: Bench, backend: Wrapped | None = None) -> tuple[JournalEntry, ...]:
-    journal = Journal(it.journal_path)
-    try:
-        return resume(it.watcher(backend), journal, "c-1", waits=WAITS)
-    finally:
-        journal.close()
+def resumed(
+    it: Bench, backend: Wrapped | None = None, waits: Waits = WAITS
+) -> tuple[JournalEntry, ...]:
+    with it.journal() as journal:
+        return resume(it.watcher(backend), journal, "c-1", waits=waits)
 
 
-def left_open(it: Bench, applied: bool, timeout_ms: int = TIMEOUT_MS) -> Wrapped:
+def left_open(it: Bench, applied: bool) -> None:
     """A run whose reply is lost, and who then is interrupted."""
 
     def stop(look: int) -> None:
         if look > 1:
             raise KeyboardInterrupt
 
-    wrapped = it.wrapped(before_describe=stop)
-    if applied:
-        wrapped.after_update = cut
-    else:
-        wrapped.before_update = cut_before
+    lost: dict[str, Any] = {"after_update": cut} if applied else {"answer": LOST}
     with pytest.raises(OutcomeUnknownError):
-        it.apply(it.plan(timeout_ms), wrapped)
+        it.apply(it.plan(), it.wrapped(before_describe=stop, **lost))
     assert it.fates() == ["unknown"]
-    return wrapped
 
 
 @pytest.mark.parametrize(("mode", "make"), [("kraft", kraft), ("zk", zookeeper)])
@@ -76,11 +70,11 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
     it = bench(tmp_path, kraft(25))
     plan = it.plan()
     left_open(it, applied=False)
-    journal = Journal(it.journal_path)
-    now = [journal.entries()[0].intent.over_at + 86_400]
+    with it.journal() as journal:
+        now = [journal.entries()[0].intent.over_at + 86_400]
     waits = replace(WAITS, clock=lambda: now[0], sleep=_pass_time(now))
     silent = it.wrapped(unproven="controller 1 does not answer")
-    [settled] = resume(it.watcher(silent), journal, "c-1", waits=waits)
+    [settled] = resumed(it, silent, waits)
     assert settled.is_open
     assert settled_sentence(settled, CATALOGUE) == (
         "Journal entry 1: still unknown: "
@@ -89,8 +83,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
         "it may still be carried out: controller 1 does not answer."
     )
     it.backend.update(plan.steps[0])  # it goes on
-    [settled] = resume(it.watcher(silent), journal, "c-1", waits=waits)
-    journal.close()
+    [settled] = resumed(it, silent, waits)
     assert settled.fate is Fate.APPLIED
 
 
@@ -169,38 +162,17 @@ def test_another_writer_s_level_settles_a_request_as_overtaken(tmp_path: Path) -
     )
 
 
-def test_the_levels_of_another_cluster_settle_nothing(tmp_path: Path) -> None:
-    it = bench(tmp_path, kraft(25))
-    left_open(it, applied=True)
-    (tmp_path / "other").mkdir()
-    other = bench(tmp_path / "other", kraft(25))
-    other.cluster.close()
-    from tests.backends.simulator import Simulated
-
-    there = Simulated(str(tmp_path / "two"), CATALOGUE.tables, cluster_id="c-2")
-    there.put(kraft(29), 5)
-    it.cluster = there
-    journal = Journal(it.journal_path)
-    with pytest.raises(RefusedError, match=r"this is cluster c-2, expected cluster c-1, of which"):
-        resume(it.watcher(), journal, "c-1", waits=WAITS)
-    journal.close()
-    assert it.fates() == ["unknown"]
-
-
 def test_while_somebody_is_at_work_nothing_is_resumed(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=True)
-    journal = Journal(it.journal_path)
-    with journal.lock("c-1", "featurelib apply", seconds=60), pytest.raises(BusyError):
-        resumed(it)
-    journal.close()
+    with it.journal() as journal, journal.lock("c-1", "featurelib apply", seconds=60):
+        with pytest.raises(BusyError):
+            resumed(it)
 
 
 def test_an_outcome_that_cannot_be_written_down_leaves_the_request_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from featurelib.errors import JournalError
-
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=True)
 
@@ -217,24 +189,20 @@ def test_an_outcome_that_cannot_be_written_down_leaves_the_request_open(
 def closed_by_the_clock(it: Bench, fate: Fate) -> None:
     """An entry as earlier releases left it: closed, and without whom it was sent to."""
     left_open(it, applied=False)
-    journal = Journal(it.journal_path)
-    [entry] = journal.entries()
-    updates = tuple(
-        MoveOutcome(update=u, fate=fate, code=7, message=None, level=u.from_level)
-        for u in entry.intent.step.updates
-    )
-    result = StepOutcome(position=0, updates=updates)
-    journal.settle(1, Settlement(result=result, by="apply", who=entry.intent.who, at=0.0))
-    journal.close()
+    with it.journal() as journal:
+        [entry] = journal.entries()
+        updates = tuple(
+            MoveOutcome(update=u, fate=fate, code=7, message=None, level=u.from_level)
+            for u in entry.intent.step.updates
+        )
+        result = StepOutcome(position=0, updates=updates)
+        journal.settle(1, Settlement(result=result, by="apply", who=entry.intent.who, at=0.0))
 
 
 def unexplained(it: Bench) -> list[str]:
-    journal = Journal(it.journal_path)
-    try:
+    with it.journal() as journal:
         found = find_unexplained(journal, it.watcher(), "c-1")
         return [unexplained_sentence(one, CATALOGUE) for one in found]
-    finally:
-        journal.close()
 
 
 @pytest.mark.parametrize("fate", [Fate.REJECTED, Fate.NOT_APPLIED])
