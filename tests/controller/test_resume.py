@@ -165,9 +165,12 @@ def test_another_writer_s_level_settles_a_request_as_overtaken(tmp_path: Path) -
 def test_while_somebody_is_at_work_nothing_is_resumed(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
     left_open(it, applied=True)
-    with it.journal() as journal, journal.lock("c-1", "featurelib apply", seconds=60):
-        with pytest.raises(BusyError):
-            resumed(it)
+    with (
+        it.journal() as journal,
+        journal.lock("c-1", "featurelib apply", seconds=60),
+        pytest.raises(BusyError),
+    ):
+        resumed(it)
 
 
 def test_an_outcome_that_cannot_be_written_down_leaves_the_request_open(
