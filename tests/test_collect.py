@@ -1,4 +1,5 @@
-"""Collecting: whoever does not answer is written down, files are whole or not there at all."""
+"""Collecting: whoever does not answer is written down, files are whole or not there at all; and the
+validate-only probe: what it asks, when nothing, and what is proven."""
 
 from __future__ import annotations
 
@@ -9,39 +10,45 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from featurelib.audit.cluster_view import see
+from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Abilities, Backend, Say, open_backend
 from featurelib.catalogue import load
 from featurelib.collect import (
     Collected,
     NodeListener,
+    ProbeResult,
     collect,
     collect_one,
     files_of,
     known_nodes,
     name_of,
+    probe,
     read_lines,
     write_lines,
 )
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.security import Security
-from featurelib.core.cluster import Cluster as Plain
-from featurelib.core.reply import Reply
-from featurelib.errors import UnreachableError
+from featurelib.core.cluster import Cluster
+from featurelib.core.reply import Reply, Result
+from featurelib.errors import OutcomeUnknownError, UnreachableError
 from featurelib.feature import Role
-from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
+from featurelib.landing import ApiVersionsAnswer, Landing, ProbeReply, Quarantined, read
 from featurelib.model import Step
-from tests.backends.clusters import KRAFT, TABLES, ZK
+from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
+from tests.controller.clusters import OLD, Wrapped
 
+CATALOGUE = load()
+Kind = TypeVar("Kind")
 NIGHT = datetime(2026, 11, 21, 6, tzinfo=UTC)
 
 
-def embedded(folder: Path, name: str, cluster: Plain = KRAFT, mode: str = "kraft") -> FleetEntry:
+def embedded(folder: Path, name: str, cluster: Cluster = KRAFT, mode: str = "kraft") -> FleetEntry:
     path = folder / f"{name}.db"
     made = Simulated(str(path), TABLES, mode=mode, cluster_id=f"id-{name}")
     made.put(cluster, 9)
@@ -49,12 +56,12 @@ def embedded(folder: Path, name: str, cluster: Plain = KRAFT, mode: str = "kraft
     return FleetEntry(id=f"id-{name}", name=name, file=str(path))
 
 
-def dead(cluster: Plain = KRAFT) -> Plain:
+def dead(cluster: Cluster = KRAFT) -> Cluster:
     return replace(cluster, nodes=tuple(replace(n, running=False) for n in cluster.nodes))
 
 
 def open_one(entry: FleetEntry) -> Backend:
-    return open_backend(entry, load())
+    return open_backend(entry, CATALOGUE)
 
 
 def quiet(text: str) -> None:
@@ -67,28 +74,36 @@ def taken(folder: Path, *entries: FleetEntry, parallel: int = 4) -> dict[str, Co
     return {result.name: result for result in found}
 
 
-def landed(path: str | None) -> list[Landing]:
-    assert path is not None
-    said = [read(raw.removesuffix(b"\n")) for raw in read_lines(path)]
+def raw_lines(result: Collected) -> list[bytes]:
+    assert result.file is not None
+    return [line.removesuffix(b"\n") for line in read_lines(result.file)]
+
+
+def contents(lines: list[bytes], kind: type[Kind]) -> list[Kind]:
+    """What the lines of a kind hold; every line is one that ingest accepts."""
+    said = list(map(read, lines))
     assert not [line for line in said if isinstance(line, Quarantined)]
-    return [line for line in said if isinstance(line, Landing)]
+    return [c for one in said if isinstance(one, Landing) and isinstance(c := one.content, kind)]
 
 
-def answers(path: str | None) -> list[ApiVersionsAnswer]:
-    return [c for one in landed(path) if isinstance(c := one.content, ApiVersionsAnswer)]
+def answers(result: Collected) -> list[ApiVersionsAnswer]:
+    return contents(raw_lines(result), ApiVersionsAnswer)
+
+
+def judged(lines: list[bytes], *entries: FleetEntry) -> Sight:
+    return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**12, fleet=Fleet(cluster=entries))
 
 
 @pytest.mark.parametrize(("cluster", "mode"), [(KRAFT, "kraft"), (ZK, "zk")])
 def test_what_is_collected_is_accepted_line_by_line_and_judged(
-    tmp_path: Path, cluster: Plain, mode: str
+    tmp_path: Path, cluster: Cluster, mode: str
 ) -> None:
     entry = embedded(tmp_path, "one", cluster, mode)
     result = taken(tmp_path, entry)["one"]
     assert (result.error, result.quarantined, result.not_answering) == (None, (), ())
-    assert result.lines == len(landed(result.file)) > 0
-    assert result.file is not None
-    raw = [line.removesuffix(b"\n") for line in read_lines(result.file)]
-    sight = see(raw, catalogue=load(), as_of=None, max_age=10**12, fleet=Fleet(cluster=(entry,)))
+    raw = raw_lines(result)
+    assert result.lines == len(contents(raw, object)) > 0
+    sight = judged(raw, entry)
     assert sight.cluster.finalized == cluster.finalized
     assert {row["verdict"] for row in sight.judged.readiness.to_pylist()} >= {"READY"}
 
@@ -99,7 +114,7 @@ def test_nodes_of_a_cluster_that_cannot_be_reached_are_said_not_to_answer(tmp_pa
     assert (nobody.file, nobody.lines) == (None, 0)
     told = FleetEntry(id=entry.id, name="dead", file=entry.file, brokers=(7, 8), controllers=(9,))
     result = taken(tmp_path, told)["dead"]
-    said = answers(result.file)
+    said = answers(result)
     assert [(a.role.text, a.node_id) for a in said] == [
         ("broker", 7), ("broker", 8), ("controller", 9),
     ]  # fmt: skip
@@ -135,7 +150,7 @@ def test_where_a_secret_or_a_file_is_missing_the_nodes_are_said_not_to_answer_an
         with pytest.raises(BlockingIOError):
             server.accept()
     assert reason in (result.error or "")
-    said = [(answer.node_id, answer.error) for answer in answers(result.file)]
+    said = [(answer.node_id, answer.error) for answer in answers(result)]
     assert said == [(7, result.error), (8, result.error)]
 
 
@@ -148,8 +163,8 @@ def test_a_cluster_that_answered_once_is_known_by_its_newest_file(tmp_path: Path
     after = taken(tmp_path, entry)["one"]
     assert after.error
     assert tuple(one[:2] for one in after.not_answering) == before.answered
-    endpoints = {(a.role, a.node_id): a.endpoint for a in answers(before.file)}
-    assert {(a.role, a.node_id): a.endpoint for a in answers(after.file)} == endpoints
+    endpoints = {(a.role, a.node_id): a.endpoint for a in answers(before)}
+    assert {(a.role, a.node_id): a.endpoint for a in answers(after)} == endpoints
 
 
 def test_a_damaged_file_of_an_earlier_round_names_nobody(tmp_path: Path) -> None:
@@ -159,21 +174,34 @@ def test_a_damaged_file_of_an_earlier_round_names_nobody(tmp_path: Path) -> None
 
 
 class Fake:
-    """A backend that answers with given lines, for what an embedded cluster never does."""
+    """A backend of KRaft that says what it is told, a request to validate included, and counts
+    what it is sent: for what an embedded cluster never does."""
 
     where = "fake:1"
 
-    def __init__(self, describe: Callable[[], tuple[bytes, ...]]) -> None:
-        self._describe, self.closed = describe, False
+    def __init__(
+        self,
+        answer: Reply | Exception | None = None,
+        describe: Callable[[], tuple[bytes, ...]] = tuple,
+        *,
+        can: bool = True,
+    ) -> None:
+        self._answer, self._describe, self._can = answer, describe, can
+        self.sent: list[tuple[Step, bool]] = []
+        self.closed = False
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         return self._describe()
 
     def abilities(self) -> Abilities:
-        return Abilities(mode="kraft", validate_only=True)
+        return Abilities(mode="kraft", validate_only=self._can)
 
     def update(self, step: Step, *, validate_only: bool = False) -> Reply:
-        raise AssertionError("collecting sends nothing")
+        self.sent.append((step, validate_only))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        assert self._answer is not None, "collecting sends nothing"
+        return self._answer
 
     def close(self) -> None:
         self.closed = True
@@ -184,7 +212,7 @@ LINE |= {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4, 
 
 
 def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path: Path) -> None:
-    fake = Fake(lambda: (json.dumps(LINE).encode(),))
+    fake = Fake(describe=lambda: (json.dumps(LINE).encode(),))
     result = collect_one(
         FleetEntry(id="meant", bootstrap=("a:1",)), tmp_path, lambda _: fake, quiet
     )
@@ -195,7 +223,7 @@ def test_another_cluster_behind_the_addresses_is_told_and_does_not_land(tmp_path
 
 def test_a_line_that_ingest_would_quarantine_is_said(tmp_path: Path) -> None:
     odd = json.dumps(LINE | {"node_id": -3}).encode()
-    fake = Fake(lambda: (json.dumps(LINE).encode(), odd))
+    fake = Fake(describe=lambda: (json.dumps(LINE).encode(), odd))
     result = collect_one(FleetEntry(id="c"), tmp_path, lambda _: fake, quiet)
     assert ["node_id" in reason for reason in result.quarantined] == [True]
     assert result.lines == 2
@@ -209,7 +237,7 @@ def test_clusters_are_read_at_the_same_time(tmp_path: Path) -> None:
         return (json.dumps(LINE).encode(),)
 
     entries = [FleetEntry(id="", bootstrap=(f"{host}:1",)) for host in "ab"]
-    found = collect(entries, tmp_path, lambda _: Fake(describe), parallel=2, say=quiet)
+    found = collect(entries, tmp_path, lambda _: Fake(describe=describe), parallel=2, say=quiet)
     assert [result.error for result in found] == [None, None]
 
 
@@ -219,7 +247,7 @@ def test_a_fault_of_our_own_lets_the_others_finish_and_is_not_hidden(tmp_path: P
     def open_some(entry: FleetEntry) -> Backend:
         if entry.id == "bad":
             raise ZeroDivisionError("a bug")
-        return open_backend(entry, load())
+        return open_backend(entry, CATALOGUE)
 
     found = collect([FleetEntry(id="bad"), good], tmp_path, open_some, parallel=1, say=quiet)
     assert next(found).name == "good"
@@ -260,3 +288,176 @@ def test_a_file_that_breaks_while_it_is_written_leaves_nothing(tmp_path: Path) -
     with pytest.raises(UnreachableError):
         write_lines(tmp_path / name_of("c", NIGHT), broken())  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+# --- A probe --------------------------------------------------------------------------------------
+
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+KRAFT_SAMPLES = sorted(path.name for path in SAMPLES.glob("k*"))
+# Before 4.0 nobody lists brokers that are registered and fenced.
+AT_39 = Cluster(
+    release="3.9.2",
+    nodes=(
+        controller(1, supported=OLD, release="3.9.2"),
+        broker(3, supported=OLD, release="3.9.2"),
+    ),
+    active=1,
+    finalized={"metadata.version": (19, 19)},
+)
+GHOST = broker(7, supported={"metadata.version": (1, 19)}, release="3.7.2", running=False)
+HAUNTED = replace(AT_39, nodes=(*AT_39.nodes, replace(GHOST, fenced=True)))
+
+
+def asking(backend: Backend, entry: FleetEntry, lines: Any, say: Say) -> ProbeResult:
+    return probe(backend, entry, lines, say, CATALOGUE)
+
+
+def probed(folder: Path, entry: FleetEntry) -> Collected:
+    """Collected with a probe, by a backend of whose cluster nobody names broker 7."""
+
+    def hide(one: FleetEntry) -> Backend:
+        return Wrapped(open_one(one), unlisted=7)
+
+    ways = {"parallel": 1, "say": quiet, "probing": asking}
+    [result] = collect([entry], folder / "out", hide, **ways)  # type: ignore[arg-type]
+    assert (result.error, result.quarantined) == (None, ())
+    return result
+
+
+def verdict(lines: list[bytes], feature: str = "metadata.version") -> str:
+    rows = judged(lines).judged.readiness.to_pylist()
+    return str(next(row["verdict"] for row in rows if row["feature"] == feature))
+
+
+def codes(lines: list[bytes]) -> set[str]:
+    return set(judged(lines).judged.findings["code"].to_pylist())
+
+
+def asked(sample: str, backend: Fake) -> tuple[ProbeResult, list[bytes]]:
+    """A sample's lines, and what a probe of a cluster that looks like them becomes."""
+    lines = (SAMPLES / sample / "landing.jsonl").read_bytes().splitlines()
+    said = asking(backend, FleetEntry(id=json.loads(lines[0])["cluster_id"]), lines, quiet)
+    return said, lines
+
+
+OK = Reply(code=0, message=None, results=None)
+WITH_UPGRADE = "k41-forgotten"
+
+
+def test_a_controller_that_agrees_is_the_last_line_and_nothing_is_written(tmp_path: Path) -> None:
+    entry = embedded(tmp_path, "one")
+    result = probed(tmp_path, entry)
+    lines = raw_lines(result)
+    last = read(lines[-1])
+    assert isinstance(last, Landing)
+    [said] = contents(lines, ProbeReply)
+    assert said is not None
+    assert last.content == said
+    assert {(one.feature, one.from_level, one.to_level, one.code) for one in said.answers} == {
+        ("metadata.version", 25, 29, 0), ("group.version", 0, 1, 0),
+    }  # fmt: skip
+    assert (result.probe or "").startswith("probe: the controller agreed, validating only: ")
+    kept = Simulated(entry.file, TABLES)
+    assert kept.cluster.finalized == KRAFT.finalized
+    kept.close()
+    assert "probe_agreed" in codes(lines)
+    assert verdict(lines) == "READY"
+
+
+def test_registrations_that_nobody_can_list_are_proven_or_found_in_the_way(tmp_path: Path) -> None:
+    for name, cluster, before, after, code in (
+        ("good", AT_39, "UNKNOWN", "READY", "probe_agreed"),
+        ("haunted", HAUNTED, "UNKNOWN", "BLOCKED", "probe_refused"),
+    ):
+        entry = embedded(tmp_path, name, cluster)
+        lines = raw_lines(probed(tmp_path, entry))
+        assert verdict(lines[:-1]) == before
+        assert "registrations_unproven" in codes(lines[:-1])
+        assert verdict(lines) == after
+        assert code in codes(lines)
+    assert len(contents(lines, ProbeReply)) == 1
+    assert "Broker 7" in contents(lines, ProbeReply)[0].answers[0].message
+
+
+@pytest.mark.parametrize(("configured", "said"), [(None, "READY"), ((1, 9), "BLOCKED")])
+def test_whom_the_controller_is_configured_to_ask_is_proven_or_found_in_the_way(
+    tmp_path: Path, configured: tuple[int, ...] | None, said: str
+) -> None:
+    ranges = {"metadata.version": (7, 33), "kraft.version": (0, 1), "share.version": (0, 2)}
+    nodes = (
+        controller(1, supported=ranges, release="4.4.0"),
+        broker(3, supported=ranges, release="4.4.0"),
+    )
+    levels = {"metadata.version": (33, 33), "kraft.version": (1, 1), "share.version": (1, 1)}
+    cluster = Cluster(
+        release="4.4.0",
+        nodes=nodes,
+        active=1,
+        finalized=levels,
+        raft_level=1,
+        configured_voters=configured,
+    )
+    backend = open_backend(embedded(tmp_path, "dynamic", cluster), CATALOGUE)
+    lines = [x for x in backend.describe(quiet) if b'"describe_configs"' not in x]
+    assert verdict(lines, "share.version") == "UNKNOWN"
+    line, text = asking(backend, FleetEntry(id="dynamic"), lines, quiet)
+    assert line is not None, text
+    assert verdict([*lines, line], "share.version") == said, text
+
+
+def test_a_backend_that_cannot_validate_is_not_asked() -> None:
+    backend = Fake(OK, can=False)
+    (line, text), _ = asked(WITH_UPGRADE, backend)
+    assert (line, backend.sent) == (None, [])
+    assert "would apply a request to validate" in text
+
+
+@pytest.mark.parametrize("sample", KRAFT_SAMPLES)
+def test_whatever_is_sent_only_validates_upgrades_and_never_kraft_version(sample: str) -> None:
+    """4.1 and later move kraft.version while they validate."""
+    backend = Fake(OK)
+    (line, _text), _ = asked(sample, backend)
+    assert (line is None) == (backend.sent == [])
+    for step, validate_only in backend.sent:
+        assert validate_only
+        assert step.timeout_ms > 0
+        for update in step.updates:
+            assert update.feature != "kraft.version"
+            assert update.to_level > update.from_level
+            assert update.upgrade_type == "UPGRADE"
+
+
+@pytest.mark.parametrize("error", [UnreachableError("gone"), OutcomeUnknownError("cut off")])
+def test_a_controller_that_does_not_answer_is_written_down_and_claims_nothing(
+    error: Exception,
+) -> None:
+    (line, _text), lines = asked(WITH_UPGRADE, Fake(error))
+    assert line is not None
+    [one] = contents([line], ProbeReply)
+    assert one.code is None
+    assert str(error) in json.loads(line)["error"]
+    assert "probe_agreed" not in codes([*lines, line])
+
+
+def test_a_missing_right_is_a_finding_and_no_failure() -> None:
+    refused = Reply(code=31, message="Cluster authorization failed.", results=None)
+    (line, text), lines = asked(WITH_UPGRADE, Fake(refused))
+    assert line is not None
+    assert "the right to ALTER the cluster is missing" in text
+    assert "right_withheld" in codes([*lines, line])
+    assert verdict([*lines, line]) == verdict(lines) == "READY"
+
+
+def test_a_refusal_of_one_feature_is_told_in_the_controller_s_words() -> None:
+    name = "metadata.version"
+    refused = Reply(code=0, message=None, results=(Result(feature=name, code=95, message="no"),))
+    (line, text), lines = asked(WITH_UPGRADE, Fake(refused))
+    assert line is not None
+    assert text.startswith("probe: the controller refused (no), validating only: ")
+    assert verdict([*lines, line]) == "BLOCKED"
+
+
+def test_a_look_that_cannot_be_judged_is_a_sentence(tmp_path: Path) -> None:
+    line, text = asking(Fake(OK), FleetEntry(id="c"), [b'{"kind":"x","cluster_id":"c"}'], quiet)
+    assert line is None
+    assert text.startswith("probe: nothing was sent: expected landing lines, found none")

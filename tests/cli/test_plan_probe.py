@@ -18,7 +18,7 @@ from tests.backends.clusters import KRAFT, TABLES, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.controller.clusters import OLD
-from tests.test_probing import AT_39
+from tests.test_collect import AT_39
 
 GHOST = broker(7, supported={"metadata.version": (1, 20)}, release="3.8.1", running=False)
 HAUNTED = replace(AT_39, nodes=(*AT_39.nodes, replace(GHOST, fenced=True)))

@@ -13,7 +13,7 @@ from featurelib.audit.findings import Action
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION, Role
-from featurelib.landing import Landing, read
+from featurelib.landing import Landing, ProbeReply, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.reasons import PROBE, Fix, ladder
@@ -23,7 +23,7 @@ from tests.core.made_up import catalogue_of
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.questions.nights import CATALOGUE, NAMES, sight
-from tests.test_probing import OK, WITH_UPGRADE, Scripted, asked, judged, probes
+from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
 
 # Rules that refuse a level for being too low: one below READY's target may be refused by them.
 TOO_LOW = {"unsupported_by_node", "outside_local_range", "below_local_min", "below_metadata_floor"}
@@ -162,12 +162,12 @@ REFUSED = Reply(
 
 def probed(reply: Reply) -> tuple[Sight, int, int]:
     """The sample with a probe: as it is judged, the level that was asked about, its line's time."""
-    (sent, _), lines = asked(WITH_UPGRADE, Scripted(reply))
+    (sent, _), lines = asked(WITH_UPGRADE, Fake(reply))
     assert sent is not None
     line = read(sent)
     assert isinstance(line, Landing)
     assert line.observed_at is not None
-    levels = {one.feature: one.to_level for one in probes([sent])[0].answers}
+    levels = {one.feature: one.to_level for one in contents([sent], ProbeReply)[0].answers}
     return judged([*lines, sent]), levels[METADATA_VERSION], line.observed_at
 
 
