@@ -1,12 +1,12 @@
-"""The commands apply, journal, resume and embedded: whole output and exit codes."""
+"""The commands apply, journal, resume and embedded, where a transcript cannot make the scene."""
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 import sqlite3
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from featurelib.catalogue import load
 from featurelib.controller.journal import Journal, Settlement
 from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.core.reply import Reply
+from featurelib.feature import Role
 from featurelib.model import Step
 from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
@@ -58,15 +59,6 @@ def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:
     return made.plan.cluster
 
 
-def kraft() -> str:
-    """An embedded cluster of 4.1 that was made with 3.9; its id."""
-    code, out, _ = run("embedded", "make", "cluster.db", "--software", "4.1", "--metadata", "3.9")
-    assert code == 0
-    found = re.search(r"cluster (\S+),", out)
-    assert found is not None
-    return found[1]
-
-
 def in_zookeeper_mode() -> None:
     with Simulated("cluster.db", CATALOGUE.tables, mode="zk", cluster_id="c-1") as made:
         made.put(zookeeper(f=2, g=3), 7)
@@ -75,93 +67,17 @@ def in_zookeeper_mode() -> None:
 APPLY = ("apply", "plan.json", "--approval", "plan.approval.json", "--file", "cluster.db")
 
 
-# --- apply ----------------------------------------------------------------------------------------
-
-
-def test_apply_asks_before_it_sends_and_without_a_terminal_names_the_flag() -> None:
-    in_zookeeper_mode()
-    plan()
-    code, out, err = run(*APPLY)
-    assert code == 2
-    assert "Apply this plan to cluster c-1?" in err
-    assert "--yes" in err
-    assert "f 2 → 5: upgrade" in out
-    assert not Path("state").exists()
-
-
-def test_apply_dry_run_needs_no_approval_and_sends_nothing() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    code, out, _ = run("apply", "plan.json", "--dry-run", "--file", "cluster.db")
-    assert code == 0
-    assert out.splitlines() == [
-        "[Upgrade] Feature: f ExistingFinalizedMaxVersion: 2 NewFinalizedMaxVersion: 4",
-        "Dry run: cluster c-1 is as the plan expects it; nothing was sent.",
-    ]
-    with Simulated("cluster.db", CATALOGUE.tables) as left:
-        assert left.epoch == 7
-
-
-def test_apply_validate_only_asks_a_kraft_controller_and_no_other() -> None:
-    name = kraft()
-    plan()
-    code, out, _ = run("apply", "plan.json", "--validate-only", "--file", "cluster.db")
-    assert code == 0
-    assert out.splitlines()[-1] == (
-        f"Validated: cluster {name}: the controller would accept the next step; nothing was "
-        "written."
-    )
-    assert "POINT OF NO RETURN" in out
-    code, out, _ = run("apply", "plan.json", "--dry-run", "--file", "cluster.db")
-    assert (code, "POINT OF NO RETURN" in out) == (0, True)
-    Path("cluster.db").unlink()
-    in_zookeeper_mode()
-    plan()
-    code, _, err = run("apply", "plan.json", "--validate-only", "--file", "cluster.db")
-    assert code == 3
-    assert "Use --dry-run." in err
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--file", "cluster.db"), "expected --approval FILE, found none"),
-        (("--dry-run", "--validate-only"), "expected --dry-run or --validate-only, found both"),
-        (("--approval", "nowhere", "--file", "cluster.db"), "nowhere: expected an approval, found"),
-        (("--dry-run",), "expected a cluster with the id or name 'c-1'"),
-        (("--dry-run", "--file", "none.db"), "featurelib embedded make none.db"),
-    ],
-)
-def test_apply_says_what_of_its_options_cannot_be(options: tuple[str, ...], says: str) -> None:
-    in_zookeeper_mode()
-    plan()
-    code, _, err = run("apply", "plan.json", *options)
-    assert code == 2
-    assert says in err
-
-
-def test_apply_finds_the_cluster_of_the_plan_in_the_inventory() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    entry = '[[cluster]]\nid = "c-1"\nname = "pay"\nfile = "../cluster.db"\n'
-    Path("conf/fleet.toml").write_text(entry)
-    code, out, _ = run(*APPLY[:4], "--yes")
-    assert code == 0
-    assert out.splitlines()[-1].startswith("Applied: cluster pay (c-1): f is at 4;")
-
-
 # --- journal and resume ---------------------------------------------------------------------------
 
 
-def lose_replies(monkeypatch: pytest.MonkeyPatch, *, applied: bool) -> None:
+def lose_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies to requests never come, and then a person interrupts."""
     real = EmbeddedBackend.update
 
     def update(self: EmbeddedBackend, step: Step, *, validate_only: bool = False) -> Reply:
         if validate_only:
             return real(self, step, validate_only=True)
-        if applied:
-            real(self, step)
+        real(self, step)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(embedded.EmbeddedBackend, "update", update)
@@ -172,7 +88,7 @@ def left_open(monkeypatch: pytest.MonkeyPatch) -> str:
     in_zookeeper_mode()
     plan(up={"f": "4"})
     with monkeypatch.context() as patched:
-        lose_replies(patched, applied=True)
+        lose_replies(patched)
         assert run(*APPLY, "--yes")[0] == 4
     return f"--file {Path('cluster.db').absolute()}"
 
@@ -224,7 +140,7 @@ def test_resume_says_which_request_it_may_be_run_again_for(monkeypatch: pytest.M
     where = ghost()
     plan("ghost.db", up={"f": "4"})
     with monkeypatch.context() as patched:
-        lose_replies(patched, applied=True)
+        lose_replies(patched)
         assert run(*APPLY[:4], "--file", "ghost.db", "--yes")[0] == 4
     Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "g-1"\nfile = "{where}"\n')
     with Simulated(where, CATALOGUE.tables) as there:
@@ -244,44 +160,12 @@ def test_resume_names_no_cluster_the_inventory_has_lost(monkeypatch: pytest.Monk
     plan(up={"f": "4"})
     Path("conf/fleet.toml").write_text('[[cluster]]\nid = "c-1"\nfile = "../cluster.db"\n')
     with monkeypatch.context() as patched:
-        lose_replies(patched, applied=True)
+        lose_replies(patched)
         assert run(*APPLY[:4], "--yes")[0] == 4
     Path("conf/fleet.toml").write_text("")
     code, out, _ = run("resume")
     assert code == 4
     assert "Run: featurelib resume --bootstrap HOST:PORT" in out
-
-
-@pytest.mark.parametrize("is_open", [False, True])
-def test_apply_to_another_cluster_than_the_plans_says_so_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, is_open: bool
-) -> None:
-    if is_open:
-        way = f"Cluster c-1 was reached before with {left_open(monkeypatch)}"
-    else:
-        in_zookeeper_mode()
-        plan(up={"f": "4"})
-        assert run(*APPLY, "--yes")[0] == 0
-        way = f"Cluster c-1 was reached before with --file {Path('cluster.db').absolute()}"
-    where = ghost()
-    wrong = (*APPLY[:4], "--file", "ghost.db", "--yes")
-    what = "this is cluster g-1, the plan is of cluster c-1. Nothing was sent."
-    code, _, err = run(*wrong)
-    assert code == 3
-    [said] = [line for line in err.splitlines() if not line.startswith("asking ")]
-    assert said.startswith("error: ")
-    assert said.endswith(f"ghost.db: {what} {way}")
-    _, _, err = run(*wrong, "--journal", "new.sqlite")
-    assert err.endswith(
-        f"{what} Give the address or file of cluster c-1: --bootstrap HOST:PORT or --file PATH.\n"
-    )
-    file = Path("cluster.db").absolute()
-    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
-    _, _, err = run(*wrong)
-    assert err.endswith(f"{what} The inventory reaches cluster c-1: leave --file {where} out.\n")
-    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{where}"\n')
-    _, _, err = run(*APPLY[:4], "--yes")
-    assert err.endswith(f"{what} Mend the address of cluster c-1 in the inventory.\n")
 
 
 def test_another_cluster_is_told_before_who_is_at_work_on_the_plans() -> None:
@@ -299,102 +183,6 @@ def test_another_cluster_is_told_before_who_is_at_work_on_the_plans() -> None:
     finally:
         held.close()
     assert Path(where).exists()
-
-
-def test_the_command_that_settles_reaches_the_same_cluster_and_journal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    Path("other.toml").write_text('[[cluster]]\nid = "c-1"\nfile = "cluster.db"\n')
-    given = ("--fleet", "other.toml", "--journal", "own.sqlite")
-    with monkeypatch.context() as patched:
-        lose_replies(patched, applied=True)
-        code, _, err = run(*APPLY[:4], *given, "--yes")
-    assert code == 4
-    here = Path().absolute()
-    way = f"resume c-1 --fleet {here}/other.toml --journal {here}/own.sqlite"
-    assert err.endswith(f"Look: featurelib {way}\n")
-    _, _, err = run(*APPLY[:4], *given, "--yes")
-    assert err.endswith(f"Look first: featurelib {way}\n")
-    code, out, _ = run("resume", "--journal", "own.sqlite")  # by the usual inventory
-    assert (code, f"Run: featurelib resume c-1 --fleet {here}/other.toml --journal" in out) == (
-        4,
-        True,
-    )
-    code, out, _ = run(*way.split())
-    assert (code, out.splitlines()[-1]) == (0, "Settled: 1 request; nothing was written.")
-
-
-def test_resume_of_a_cluster_at_the_address_of_another_says_so_and_does_not_go_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    way = left_open(monkeypatch)
-    where = ghost()
-    Path("conf/fleet.toml").write_text('[[cluster]]\nid = "c-1"\nname = "pay"\n')
-    code, out, err = run("resume", "pay", "--file", "ghost.db")
-    assert (code, out) == (3, "")
-    assert err.endswith(
-        "ghost.db: this is cluster g-1, expected cluster c-1, of which the outcome of journal "
-        f"entry 1 is unknown. Nothing was sent. It was reached with {way}\n"
-    )
-    Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{where}"\n')
-    code, out, _ = run("resume")
-    assert code == 4
-    first, last = out.splitlines()
-    assert "entry 1: still unknown: " in first
-    assert "this is cluster g-1, expected cluster c-1" in first
-    assert last == "Still unknown: 1 of 1 request."
-    assert run("resume", "pay", "--file", "cluster.db")[0] == 2  # no such name any more
-    assert run("resume", "c-1", "--file", "cluster.db")[0] == 0
-
-
-def test_a_journal_that_is_not_there_is_no_journal_without_open_requests() -> None:
-    usual = Path("state").absolute() / "featurelib" / "journal.sqlite"
-    Path("empty.sqlite").write_bytes(b"")
-    for words, path, found in (
-        ((), usual, "found none: nothing was sent with it, or it is another"),
-        (("--journal", "typo.sqlite"), "typo.sqlite", "found none"),
-        (("--journal", "empty.sqlite"), "empty.sqlite", "found an empty file"),
-    ):
-        for command in (("journal", "--open"), ("journal",), ("resume",), ("resume", "c-1")):
-            code, out, err = run(*command, *words)
-            assert (code, out) == (2, ""), command
-            assert f"error: {path}: expected a journal, {found}" in err
-    assert not Path("state").exists()
-    assert not Path("typo.sqlite").exists()
-
-
-def test_the_journal_calls_clusters_as_they_are_called_everywhere() -> None:
-    in_zookeeper_mode()
-    plan(up={"f": "4"})
-    entry = '[[cluster]]\nid = "c-1"\nname = "pay"\nfile = "../cluster.db"\n'
-    other = '[[cluster]]\nid = "c-2"\nname = "search"\n'
-    Path("conf/fleet.toml").write_text(entry + other)
-    assert run("approve", "plan.json", "--expires", "1h", "--reason", "CHG-1", "--yes")[0] == 0
-    assert run(*APPLY[:4], "--yes")[0] == 0
-    settings, who = str(Path("conf/audit.toml").absolute()), getpass.getuser()
-    for name in ("pay", "c-1"):
-        code, out, _ = run("journal", "--cluster", name)
-        assert code == 0
-        assert "cluster pay (c-1), step 1 of 1: applied" in " ".join(out.split())
-        assert f"    approval: by {who}, NOT signed (CHG-1)" in out.splitlines()
-        assert f"settings: {settings}" in " ".join(out.split())
-    assert run("journal", "--cluster", "search", "--open")[1].endswith(": no open request\n")
-    code, out, err = run("journal", "--cluster", "payments", "--open")
-    assert (code, out) == (2, "")
-    assert "expected a cluster with the id or name 'payments', found 2 others, as pay" in err
-    assert "or name one of the journal's: c-1" in err
-    # What the inventory has no more is still called as it was when something was sent.
-    Path("conf/fleet.toml").write_text(other)
-    for name in ("pay", "c-1"):
-        code, out, _ = run("journal", "--cluster", name, "--json")
-        [found] = json.loads(out)["entries"]
-        assert (code, found["name"], found["cluster"]) == (0, "pay", "c-1")
-        assert (found["approved_by"], found["reason"]) == (who, "CHG-1")
-        assert (found["signed"], found["settings"]) == (False, settings)
-    code, _, err = run("resume", "pay")
-    assert (code, "expected a cluster with the id or name 'pay'" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -476,17 +264,21 @@ def test_a_journal_written_later_than_now_says_that_a_clock_is_wrong() -> None:
 # --- embedded -------------------------------------------------------------------------------------
 
 
-def test_embedded_make_says_what_cannot_be() -> None:
-    samples = Path(__file__).parents[2] / "data" / "samples"
-    Path("there").write_text("")
-    for args, says in (
-        (("drop", "x"), "expected make or unregister, found 'drop'"),
-        (("make", "there"), "expected no file there, found one"),
-        (("make", "x", "--capture", str(samples)), f"of one of them: --capture {samples}/NAME."),
-        (("make", "x", "--metadata", "9.9"), "--metadata 9.9: kafka-storage.sh of 4.4 says: "),
-        (("make", "x", "--capture", "nowhere"), "--capture nowhere: expected a file or folder"),
-    ):
-        code, out, err = run("embedded", *args)
-        assert (code, out) == (2, "")
-        assert says in err
-    assert not Path("x").exists()
+def test_a_controller_is_unregistered_from_metadata_version_33_on_and_no_voter(
+    tmp_path: Path,
+) -> None:
+    """KIP-1312; of voters it is refused (KAFKA-20865)."""
+    path = str(tmp_path / "new.db")
+    assert run("embedded", "make", path, "--software", "4.4", "--controllers", "1")[0] == 0
+    with Simulated(path, CATALOGUE.tables) as cluster:
+        before = cluster.cluster
+        voter = next(node for node in before.nodes if node.role is Role.CONTROLLER)
+        observer = replace(voter, node_id=102, voter=False)
+        cluster.put(replace(before, nodes=(*before.nodes, observer)))
+    words = ("embedded", "unregister", path, "--controller", "--node")
+    code, _, err = run(*words, str(voter.node_id))
+    assert (code, "one of the controllers that do not vote 102" in err) == (2, True)
+    code, out, _ = run(*words, "102")
+    assert (code, "controller 102 is unregistered" in out) == (0, True)
+    with Simulated(path, CATALOGUE.tables) as cluster:
+        assert cluster.cluster.nodes == before.nodes

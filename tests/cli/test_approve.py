@@ -92,28 +92,6 @@ def make_key(folder: Path, name: str, principal: str) -> str:
     return str(path)
 
 
-def test_a_text_that_was_changed_is_said_before_anybody_is_asked(folder: Path) -> None:
-    people = files.ForPeople(name="c-test", level_names={"metadata.version": {"25": "3.9"}})
-    (folder / "payments.json").write_text(files.write_plan(MEANING, people), encoding="utf-8")
-    (folder / "conf" / "fleet.toml").write_text('[[cluster]]\nid = "c"\nname = "c-prod"\n')
-    code, out, err = run("payments.json", "--expires", "24h")
-    assert (code, "Expected a terminal to ask at" in err) == (2, True)
-    assert "cluster    c (c-prod)\n" in out
-    assert "warning: THE FILE CALLS THIS CLUSTER c-test, the inventory calls it c-prod" in out
-    assert "warning: THE TEXT OF THIS FILE WAS CHANGED" in out
-
-
-def test_without_a_terminal_nobody_is_asked_and_the_flag_is_named() -> None:
-    code, out, err = run("payments.json", "--expires", "24h", "--by", "ann")
-    assert code == 2
-    assert "POINT OF NO RETURN: nothing takes kraft.version back" in out
-    assert err == (
-        "error: Approve this plan for 1 day? Expected a terminal to ask at, found none. Read what "
-        "is shown and start again with --yes.\n"
-    )
-    assert not Path("payments.approval.json").exists()
-
-
 def at_a_terminal(*args: str, answer: str) -> tuple[int, str]:
     """Exit code of `featurelib approve` in a terminal of its own, and all that it shows."""
     command = [sys.executable, "-m", "featurelib", "approve", *args]
@@ -182,67 +160,6 @@ def test_a_signature_that_would_not_count_is_not_written(folder: Path) -> None:
     assert code == 3
     assert "error: --key nowhere: expected a key that signs, found: Couldn't load" in err
     assert not Path("payments.approval.json").exists()
-
-
-def test_a_signature_that_is_required_is_asked_for_first(folder: Path) -> None:
-    (folder / "conf" / "audit.toml").write_text("require_signature = true", encoding="utf-8")
-    code, out, err = run("payments.json", "--expires", "2h", "--yes")
-    assert (code, out) == (3, "")
-    assert err == (
-        "error: expected a signature (require_signature in conf/audit.toml), found neither --key "
-        "nor --agent. Nothing was written. Name a key with --key FILE.\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (("--expires", "24"), 2, ["--expires 24", "30m, 24h or 2d"]),
-        (("--expires", "0h"), 2, ["--expires 0h", "30m, 24h or 2d"]),
-        (("--expires", "-1h"), 2, ["--expires -1h"]),
-        (("--expires", "8d"), 3, ["at most 7 days", "longest_approval_hours", "8 days"]),
-        (("--expires", "99999d"), 3, ["at most 7 days"]),
-        (("--expires", "1h", "--by", "a\nb"), 2, ["approved_by", "'a\\nb'"]),
-        (("--expires", "1h", "--by", " "), 2, ["approved_by", "' '"]),
-        (("--expires", "1h", "--reason", ""), 2, ["reason", "''"]),
-        (("--expires", "1h", "--out", "payments.json"), 2, ["--out payments.json", "another"]),
-        (("--expires", "1h", "--out", "conf"), 2, ["--out conf", "another"]),
-        (("--expires", "1h", "--out", "no/x"), 2, ["--out no/x", "folder no"]),
-        (("--expires", "1h", "--config", "no.toml"), 2, ["no.toml", "--config FILE"]),
-    ],
-)
-def test_options_that_cannot_be_used_are_told(
-    args: tuple[str, ...], code: int, words: list[str]
-) -> None:
-    plan = Path("payments.json").read_bytes()
-    found, _, err = run("payments.json", *args, "--yes")
-    assert found == code
-    assert err.startswith("error: ")
-    assert [word for word in words if word not in err] == []
-    assert Path("payments.json").read_bytes() == plan
-    assert not Path("payments.approval.json").exists()
-
-
-def test_a_plan_that_is_none_is_told() -> None:
-    assert run("no.json", "--expires", "1h", "--yes")[::2] == (
-        2,
-        "error: no.json: expected a plan file, found: No such file or directory. Make one: "
-        "featurelib plan CLUSTER upgrade-all --out FILE\n",
-    )
-    Path("other.json").write_text(Path("payments.json").read_text().replace('"c"', '"d"'))
-    code, out, err = run("other.json", "--expires", "1h", "--yes")
-    assert (code, out) == (2, "")
-    assert "other.json: digest: expected sha256:" in err
-    assert not Path("other.approval.json").exists()
-
-
-def test_an_approval_is_replaced_by_a_newer_one() -> None:
-    assert run("payments.json", "--expires", "1h", "--by", "ann", "--yes")[0] == 0
-    assert run("payments.json", "--expires", "2h", "--by", "bob", "--yes")[0] == 0
-    assert approved().approved_by == "bob"
-    assert [path.name for path in Path().iterdir() if "approval" in path.name] == [
-        "payments.approval.json"
-    ]
 
 
 @KEYGEN

@@ -1,32 +1,22 @@
-"""`featurelib conformance`: whole output and exit code."""
+"""`featurelib conformance` and `featurelib rules`."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import logging
 import lzma
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from featurelib.cli.app import make_app
+from featurelib.conformance.rulebook import rulebook
+from tests.cli import commands
 from tests.core import recordings
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    yield
-    logging.disable(logging.NOTSET)
-
-
 def run(*args: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of `featurelib conformance`."""
-    result = CliRunner().invoke(make_app(), ["conformance", *args], prog_name="featurelib")
-    return result.exit_code, result.stdout, result.stderr
+    return commands.run("conformance", *args)
 
 
 def lines(name: str, count: int) -> list[dict[str, Any]]:
@@ -140,3 +130,13 @@ def test_the_help_says_how_to_record() -> None:
     assert "featurelib conformance --json" in said
     assert "To record your vendor's controller, write one JSON object a line" in said
     assert "0 done, no difference; 1 differences; 2 usage" in said
+
+
+@pytest.mark.parametrize("name", rulebook())
+def test_every_rule_can_be_told(name: str) -> None:
+    code, out, err = commands.run("rules", name)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{name}\n")
+    dialects = rulebook()[name].dialects
+    assert [dialect for dialect in dialects if f"{dialect} as " not in out] == []
+    assert max(len(line) for line in out.splitlines()) <= 100

@@ -15,11 +15,10 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.questions.describe import Description, LevelShown, NodeShown, describe
 from featurelib.view.describe import describe_page, letter
 from featurelib.view.layout import WIDEST as WIDTH
-from tests.backends.clusters import KRAFT, TABLES, broker
-from tests.backends.simulator import Simulated
+from tests.backends.clusters import KRAFT, broker
 from tests.cli.commands import run
 from tests.core import test_software as software
-from tests.test_collect import dead, embedded
+from tests.test_collect import embedded
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
@@ -63,16 +62,6 @@ def test_who_contradicts_is_shown() -> None:
     shown = list(describe_page(described, FleetEntry(id="x"), "here"))
     assert [line for line in shown if line.startswith(disputed) and "(disputed)" in line]
     assert "witnesses_disagree" in {finding.code for finding in described.findings}
-
-
-def test_zookeeper_mode_shows_generations_and_the_inventory_a_release() -> None:
-    described = description("zk-282-ranges")
-    said = "\n".join(describe_page(described, FleetEntry(id=""), ""))
-    assert "its release: 2.7 to 3.2, or 3.3 to 3.9\n" in said
-    told = "\n".join(describe_page(described, FleetEntry(id="", release="3.9.1"), ""))
-    assert "its release: 3.9.1\n" in told
-    untrue = "\n".join(describe_page(described, FleetEntry(id="", release="4.1"), ""))
-    assert "its release: 2.7 to 3.2, or 3.3 to 3.9\n" in untrue
 
 
 def with_a_ninth_voter(name: str) -> Description:
@@ -120,50 +109,6 @@ def test_a_live_look_says_the_same_as_what_was_collected_of_it(
     assert "brokers 3-4" in live
 
 
-def test_a_silent_node_is_told_with_the_reason(tmp_path: Path) -> None:
-    entry = embedded(tmp_path, "one")
-    made = Simulated(entry.file, TABLES)
-    made.stop(4)
-    made.close()
-    _, out, said = run("describe", "--file", entry.file)
-    assert "broker 4      ghost                       ?        ?        -" in out
-    assert "no answer from broker 4: ConnectionRefusedError: the process does not run\n" in out
-    assert said == f"asking 4 listeners of {entry.file}\n"
-
-
-def test_what_the_owner_says_stands_at_the_top(tmp_path: Path) -> None:
-    entry = embedded(tmp_path, "one")
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(
-        '[[cluster]]\nid = "id-one"\nname = "payments"\nfile = "one.db"\nowner = "pay"\n'
-        'contact = "#pay"\nmanaged_by = "strimzi"\n'
-    )
-    for ways in (["payments"], ["--file", entry.file]):
-        _, out, _ = run("describe", *ways, "--fleet", str(fleet))
-        assert out.splitlines()[0] == "payments · id-one · KRaft"
-        managed = "managed by strimzi: metadata.version is finalized through it"
-        assert f"owner: pay (#pay)\n{managed}\n" in out
-
-
-def test_where_nothing_answers_the_exit_code_says_so(tmp_path: Path) -> None:
-    entry = embedded(tmp_path, "dead", dead())
-    code, out, said = run("describe", "--file", entry.file)
-    assert (code, out) == (5, "")
-    assert "expected nodes that answer, found none of 4 running" in said
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(
-        '[[cluster]]\nid = "id-dead"\nfile = "dead.db"\nbrokers = [3]\ncontrollers = [1, 9]\n'
-    )
-    landing = str(tmp_path / "landing")
-    assert run("collect", "--fleet", str(fleet), "--out", landing)[0] == 5
-    code, out, _ = run("describe", "--capture", landing)
-    assert code == 5
-    assert "broker 3" in out
-    assert "nobody says what is finalized" in out
-    assert "voter: not known" in out
-    assert "not a voter" not in out
-
-
 def test_many_builds_take_as_many_tables_as_fit(tmp_path: Path) -> None:
     nodes = [
         broker(100 + i, supported={"metadata.version": (7, 29), "some.feature": (1000, 2000 + i)})
@@ -192,20 +137,6 @@ def test_names_from_outside_cannot_move_the_cursor() -> None:
     described = replace(description("k40-fresh"), levels=(level,))
     shown = describe_page(described, FleetEntry(id="x", name="a\x07b", owner="o\x1b"), "x\x1b")
     assert [line for line in shown if not line.isprintable()] == []
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        ([], "expected a cluster, found none named"),
-        (["--capture", "nowhere"], "--capture nowhere: expected a file or folder"),
-        (["--capture", "a", "--bootstrap", "b:1"], "expected one source of evidence"),
-    ],
-)
-def test_options_that_cannot_be_used_are_told(args: list[str], words: str) -> None:
-    code, out, said = run("describe", *args)
-    assert (code, out) == (2, "")
-    assert words in said
 
 
 def test_the_header_names_the_release_of_the_active_controller(tmp_path: Path) -> None:

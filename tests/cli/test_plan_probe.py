@@ -236,10 +236,3 @@ def test_a_controller_that_does_not_answer_is_no_plan(wire: Wire) -> None:
     code, _, err = run("plan", "upgrade-all", *PROBED)
     assert (code, Path("p.json").exists()) == (5, False)
     assert "the controller did not answer a request to validate" in err
-
-
-@pytest.mark.parametrize("option", ["--capture", "--tables"])
-def test_only_a_live_cluster_can_be_asked(wire: Wire, option: str) -> None:
-    code, out, err = run("plan", "c-1", "upgrade-all", option, "somewhere", "--probe")
-    assert (code, out) == (2, "")
-    assert f"--probe: expected a live cluster to ask, found {option}" in err

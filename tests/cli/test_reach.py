@@ -71,32 +71,6 @@ def test_another_cluster_than_the_one_named_is_refused(fleet: str, tmp_path: Pat
     backend.close()
 
 
-@pytest.mark.parametrize(
-    ("cluster", "ways", "words"),
-    [
-        (None, {}, "expected a cluster, found none named"),
-        ("nobody", {}, "expected a cluster with the id or name 'nobody', found 2 others, as"),
-        ("unreachable", {}, "'unreachable': expected a way to reach it, found none"),
-        (None, {"bootstrap": "a"}, "bootstrap: expected HOST:PORT"),
-        (None, {"controllers": "a:x"}, "controller_bootstrap: expected HOST:PORT"),
-        (None, {"zookeeper": "a"}, "zookeeper: expected HOST:PORT"),
-        (None, {"zookeeper": "a:1", "file": "b"}, "file: expected alone"),
-        ("payments", {"bootstrap": ","}, "bootstrap: expected HOST:PORT"),
-    ],
-)
-def test_what_chooses_no_cluster_is_told(
-    fleet: str, cluster: str | None, ways: dict[str, str], words: str
-) -> None:
-    with pytest.raises(ConfigError) as told:
-        reach(Wanted(cluster=cluster, fleet=fleet, **ways), load())  # type: ignore[arg-type]
-    assert words in str(told.value)
-
-
-def test_an_inventory_that_was_named_has_to_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--fleet .*none.toml: expected a file, and it cannot"):
-        open_fleet(str(tmp_path / "none.toml"), load())
-
-
 def test_a_release_is_checked_where_a_catalogue_judges(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text('[[cluster]]\nid = "a"\nrelease = "9.9"\n')

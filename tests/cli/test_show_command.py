@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION
 from featurelib.model import Plan
 from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Intent
-from featurelib.planning.outlook import NONE, level_names, look_ahead
+from featurelib.planning.outlook import NONE, look_ahead
 from featurelib.planning.planner import make_plan
 from tests.cli import commands
 from tests.core.test_planfile import MEANING
@@ -47,40 +46,6 @@ def show(made: Plan, *args: str, people: ForPeople | None = None) -> tuple[int, 
 
 def run(*args: str) -> tuple[int, str, str]:
     return commands.run("show", *args)
-
-
-def test_a_plan_that_was_tampered_with_is_refused() -> None:
-    made = meaning("k37-forgotten", Command.UPGRADE)
-    text = write_plan(made).replace('"to_level": 19', '"to_level": 18')
-    Path("plan.json").write_text(text)
-    code, out, err = run("plan.json")
-    assert (code, out) == (2, "")
-    assert "plan.json: digest: expected sha256:" in err
-    assert "The plan was changed after it was made." in err
-    code, _, err = run("none.json")
-    assert (code, "none.json: expected a plan file, found: No such file" in err) == (2, True)
-
-
-def test_a_text_that_was_changed_misleads_nobody() -> None:
-    made = meaning("k37-forgotten", Command.UPGRADE)
-    true = ForPeople(name="pay-prod", level_names=level_names(made, CATALOGUE))
-    Path("fleet.toml").write_text(f'[[cluster]]\nid = "{made.cluster}"\nname = "pay-prod"\n')
-    code, honest, err = show(made, "--fleet", "fleet.toml", people=true)
-    assert (code, err, "CHANGED" in honest) == (0, "", False)
-    assert f"cluster    {made.cluster} (pay-prod)\n" in honest
-    names = {METADATA_VERSION: {"11": "3.5-IV2", "19": "3.5-IV3"}}
-    lie = ForPeople(name="pay-test", level_names=names, warnings=("Nothing can be lost.",))
-    code, out, _ = show(made, "--fleet", "fleet.toml", people=lie)
-    facts, _, beside = out.partition("Also in the file, not covered by the digest")
-    assert code == 0
-    assert "  metadata.version 11 (3.5-IV2) → 19 (3.7-IV4): upgrade\n" in facts
-    assert "Nothing can be lost" not in facts
-    assert f"cluster    {made.cluster} (pay-prod)\n" in facts
-    assert "warning: THE FILE CALLS THIS CLUSTER pay-test, the inventory calls it pay-prod" in facts
-    assert "warning: THE TEXT OF THIS FILE WAS CHANGED after the plan was made" in facts
-    assert "  name: pay-test\n  warning: Nothing can be lost.\n" in beside
-    _, out, _ = show(made, "--fleet", "fleet.toml", "--json", people=lie)
-    assert [text[:9] for text in json.loads(out)["contradictions"]] == ["THE FILE ", "THE TEXT "]
 
 
 def test_level_names_of_another_catalogue_are_not_called_changed() -> None:

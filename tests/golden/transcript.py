@@ -9,6 +9,10 @@ A line that begins with `% ` is something that happens:
 
     % the request is lost | the reply is lost | all is well      what becomes of requests from here
     % write NAME TEXT                                            a file, \n for the end of a line
+    % change NAME 'TEXT' 'OTHER'                                 a text in a file becomes another
+    % zookeeper FILE ID f=2                                      three brokers and their levels
+    % stop FILE [NODE …]                                         nodes that run no more, or all
+    % columns NUMBER                                             how wide the terminal is
 
 JSON is shown with a line for each value, so that a diff can be read. A transcript runs from top to
 bottom in one folder that has `data`, `conf` and `tables` in it. A line that begins with `# ` is a
@@ -28,7 +32,10 @@ from pathlib import Path
 from typing import Any
 
 from featurelib.backends.embedded import EmbeddedBackend
+from featurelib.catalogue import load
+from tests.backends.simulator import Simulated
 from tests.cli.commands import run
+from tests.controller.clusters import zookeeper
 
 REWRITES = os.environ.get("FEATURELIB_REWRITE") == "1"
 _CLUSTER_ID = re.compile(  # sixteen bytes as base64
@@ -36,6 +43,7 @@ _CLUSTER_ID = re.compile(  # sixteen bytes as base64
 )
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC|\+00:00)?"), "<time>"),
+    (re.compile(r"\d{8}T\d{6}\.\d{6}Z"), "<time>"),
     (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
     (re.compile(r'\bprocess("?:?\s)\d+'), r"process\1<pid>"),
     (re.compile(rf'(\bon |"host": "){re.escape(socket.gethostname())}\b'), r"\1<host>"),
@@ -57,14 +65,45 @@ def play(script: str, folder: Path, known: frozenset[str]) -> str:
     return "\n".join(played)
 
 
+def _write(name: str, text: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text.replace("\\n", "\n") + "\n" * bool(text), "utf-8")
+
+
+def _change(name: str, words: str) -> None:
+    old, new = (text.replace("\\n", "\n") for text in shlex.split(words))
+    text = Path(name).read_text("utf-8")
+    assert old in text, (name, old)
+    Path(name).write_text(text.replace(old, new), "utf-8")
+
+
+def _make_zookeeper(file: str, words: str) -> None:
+    cluster, *levels = words.split()
+    with Simulated(file, load().tables, mode="zk", cluster_id=cluster) as made:
+        made.put(
+            zookeeper(**{name: int(v) for name, _, v in (x.partition("=") for x in levels)}), 7
+        )
+
+
+def _stop(file: str, words: str) -> None:
+    with Simulated(file, load().tables) as there:
+        for node in there.cluster.nodes:
+            if not words or str(node.node_id) in words.split():
+                there.stop(node.node_id)
+
+
+_EVENTS = {"write": _write, "change": _change, "zookeeper": _make_zookeeper, "stop": _stop}
 _lost = ""  # what of a request that changes something is lost on its way: it, its reply, nothing
 
 
 def _happen(event: str) -> None:
     global _lost
-    if event.startswith("write "):
-        _, name, text = event.split(" ", 2)
-        Path(name).write_text(text.replace("\\n", "\n") + "\n", "utf-8")
+    what, name, words = [*event.split(" ", 2), "", ""][:3]
+    if what in _EVENTS:
+        _EVENTS[what](name, words)
+        return
+    if what == "columns":
+        os.environ["COLUMNS"] = name
         return
     _lost = {"the request is lost": "request", "the reply is lost": "reply", "all is well": ""}[
         event
