@@ -36,6 +36,7 @@ Environment
                           peak speed of Spark's own SQL. Use 0 for large fleets.
   FEATURELIB_SPARK_LOG    how much Spark itself says: error, warn (default), info
   FEATURELIB_TRACE        1: stack traces too, of what went wrong and of what Spark says
+  FEATURELIB_S3           0: bring no jars for s3a://, because the cluster or --conf spark.jars.packages does
   FEATURELIB_CACHE        where jars and the class archive are kept; default .cache
   MAVEN_CENTRAL           a mirror of Maven Central, for the first start
   PYTHON, JAVA_HOME       the Python (3.11 to 3.13) and the Java 17 to use
@@ -93,6 +94,9 @@ if [[ -n $wants_job_help ]]; then # needs no Spark and should not wait for it
   setup spark no-java
   exec "$venv/bin/python" "$file" ${job_options[@]+"${job_options[@]}"}
 fi
+if [[ ${FEATURELIB_S3:-1} != 0 && " ${spark_options[*]-} ${job_options[*]-}" == *[\ =]s3a://* ]]; then
+  needs_s3=yes
+fi
 setup spark java
 
 # driver.sh opens stdout and stderr a second time: where they are files, all writers have to append (make does the same).
@@ -118,7 +122,7 @@ esac
 
 submit=(--master "$master" --jars "$jars" --properties-file "$root/conf/spark-defaults.conf")
 if [[ -z $local_run ]]; then # executors elsewhere import the package from a zip; it is made again when a source is newer
-  package=$cache/featurelib.zip
+  package=$cache/featurelib-$(printf %s "$root" | cksum | tr ' ' -).zip # a cache may serve several checkouts
   if [[ ! -f $package || -n $(find "$root/featurelib" -name __pycache__ -prune -o -newer "$package" -print) ]]; then
     "$venv/bin/python" - "$root" "$package.$$" <<'PY'
 import pathlib, sys, zipfile

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings this checkout into a state in which it runs: Python packages in .venv, Java 17, the two Delta jars.
-#   scripts/setup.sh [--dev] [--no-java]
-# --dev adds what the tests need; --no-java asks for neither Java nor jars. Safe to call at every start:
+#   scripts/setup.sh [--dev] [--no-java] [--s3]
+# --dev adds what the tests need; --no-java asks for neither Java nor jars; --s3 adds the jars for s3a://. Safe to call at every start:
 # when nothing changed it only compares two stamps, needs no network and takes some 40 ms.
 # Environment: PYTHON, JAVA_HOME, FEATURELIB_CACHE (default: .cache here), MAVEN_CENTRAL (a mirror),
 # FEATURELIB_JAVA_ANY=1 (take any Java). Exit codes: 2 wrong or missing Python or Java, 5 could not fetch.
@@ -15,6 +15,8 @@ cache=${FEATURELIB_CACHE:-$root/.cache}
 first_packages=$root/scripts/before-the-lock.txt
 maven=${MAVEN_CENTRAL:-https://repo1.maven.org/maven2}
 jar_table=$root/featurelib/spark/jars.txt
+s3_table=$root/scripts/s3-jars.txt
+needs_s3='' # whether the jars for s3a:// are wanted, too
 
 say() { printf 'featurelib: %s\n' "$*" >&2; }
 die() { local code=$1; shift; say "$*"; exit "$code"; }
@@ -64,25 +66,38 @@ packages_ready() { # $1: spark or dev; dev contains spark
   [[ -x $venv/bin/python ]] && { read -r have <"$venv/.featurelib-$1"; } 2>/dev/null && [[ $have == "$(packages_wanted)" ]]
 }
 
-choose_jars() { # sets $delta_jars (name, version, bytes, SHA-256, a line each) and $jars, by the pyspark in .venv
-  local found spark='' minor name version bytes sha
+choose_jars() { # sets $wanted_jars (path at Maven Central, name, bytes, SHA-256, a line each) and $jars, by the pyspark in .venv
+  local found spark='' hadoop='' minor group name version bytes sha
   for found in "$venv"/lib/python3.*/site-packages/pyspark-*.dist-info; do
     spark=${found##*/pyspark-} spark=${spark%.dist-info}
   done
-  delta_jars='' jars=''
+  wanted_jars='' jars=''
   while read -r minor name version bytes sha; do
-    [[ $spark == "$minor".* ]] || continue
-    delta_jars+=${delta_jars:+$'\n'}"$name $version $bytes $sha"
-    jars+=${jars:+,}$cache/jars/$name-$version.jar
+    [[ $spark != "$minor".* ]] || want_jar io.delta "$name" "$version" "$bytes" "$sha"
   done <"$jar_table"
-  [[ -n $delta_jars ]] || die 2 "pyspark in .venv: expected a version of ${jar_table#"$root/"}, found ${spark:-none}: remove .venv and start again, or install one with .venv/bin/uv pip install pyspark==VERSION."
+  [[ -n $wanted_jars ]] || die 2 "pyspark in .venv: expected a version of ${jar_table#"$root/"}, found ${spark:-none}: remove .venv and start again, or install one with .venv/bin/uv pip install pyspark==VERSION."
+  [[ -n $needs_s3 ]] || return 0
+  for found in "$venv"/lib/python3.*/site-packages/pyspark/jars/hadoop-client-api-*.jar; do
+    hadoop=${found##*/hadoop-client-api-} hadoop=${hadoop%.jar}
+  done
+  while read -r group name version bytes sha; do
+    [[ $group != '#'* ]] || continue
+    [[ $name != hadoop-aws || $version == "$hadoop" ]] ||
+      die 2 "s3a:// with pyspark $spark: its Hadoop is ${hadoop:-unknown}, and ${s3_table#"$root/"} has the jars for $version: set FEATURELIB_S3=0 and add --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:$hadoop."
+    want_jar "$group" "$name" "$version" "$bytes" "$sha"
+  done <"$s3_table"
+}
+
+want_jar() { # group, name, version, bytes, SHA-256
+  wanted_jars+=${wanted_jars:+$'\n'}"${1//.//}/$2/$3 $2-$3.jar $4 $5"
+  jars+=${jars:+,}$cache/jars/$2-$3.jar
 }
 
 jars_ready() { # a jar gets its name only after its checksum was right; the size is looked at in case it was damaged later
-  local name version bytes sha
-  while read -r name version bytes sha; do
-    [[ $(wc -c <"$cache/jars/$name-$version.jar") -eq $bytes ]] || return 1
-  done 2>/dev/null <<<"$delta_jars"
+  local at file bytes sha
+  while read -r at file bytes sha; do
+    [[ $(wc -c <"$cache/jars/$file") -eq $bytes ]] || return 1
+  done 2>/dev/null <<<"$wanted_jars"
 }
 
 install_packages() { # $1: spark or dev
@@ -113,14 +128,16 @@ last_error() { # the last line of a log that names an error, without its decorat
 
 fetch_jars() { # in Python, since curl and wget are missing in small images
   mkdir -p "$cache/jars"
-  say "fetching the Delta jars …"
-  "$venv/bin/python" - "$maven" "$cache/jars" "$delta_jars" <<'PY'
+  say "fetching the Delta jars${needs_s3:+ and those for s3a://} …"
+  "$venv/bin/python" - "$maven" "$cache/jars" "$wanted_jars" <<'PY'
 import hashlib, http.client, os, sys, time, urllib.request
 
 base, folder, jars = sys.argv[1:]
-for name, version, _, expected in map(str.split, jars.splitlines()):
-    file = f"{name}-{version}.jar"
-    url = f"{base.rstrip('/')}/io/delta/{name}/{version}/{file}"
+for at, file, size, expected in map(str.split, jars.splitlines()):
+    kept = os.path.join(folder, file)
+    if os.path.isfile(kept) and os.path.getsize(kept) == int(size):
+        continue
+    url = f"{base.rstrip('/')}/{at}/{file}"
     for pause in (0.5, 1.5, None):
         try:
             with urllib.request.urlopen(url, timeout=60) as answer:
@@ -138,7 +155,7 @@ for name, version, _, expected in map(str.split, jars.splitlines()):
     part = os.path.join(folder, f".{file}.{os.getpid()}")
     with open(part, "wb") as out:  # renamed last, so that half a jar is never a jar
         out.write(body)
-    os.replace(part, os.path.join(folder, file))
+    os.replace(part, kept)
 PY
 }
 
@@ -166,7 +183,8 @@ if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     case $word in
       --dev) extra=dev ;;
       --no-java) with=no-java ;;
-      *) die 2 "scripts/setup.sh knows --dev and --no-java, not $word." ;;
+      --s3) needs_s3=yes ;;
+      *) die 2 "scripts/setup.sh knows --dev, --no-java and --s3, not $word." ;;
     esac
   done
   setup "$extra" "$with"

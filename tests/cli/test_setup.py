@@ -301,6 +301,22 @@ def test_the_jars_are_those_of_the_pyspark_that_is_installed(
     assert sentence(checkout.run("scripts/setup.sh")).startswith(says)
 
 
+def test_the_jars_for_s3_are_those_of_the_hadoop_in_pyspark(checkout: Checkout) -> None:
+    checkout.add_java("17.0.2")
+    checkout.add_ready_venv()
+    installed = checkout.root / ".venv" / "lib"
+    python = next(Path(sys.prefix, "lib").glob("python3.*"))
+    packages = installed / python.name / "site-packages"
+    installed.unlink()
+    (packages / "pyspark" / "jars").mkdir(parents=True)
+    (packages / "pyspark-4.0.2.dist-info").mkdir()
+    (packages / "pyspark" / "jars" / "hadoop-client-api-3.4.1.jar").touch()
+    result = checkout.run("scripts/setup.sh", "--s3")
+    assert sentence(result).startswith("s3a:// with pyspark 4.0.2: its Hadoop is 3.4.1, and ")
+    assert result.returncode == 2
+    assert checkout.jars() == []
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -6,13 +6,9 @@ import json
 import os
 import random
 import runpy
-import signal
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +28,7 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
-from tests.spark.conftest import SETTINGS
+from tests.spark.drivers import said, submit
 from tests.spark.nights import ROOT, RUN, Row, open_table, rows_of, sample_lines
 
 pytestmark = pytest.mark.spark
@@ -230,75 +226,6 @@ def test_a_night_is_refused_while_another_run_holds_the_tables(
 
 GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS)
 CLUSTERS = ("ghost-broker", "k39-static", "zk-332-ranges", "zk-282-stock")
-QUICK = (
-    "spark.sql.shuffle.partitions",
-    "spark.databricks.delta.snapshotPartitions",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism",
-    "spark.sql.codegen.wholeStage",
-    "spark.sql.codegen.factoryMode",
-)
-
-
-@dataclass(slots=True)
-class Driver:
-    """A job under ./spark-submit.sh, in a process group of its own."""
-
-    process: subprocess.Popen[str]
-    said: list[str]
-
-    def wait_for(self, moment: Callable[[list[str]], bool]) -> None:
-        deadline = time.monotonic() + 180
-        while not moment(self.said):
-            assert self.process.poll() is None, f"it ended first: {self.said}"
-            assert time.monotonic() < deadline, f"it hangs: {self.said}"
-            time.sleep(0.01)
-
-    def finish(self) -> str:
-        """What it prints until it ends; its stderr has a reader already."""
-        assert self.process.stdout is not None
-        printed = self.process.stdout.read()
-        self.process.wait()
-        return printed
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-@contextmanager
-def submit(*words: object) -> Iterator[Driver]:
-    command = [str(ROOT / "spark-submit.sh")]
-    for key in QUICK:
-        command += ["--conf", f"{key}={SETTINGS[key]}"]
-    with subprocess.Popen(
-        [*command, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        cwd="/",
-        env={**clean_environment(), "CI": "true"},  # makes no class archive behind the test
-    ) as process:
-        driver = Driver(process, [])
-        errors = process.stderr
-        assert errors is not None
-        reader = threading.Thread(target=lambda: driver.said.extend(errors), daemon=True)
-        reader.start()
-        try:
-            yield driver
-        finally:
-            if process.poll() is None:
-                driver.kill()
-            reader.join(10)
-
-
-def clean_environment() -> dict[str, str]:
-    """Ours, without what says that a JVM is there already."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_")}
-
-
-def said(text: str) -> Callable[[list[str]], bool]:
-    return lambda lines: any(text in line for line in lines)
 
 
 def commits(tables: Path, table: Table) -> int:
