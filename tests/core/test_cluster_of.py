@@ -8,14 +8,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from featurelib.audit.audit import judge
 from featurelib.audit.cluster_view import PlainCluster
 from featurelib.audit.evidence import Conditions, Evidence, read
-from featurelib.catalogue import load as load_catalogue
 from featurelib.core.cluster import Cluster, Node, Request, Update
 from featurelib.core.dialect import STRICT, generation_of, load
 from featurelib.core.dry_run import answer, refused_by
@@ -25,18 +22,16 @@ from featurelib.planning.planner import Router
 from tests.core import lines as landing
 from tests.core import oracle, scale
 from tests.core.random_clusters import clusters, with_changes
-from tests.core.test_samples import HOUR, NAMES, read_samples
+from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
 
-CATALOGUE = load_catalogue()
 RECORDED = Path(__file__).parent / "data" / "sample_requests.csv"
-BATCH = read_samples()
-POSITION = {NAMES[name]: i for i, name in enumerate(BATCH.column("cluster").to_pylist())}
+BATCH, NAMES = read_samples().batch, read_samples().names
+POSITION = {name: i for i, name in enumerate(NAMES.values())}
 
 
 # The policy lets it pass, the controller does not.
 OWN = {"refused_by_own_controller", "fails_after_writing"}
-NEWEST = max(BATCH.column("observed_at").cast(pa.int64()).to_pylist())
-CONDITIONS = Conditions(as_of=NEWEST, max_age=72 * HOUR)
+CONDITIONS = Conditions(as_of=read_samples().newest, max_age=HOURS_72)
 
 
 @cache
@@ -263,7 +258,7 @@ def test_a_level_of_kraft_version_that_the_log_disputes_is_only_a_record() -> No
 
 
 def test_routes_from_the_plain_value_reach_what_the_audit_calls_ready() -> None:
-    rows = judge(BATCH, CONDITIONS, CATALOGUE, load(STRICT)).readiness.to_pylist()
+    rows = judge_samples().readiness.to_pylist()
     for name in POSITION:
         cluster = sample(name)
         moves = [

@@ -20,7 +20,7 @@ from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTI
 from tests.core.lines import anomalies, failure_line, landings, line_of, snapshot
 from tests.core.oracle import Node
 from tests.core.test_replay import dump, fold_nights, levels, log
-from tests.core.test_samples import SAMPLES
+from tests.report.samples import SAMPLES
 
 
 def test_every_kind_of_landing_line_is_folded() -> None:

@@ -19,7 +19,8 @@ from featurelib.planning import outlook
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.records import MALFORMED, Snapshots, open_row, write_rows
 from featurelib.tables import CLUSTER_SNAPSHOT
-from tests.core.test_samples import HOUR, read_samples
+from tests.core.lines import HOUR
+from tests.report.samples import read_samples
 
 PARTS = ("findings", "incompatible", "readiness", "plans")
 STORED = [name for name in SNAPSHOT.names if name != "state"]
@@ -28,7 +29,7 @@ Row = dict[str, Any]
 
 @cache
 def samples() -> pa.RecordBatch:
-    return read_samples().select(STORED)
+    return read_samples().batch.select(STORED)
 
 
 def judged(batch: pa.RecordBatch) -> dict[str, dict[str, list[Row]]]:

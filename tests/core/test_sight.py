@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from featurelib.audit.audit import Judged, judge
 from featurelib.audit.cluster_view import Sight, Terms, see
-from featurelib.audit.evidence import Conditions
-from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
 from featurelib.schema import SNAPSHOT
-from tests.core.test_samples import HOUR, NAMES, SAMPLES, read_samples
+from tests.core.lines import HOUR, codes, findings, rows_of
+from tests.report.samples import CATALOGUE, SAMPLES, judge_samples, read_samples
 
-CATALOGUE = load_catalogue()
-TABLES = ("findings", "incompatible", "readiness", "plans")
-FOLDERS = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
+TABLES = ("findings", "incompatible", "readiness")
+BATCH, NAMES, NEWEST = read_samples().batch, read_samples().names, read_samples().newest
+FOLDERS = list(NAMES.values())
 GHOST, STOCK = "ghost-broker", "zk-392-stock"
 
 
@@ -36,43 +35,21 @@ def look(*some: bytes, as_of: int | None = None, **more: object) -> Sight:
     return see(some, catalogue=CATALOGUE, as_of=as_of, max_age=72 * HOUR, **more)  # type: ignore[arg-type]
 
 
-@cache
-def night() -> tuple[pa.RecordBatch, int, Judged]:
-    """All samples in one batch, as the nightly judges them."""
-    batch = read_samples()
-    newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
-    conditions = Conditions(as_of=newest, max_age=72 * HOUR)
-    return batch, newest, judge(batch, conditions, CATALOGUE, load_dialect("strict"))
-
-
-def rows_of(judged: Judged, table: str, cluster: str) -> list[dict[str, object]]:
-    return [row for row in getattr(judged, table).to_pylist() if row["cluster"] == cluster]
-
-
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_sample_alone_is_judged_as_in_the_night(name: str) -> None:
-    batch, newest, judged = night()
-    sight = look(*lines(name), as_of=newest)
-    assert (NAMES[sight.cluster_id], sight.rejected) == (name, ())
+    """And so is its row as the tables store it, of which Spark does not hand over the state."""
+    seen = look(*lines(name), as_of=NEWEST)
+    stored = seen.rows.drop_columns(["state"])
+    again = Terms(catalogue=CATALOGUE, as_of=NEWEST, max_age=72 * HOUR).see(stored)
+    assert (NAMES[seen.cluster_id], seen.rejected) == (name, ())
     for table in TABLES:
-        assert rows_of(sight.judged, table, sight.cluster_id) == rows_of(
-            judged, table, sight.cluster_id
-        )
-    [position] = [i for i, c in enumerate(batch.column("cluster").to_pylist()) if NAMES[c] == name]
-    assert sight.rows.equals(batch.slice(position, 1))
-    assert sight.rows.schema == SNAPSHOT
-    own = rows_of(judged, "plans", sight.cluster_id)[0]["dialects"]
-    assert own in ([], list(sight.dialects))
-    assert sight.dialects
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_a_stored_row_is_seen_as_its_lines_are(name: str) -> None:
-    seen = look(*lines(name))
-    stored = seen.rows.drop_columns(["state"])  # which Spark does not hand over
-    again = Terms(catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR).see(stored)
-    for table in TABLES:
-        assert getattr(again.judged, table).equals(getattr(seen.judged, table))
+        mine = rows_of(judge_samples(), table, cluster=seen.cluster_id)
+        assert mine == rows_of(seen.judged, table) == rows_of(again.judged, table)
+    assert seen.rows.equals(BATCH.slice(FOLDERS.index(name), 1))
+    assert seen.rows.schema == SNAPSHOT
+    [plan] = rows_of(judge_samples(), "plans", cluster=seen.cluster_id)
+    assert plan["dialects"] in ([], list(seen.dialects))
+    assert seen.dialects
     assert (again.cluster, again.releases) == (seen.cluster, seen.releases)
     assert (again.dialects, again.newest) == (seen.dialects, seen.newest)
 
@@ -82,11 +59,8 @@ def test_the_order_of_lines_and_lines_twice_change_nothing() -> None:
     once, twice = look(*said), look(*reversed(said), *said)
     assert twice.rows.equals(once.rows)
     assert twice.cluster == once.cluster
-
-
-def test_a_line_may_keep_its_line_end() -> None:
     with (SAMPLES / GHOST / "landing.jsonl").open("rb") as file:
-        assert look(*file).rows.equals(look(*lines(GHOST)).rows)
+        assert look(*file).rows.equals(once.rows)  # a line may keep its end
 
 
 def test_a_broken_line_is_set_aside_with_its_number_and_the_rest_goes_on() -> None:
@@ -102,7 +76,7 @@ def test_it_is_judged_as_of_its_newest_line_or_as_of_the_time_given() -> None:
     [evidence] = fresh.rows.column("observed_at").cast(pa.int64()).to_pylist()
     assert fresh.newest == evidence
     late = look(*lines(GHOST), as_of=fresh.newest + 73 * HOUR)
-    assert late.judged.plans.column("verdict").to_pylist() == ["UNKNOWN"]
+    assert rows_of(late.judged, "plans")[0]["verdict"] == "UNKNOWN"
     assert late.newest == fresh.newest
 
 
@@ -110,15 +84,14 @@ def test_the_inventory_counts_as_in_the_night() -> None:
     name = look(*lines("k42-dynamic")).cluster_id
     fleet = Fleet(cluster=(Entry(id=name, brokers=(1, 9), release="4.1.2"),))
     sight = look(*lines("k42-dynamic"), fleet=fleet)
-    assert "expected_node_missing" in sight.judged.findings.column("code").to_pylist()
+    assert "expected_node_missing" in codes(sight.judged)
     assert (sight.releases, sight.cluster.release) == (("4.1.2",), "4.1.2")
     assert sight.dialects == ("kraft-4.1",)
 
 
 def test_severities_of_the_caller_are_used() -> None:
     sight = look(*lines(GHOST), severities={"ghost_broker": Severity.CRITICAL})
-    told = {f["code"]: f["severity"] for f in sight.judged.findings.to_pylist()}
-    assert told["ghost_broker"] == "critical"
+    assert findings(sight.judged, "ghost_broker")[0]["severity"] == "critical"
 
 
 def test_lines_of_several_clusters_are_refused_by_name_until_one_is_chosen() -> None:
@@ -142,7 +115,7 @@ def test_no_accepted_line_is_no_evidence_and_the_reasons_are_said() -> None:
 
 
 def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
-    rows = read_samples()
+    rows = BATCH
     with pytest.raises(InputError, match=r"expected one row of silver\.cluster_snapshot, found 26"):
         Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(rows)
     at = rows.schema.get_field_index("observed_at")
@@ -162,3 +135,25 @@ def test_seeing_needs_neither_spark_nor_a_terminal() -> None:
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
     )
     assert said.stdout.strip() == "[]"
+
+
+def counted(words: Iterable[str]) -> str:
+    said = [f"{word} {n}" if n > 1 else word for word, n in sorted(Counter(words).items())]
+    return ", ".join(said) or "none"
+
+
+def test_the_readme_of_the_samples_says_what_the_audit_says_and_tells_every_story() -> None:
+    said = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    rows = []
+    for plan in rows_of(judge_samples(), "plans"):
+        mine = {table: rows_of(judge_samples(), table, cluster=plan["cluster"]) for table in TABLES}
+        verdicts = Counter(row["verdict"] for row in mine["readiness"])
+        features = ", ".join(f"{verdict} {n}" for verdict, n in sorted(verdicts.items())) or "none"
+        found = counted(row["code"] for row in mine["findings"])
+        name = NAMES[plan["cluster"]]
+        rows.append(f"| `{name}` | {plan['verdict']} | {plan['phase']} | {features} | {found} |")
+    assert [line for line in said.splitlines() if line.startswith("| `")] == rows
+    named = tomllib.loads((SAMPLES / "fleet.toml").read_text(encoding="utf-8"))["cluster"]
+    assert {entry["id"]: entry["name"] for entry in named} == NAMES
+    stories = said.partition("## Their stories")[2]
+    assert [name for name in FOLDERS if f"`{name}`" not in stories] == []

@@ -26,8 +26,7 @@ from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import WHOLE, some
-from tests.core.test_samples import HOUR, read_samples
-from tests.report.samples import CATALOGUE
+from tests.report.samples import CATALOGUE, HOURS_72, read_samples
 
 CASES = some(300)  # a fifth of a second each
 UNSURE = {
@@ -131,10 +130,10 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
     check()
 
 
-@pytest.mark.parametrize("row", range(read_samples().num_rows))
+@pytest.mark.parametrize("row", range(read_samples().batch.num_rows))
 def test_a_sample_s_plans_are_as_the_audit_says(row: int) -> None:
-    one: pa.RecordBatch = read_samples().slice(row, 1)
-    expect_agreement(Terms(catalogue=CATALOGUE, as_of=None, max_age=72 * HOUR).see(one))
+    one: pa.RecordBatch = read_samples().batch.slice(row, 1)
+    expect_agreement(Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(one))
 
 
 def led_by(voters: tuple[int, ...], *controllers: Node) -> Sight:
