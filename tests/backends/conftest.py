@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.admin import ACLOperation
 
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.kraft import Node, start_kraft
-from tests.backends.rig.secured import start_secured
-from tests.backends.rig.security import make_security
+from tests.backends.rig.security import make_security, may
 from tests.backends.rig.zookeeper import ZooKeeperBroker, start_zookeeper_mode
 
 REAL = {"kraft_cluster", "kraft_node", "secured_node", "zookeeper_cluster"}
@@ -87,9 +87,18 @@ def cluster_without_a_controller(
 
 @pytest.fixture(scope="session")
 def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """One 4.2.1 node, SASL_SSL on both listeners; security.py says who may what. Shared."""
+    """One 4.2.1 node finalized at 4.1, SASL_SSL on both listeners; viewer may DESCRIBE the cluster,
+    not ALTER it. Shared."""
     home = tmp_path_factory.mktemp("secured")
-    with running(lambda: start_secured(home / "node", make_security(home))) as cluster:
+
+    def start() -> RunningCluster:
+        security = make_security(home)
+        return start_kraft(home / "node", (Node(id=1),), release_version="4.1", security=security)
+
+    with running(start) as cluster:
+        assert cluster.security is not None
+        with cluster.security.admin(cluster.bootstrap) as client:
+            assert not client.create_acls([may("viewer", ACLOperation.DESCRIBE)])["failed"]
         yield cluster
 
 

@@ -1,13 +1,32 @@
-"""What is judged of the lines that a real cluster gave."""
+"""What is collected of a real cluster, and what is judged of its lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.catalogue import load
+from tests.backends.rig.cluster import RunningCluster
+from tests.cli.commands import run
 
 CATALOGUE, METADATA = load(), "metadata.version"
+Row = dict[str, Any]
+
+
+def collected(out: Path, *ways: str) -> tuple[list[bytes], str]:
+    """The lines that `featurelib collect` lands in `out`, and what it said."""
+    code, _, said = run("collect", *ways, "--timeout", "5", "--out", str(out))
+    assert code == 0, said
+    (path,) = out.iterdir()
+    return path.read_bytes().splitlines(), said
+
+
+def ways(cluster: RunningCluster) -> tuple[str, ...]:
+    """The options that reach it, controllers too."""
+    return ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
 
 
 def judged(lines: Iterable[bytes]) -> Sight:
@@ -17,3 +36,17 @@ def judged(lines: Iterable[bytes]) -> Sight:
 def verdict(sight: Sight, feature: str = METADATA) -> str:
     rows = sight.judged.readiness.to_pylist()
     return str(next(row["verdict"] for row in rows if row["feature"] == feature))
+
+
+def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
+    """By code, role and node."""
+    rows = sight.judged.findings.to_pylist()
+    return {(row["code"], row["role"], row["node_id"]): row for row in rows}
+
+
+def until(true: Callable[[], bool], seconds: float = 90) -> None:
+    """Ask again until it is so: leaders resign, and nodes learn by and by."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.2)

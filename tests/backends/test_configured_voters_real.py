@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.reply import Reply
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Step
-from tests.backends.judged import judged, verdict
+from tests.backends.judged import judged, until, verdict
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.walk.wire import Line
 
 SHARE = "share.version"
-PATIENCE_SECONDS = 90
 
 
 def asked(cluster: RunningCluster) -> Any:
@@ -46,14 +44,6 @@ def look(cluster: RunningCluster, *, read: bool = True) -> Sight:
     lines = asked(cluster).describe(lambda text: None)
     kept = [line for line in lines if read or b'"describe_configs"' not in line]
     return judged(kept)
-
-
-def patiently(done: Callable[[], bool]) -> None:
-    """Ask again until it is so: leaders resign and voters tell what they support by and by."""
-    over = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < over
-        time.sleep(1)
 
 
 def properties(cluster: RunningCluster, node_id: int) -> Path:
@@ -86,7 +76,7 @@ def test_a_controller_left_in_the_configuration_and_unregistered_blocks_until_a_
         release_version="4.4",
         features={SHARE: 1},
     )
-    patiently(lambda: validate(cluster, "kraft.version", 0, 1, only=False).code == 0)
+    until(lambda: validate(cluster, "kraft.version", 0, 1, only=False).code == 0)
 
     def removed() -> bool:
         said = []
@@ -95,9 +85,9 @@ def test_a_controller_left_in_the_configuration_and_unregistered_blocks_until_a_
                 said.append(line.remove_voter(cluster.cluster_id, 2, directory(cluster, 2)))
         return "done" in said
 
-    patiently(removed)
+    until(removed)
     cluster.stop_node(2)
-    patiently(lambda: validate(cluster, SHARE, 1, 2).code == 0)
+    until(lambda: validate(cluster, SHARE, 1, 2).code == 0)
     with Line(cluster.nodes[1].controller) as line:
         assert line.unregister_controller(2) == "done"
     refused = validate(cluster, SHARE, 1, 2)
@@ -107,7 +97,7 @@ def test_a_controller_left_in_the_configuration_and_unregistered_blocks_until_a_
     assert verdict(look(cluster, read=False), SHARE) == "UNKNOWN"
     servers = cluster.nodes[1].controller
     restart(cluster, 1, controller_quorum_voters=None, controller_quorum_bootstrap_servers=servers)
-    patiently(lambda: validate(cluster, SHARE, 1, 2).code == 0)
+    until(lambda: validate(cluster, SHARE, 1, 2).code == 0)
     assert verdict(look(cluster), SHARE) == "READY"
 
 

@@ -10,14 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    KafkaAdminClient,
-    ResourcePattern,
-    ResourceType,
-)
+from kafka.admin import ACLOperation
 
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.audit.evidence import ALL_BROKERS, KAFKAS_DEFAULT, OWN_FILE
@@ -45,7 +38,7 @@ from featurelib.model import Move, NotPassed, Passed, Step
 from tests.backends.cutting import UPDATE_FEATURES, Cut, proxy
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
-from tests.backends.rig.security import password
+from tests.backends.rig.security import may, password
 
 TIMEOUT = 5.0  # seconds
 CATALOGUE = load()
@@ -409,15 +402,8 @@ def test_without_any_right_the_missing_one_is_recorded_and_said(
 def allowed(cluster: RunningCluster, user: str, operation: ACLOperation) -> Iterator[None]:
     """A user may do one operation on CLUSTER, and nothing else, for as long as the block runs."""
     assert cluster.security is not None
-    rule = ACL(
-        principal=f"User:{user}",
-        host="*",
-        operation=operation,
-        permission_type=ACLPermissionType.ALLOW,
-        resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
-    )
-    admin = cluster.security.client("admin")
-    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap, **admin) as client:
+    rule = may(user, operation)
+    with cluster.security.admin(cluster.bootstrap) as client:
         client.create_acls([rule])
         try:
             yield

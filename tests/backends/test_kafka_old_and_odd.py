@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -31,17 +33,25 @@ NOT_CONTROLLER = 41
 OLD = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3), Api.UPDATE_FEATURES: (0, 0)}  # 2.7, 2.8
 
 
-def old(listener: Listener) -> Answering:
-    """Metadata of the only broker."""
-    host, port = listener.address.split(":")
-
-    def answer(version: int) -> Any:
+@contextmanager
+def only_broker(
+    offered: Mapping[Api, tuple[int, int]] = OLD,
+    update: Answering | None = None,
+    cluster_id: str | None = "c",
+) -> Iterator[Listener]:
+    """A broker that lists itself by Metadata, as number 7."""
+    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(offered)}
+    with speaking(answers) as listener:
+        host, port = listener.address.split(":")
         broker = MetadataResponse.MetadataResponseBroker(
             node_id=7, host=host, port=int(port), rack=None
         )
-        return MetadataResponse(brokers=[broker], cluster_id="c", controller_id=7, topics=[])
-
-    return answer
+        answers[Api.METADATA] = lambda version: MetadataResponse(
+            brokers=[broker], cluster_id=cluster_id, controller_id=7, topics=[]
+        )
+        if update is not None:
+            answers[Api.UPDATE_FEATURES] = update
+        yield listener
 
 
 def updates(*codes: int) -> Answering:
@@ -57,15 +67,17 @@ def step(upgrade_type: str = "UPGRADE") -> Step:
     return Step(updates=(update,), timeout_ms=100)
 
 
-def opened(listener: Listener, **settings: Any) -> Any:
-    entry = FleetEntry(id="", bootstrap=(listener.address,), **settings)
+def opened(listener: Listener, cluster: str = "", **settings: Any) -> Any:
+    entry = FleetEntry(id=cluster, bootstrap=(listener.address,), **settings)
     return open_kafka(entry, timeout=2.0)
 
 
+def sent_updates(listener: Listener) -> int:
+    return [key for key, _ in listener.asked].count(Api.UPDATE_FEATURES)
+
+
 def test_a_broker_of_2_7_is_asked_in_version_3_and_listed_by_metadata() -> None:
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OLD)}
-    with speaking(answers) as listener:
-        answers[Api.METADATA] = old(listener)
+    with only_broker() as listener:
         backend = opened(listener)
         (line,) = backend.describe(lambda text: None)
     said = read(line)
@@ -99,12 +111,7 @@ def test_a_server_that_offers_a_version_and_refuses_it_is_asked_in_a_lower_one()
 def test_version_0_of_an_update_says_whether_it_may_go_down(
     upgrade_type: str, allows_downgrade: int
 ) -> None:
-    answers: dict[int, Answering] = {
-        Api.API_VERSIONS: api_versions(OLD),
-        Api.UPDATE_FEATURES: updates(0),
-    }
-    with speaking(answers) as listener:
-        answers[Api.METADATA] = old(listener)
+    with only_broker(update=updates(0)) as listener:
         assert opened(listener).update(step(upgrade_type)) == Reply(
             code=0, message=None, results=()
         )
@@ -116,34 +123,27 @@ def test_version_0_of_an_update_says_whether_it_may_go_down(
 
 def test_after_not_controller_a_request_is_not_sent_again() -> None:
     """Whoever answered so may have appended it, and the next leader may commit that."""
-    answers: dict[int, Answering] = {
-        Api.API_VERSIONS: api_versions(OLD),
-        Api.UPDATE_FEATURES: updates(NOT_CONTROLLER, 0),
-    }
-    with speaking(answers) as listener:
-        answers[Api.METADATA] = old(listener)
+    with only_broker(update=updates(NOT_CONTROLLER, 0)) as listener:
         assert opened(listener).update(step()).code == NOT_CONTROLLER
-    assert [key for key, _ in listener.asked].count(Api.UPDATE_FEATURES) == 1
+    assert sent_updates(listener) == 1
 
 
 def test_an_answer_that_makes_no_sense_leaves_the_outcome_unknown() -> None:
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OLD)}
-    answers[Api.UPDATE_FEATURES] = lambda version: ApiVersionsResponse(error_code=0, api_keys=[])
-    with speaking(answers) as listener:
-        answers[Api.METADATA] = old(listener)
+    nonsense = ApiVersionsResponse(error_code=0, api_keys=[])
+    with only_broker(update=lambda version: nonsense) as listener:
         backend = opened(listener)
         with pytest.raises(OutcomeUnknownError, match="UpdateFeatures was sent to"):
             backend.update(step())
-    assert [key for key, _ in listener.asked].count(Api.UPDATE_FEATURES) == 1
+    assert sent_updates(listener) == 1
 
 
 def test_a_listener_without_the_request_refuses_before_anything_is_sent() -> None:
     offered = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3)}
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(offered)}
-    with speaking(answers) as listener:
-        answers[Api.METADATA] = old(listener)
-        with pytest.raises(RefusedError, match="expected UpdateFeatures in a version from 0 to 2"):
-            opened(listener).update(step())
+    with (
+        only_broker(offered) as listener,
+        pytest.raises(RefusedError, match="expected UpdateFeatures in a version from 0 to 2"),
+    ):
+        opened(listener).update(step())
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,8 @@ def test_a_secret_is_sent_where_it_belongs_and_words_that_repeat_it_are_cleaned(
 
 
 def test_a_cluster_that_never_says_its_id_is_asked_for_it() -> None:
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OLD)}
-    with speaking(answers) as listener:
-        host, port = listener.address.split(":")
-        broker = MetadataResponse.MetadataResponseBroker(
-            node_id=7, host=host, port=int(port), rack=None
-        )
-        answers[Api.METADATA] = lambda version: MetadataResponse(
-            brokers=[broker], cluster_id=None, controller_id=7, topics=[]
-        )
+    with only_broker(cluster_id=None) as listener:
         with pytest.raises(Exception, match="expected a node that says the cluster id"):
             opened(listener).describe(lambda text: None)
-        named = open_kafka(FleetEntry(id="payments", bootstrap=(listener.address,)), timeout=2.0)
-        (line,) = named.describe(lambda text: None)
+        (line,) = opened(listener, "payments").describe(lambda text: None)
     assert msgspec.json.decode(line)["cluster_id"] == "payments"

@@ -5,28 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from featurelib.landing import Landing, ProbeReply, read
-from tests.backends.judged import METADATA, judged, verdict
+from tests.backends.judged import METADATA, Row, collected, findings, judged, verdict, ways
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node
 from tests.backends.rig.security import password
 from tests.cli.commands import run
 
 
-def collected(out: Path, *ways: str) -> tuple[list[bytes], str]:
-    """The lines that land, and what was said."""
-    code, _, said = run("collect", "--probe", *ways, "--timeout", "5", "--out", str(out))
-    assert code == 0, said
-    (path,) = out.iterdir()
-    return path.read_bytes().splitlines(), said
-
-
-def findings(lines: list[bytes]) -> dict[str, dict[str, Any]]:
-    return {row["code"]: row for row in judged(lines).judged.findings.to_pylist()}
+def codes(lines: list[bytes]) -> dict[str, Row]:
+    """Findings by code."""
+    return {code: row for (code, _, _), row in findings(judged(lines)).items()}
 
 
 def probes(lines: list[bytes]) -> list[ProbeReply]:
@@ -44,14 +36,14 @@ def test_a_real_controller_agrees_and_every_level_stays(
     kraft_node: RunningCluster, tmp_path: Path
 ) -> None:
     before = levels(kraft_node)
-    lines, said = collected(tmp_path / "out", "--bootstrap", kraft_node.bootstrap)
+    lines, said = collected(tmp_path / "out", "--probe", "--bootstrap", kraft_node.bootstrap)
     assert "--probe: each KRaft controller is sent one UpdateFeatures request" in said
     assert "probe: the controller agreed, validating only: " in said
     [probe] = probes(lines)
     assert METADATA in {one.feature for one in probe.answers}
     assert "kraft.version" not in {one.feature for one in probe.answers}
     assert {one.code for one in probe.answers} == {0}
-    assert "probe_agreed" in findings(lines)
+    assert "probe_agreed" in codes(lines)
     assert verdict(judged(lines)) == "READY"
     assert levels(kraft_node) == before
 
@@ -62,13 +54,13 @@ def test_what_3_9_lists_to_nobody_is_proven_by_its_controller(
     """Before 4.0 DescribeCluster leaves fenced brokers out: only the controller knows them all."""
     cluster = kraft_cluster(Node(id=1, release="3.9.2"), release_version="3.8")
     before = levels(cluster)
-    lines, said = collected(tmp_path / "out", "--bootstrap", cluster.bootstrap)
+    lines, said = collected(tmp_path / "out", "--probe", "--bootstrap", cluster.bootstrap)
     assert "probe: the controller agreed, validating only: metadata.version 20 to 21" in said
     without = [line for line in lines if b'"kind":"probe"' not in line]
     assert verdict(judged(without)) == "UNKNOWN"
-    assert "registrations_unproven" in findings(without)
+    assert "registrations_unproven" in codes(without)
     assert verdict(judged(lines)) == "READY"
-    assert "registrations_unproven" not in findings(lines)
+    assert "registrations_unproven" not in codes(lines)
     assert levels(cluster) == before
 
 
@@ -80,8 +72,7 @@ def test_a_cluster_at_its_ceiling_is_up_to_date_once_its_controller_agreed_to_st
     version = release.rpartition(".")[0]
     cluster = kraft_cluster(Node(id=1, release=release), release_version=version)
     before = levels(cluster)
-    ways = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
-    lines, said = collected(tmp_path / "out", *ways)
+    lines, said = collected(tmp_path / "out", "--probe", *ways(cluster))
     without = [line for line in lines if b'"kind":"probe"' not in line]
     assert f"the controller agreed, validating only: {METADATA} {level} to {level}" in said
     assert (verdict(judged(without)), verdict(judged(lines))) == ("UNKNOWN", "UP_TO_DATE")
@@ -94,13 +85,12 @@ def test_a_controller_that_is_down_is_answered_for_by_the_active_one(
     """From metadata.version 15 on all that registered are asked; one of three is enough to miss."""
     cluster = cluster_without_a_controller
     before = levels(cluster)
-    ways = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
-    lines, said = collected(tmp_path / "out", *ways)
+    lines, said = collected(tmp_path / "out", "--probe", *ways(cluster))
     assert f"agreed, validating only: {METADATA} 27 to 29" in said.replace("\n", " ")
     without = [line for line in lines if b'"kind":"probe"' not in line]
     assert (verdict(judged(without)), verdict(judged(lines))) == ("UNKNOWN", "READY")
-    assert findings(without)["node_not_answering"]["node_id"] == 3
-    assert findings(lines)["node_probed"]["node_id"] == 3
+    assert codes(without)["node_not_answering"]["node_id"] == 3
+    assert codes(lines)["node_probed"]["node_id"] == 3
     assert levels(cluster) == before
 
 
@@ -145,7 +135,9 @@ def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(
         f'username = "viewer"\npassword = "env:VIEWER"\n'
         f'ca_file = "{secured_node.security.certificate}"\n'
     )
-    lines, said = collected(tmp_path / "out", secured_node.cluster_id, "--fleet", str(fleet))
+    lines, said = collected(
+        tmp_path / "out", "--probe", secured_node.cluster_id, "--fleet", str(fleet)
+    )
     assert "the right to ALTER the cluster is missing" in said
     withheld = [
         row["detail"]

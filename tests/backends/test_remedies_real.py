@@ -14,16 +14,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import FindingWords, wordings
 from featurelib.catalogue import load
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
-from tests.backends.judged import METADATA, judged, verdict
+from tests.backends.judged import METADATA, Row, collected, findings, judged, until, verdict, ways
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import class_path
 from tests.backends.rig.kraft import Node
@@ -35,7 +33,6 @@ TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
 }
 Clusters = Callable[..., RunningCluster]
-Row = dict[str, Any]
 
 
 def carry_out(
@@ -80,17 +77,8 @@ def log_lines(cluster: RunningCluster, node_id: int = 1) -> list[bytes]:
     ]
 
 
-def collected(cluster: RunningCluster, out: Path, *words: str) -> list[bytes]:
-    ways = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
-    code, _, said = run("collect", *ways, *words, "--timeout", "5", "--out", str(out))
-    assert code == 0, said
-    [path] = out.iterdir()
-    return path.read_bytes().splitlines()
-
-
-def findings(sight: Sight) -> dict[tuple[str, str | None, int | None], Row]:
-    rows = sight.judged.findings.to_pylist()
-    return {(row["code"], row["role"], row["node_id"]): row for row in rows}
+def lines_of(cluster: RunningCluster, out: Path, *words: str) -> list[bytes]:
+    return collected(out, *ways(cluster), *words)[0]
 
 
 def remedy(row: Row) -> tuple[str, str]:
@@ -105,13 +93,6 @@ def validated(cluster: RunningCluster, level: int, feature: str = METADATA) -> s
     return "" if told.returncode == 0 else told.stdout + told.stderr
 
 
-def until(true: Callable[[], bool], seconds: float = 90) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(1)
-
-
 @pytest.mark.parametrize(
     ("newer", "older", "formatted", "target"),
     [("4.2.1", "4.1.2", "4.1", 29), ("3.9.2", "3.8.1", "3.8", 21)],
@@ -122,13 +103,13 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     ghost = Node(id=2, roles="broker", release=older)
     cluster = kraft_cluster(Node(id=1, release=newer), ghost, release_version=formatted)
     assert (
-        findings(judged(collected(cluster, tmp_path / "before")))
+        findings(judged(lines_of(cluster, tmp_path / "before")))
         .keys()
         .isdisjoint({("ghost_broker", "broker", 2)})
     )
     cluster.stop_node(2)
     log = log_lines(cluster)
-    sight = judged([*collected(cluster, tmp_path / "ghost"), *log])
+    sight = judged([*lines_of(cluster, tmp_path / "ghost"), *log])
     row = findings(sight)["ghost_broker", "broker", 2]
     assert verdict(sight) == "BLOCKED"
     assert "Broker 2" in validated(cluster, target)
@@ -136,7 +117,7 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     done = carry_out(cluster, command)
     assert (done.returncode, "no longer registered" in done.stdout) == (0, True), done
     until(lambda: validated(cluster, target) == "")
-    sight = judged([*collected(cluster, tmp_path / "after"), *log_lines(cluster)])
+    sight = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
     assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
     assert verdict(sight) == "READY"
 
@@ -147,11 +128,11 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     """Its registration counts although it never voted; the broker's command does not help."""
     old = Node(id=101, roles="controller", release="4.1.2")
     cluster = kraft_cluster(Node(id=1), old, release_version="4.1", dynamic=True)
-    before = collected(cluster, tmp_path / "before")
+    before = lines_of(cluster, tmp_path / "before")
     assert "unsupported_by_node" in {code for code, _, _ in findings(judged(before))}
     cluster.stop_node(101)
     time.sleep(11)
-    sight = judged([*before, *collected(cluster, tmp_path / "gone")])
+    sight = judged([*before, *lines_of(cluster, tmp_path / "gone")])
     row = findings(sight)["ghost_controller", "controller", 101]
     assert (row["finalized_level"], row["detail"], verdict(sight)) == (27, "4.2", "BLOCKED")
     text, command = remedy(row)
@@ -164,17 +145,17 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     cluster.java.serve(node.process, "kafka.Kafka", str(node.process.home / "server.properties"))
     node.process.wait()
     until(lambda: validated(cluster, 29) == "")
-    anew = collected(cluster, tmp_path / "anew")
+    anew = lines_of(cluster, tmp_path / "anew")
     cluster.stop_node(101)
     assert validated(cluster, 29) == ""
     time.sleep(11)
-    assert verdict(judged([*anew, *collected(cluster, tmp_path / "stopped")])) == "READY"
-    alone = judged(collected(cluster, tmp_path / "alone"))
+    assert verdict(judged([*anew, *lines_of(cluster, tmp_path / "stopped")])) == "READY"
+    alone = judged(lines_of(cluster, tmp_path / "alone"))
     assert (verdict(alone), "range_unknown" in {code for code, _, _ in findings(alone)}) == (
         "UNKNOWN",
         True,
     )
-    probed = judged(collected(cluster, tmp_path / "probed", "--probe"))
+    probed = judged(lines_of(cluster, tmp_path / "probed", "--probe"))
     assert (verdict(probed), ("node_probed", "controller", 101) in findings(probed)) == (
         "READY",
         True,
@@ -189,7 +170,7 @@ def test_a_ghost_controller_is_unregistered_from_33_on(
     cluster = kraft_cluster(*nodes, release_version="4.4", dynamic=True)
     cluster.stop_node(102)
     time.sleep(11)
-    sight = judged([*collected(cluster, tmp_path / "gone"), *log_lines(cluster)])
+    sight = judged([*lines_of(cluster, tmp_path / "gone"), *log_lines(cluster)])
     _, command = remedy(findings(sight)["ghost_controller", "controller", 102])
     assert command == "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 102"
     source = Path(__file__).parent / "rig" / "UnregisterController.java"
@@ -199,7 +180,7 @@ def test_a_ghost_controller_is_unregistered_from_33_on(
     assert done.returncode == 0, done.stderr
     log = log_lines(cluster)
     assert any(b"UNREGISTER_CONTROLLER_RECORD" in line for line in log)
-    sight = judged([*collected(cluster, tmp_path / "after"), *log])
+    sight = judged([*lines_of(cluster, tmp_path / "after"), *log])
     assert not [key for key in findings(sight) if key[2] == 102]
 
 
@@ -208,7 +189,7 @@ def test_a_voter_that_never_registered_is_started_with_the_software_named(
 ) -> None:
     voters = (Node(id=2, roles="controller"), Node(id=3, roles="controller", started=False))
     cluster = kraft_cluster(Node(id=1), *voters, release_version="4.1")
-    row = findings(judged(collected(cluster, tmp_path / "before")))[
+    row = findings(judged(lines_of(cluster, tmp_path / "before")))[
         "voter_not_registered", "controller", 3
     ]
     assert remedy(row) == (
@@ -218,7 +199,7 @@ def test_a_voter_that_never_registered_is_started_with_the_software_named(
     assert "controller 3 has not registered" in validated(cluster, 29)
     cluster.start_node(3)
     until(lambda: validated(cluster, 29) == "")
-    assert verdict(judged(collected(cluster, tmp_path / "after"))) == "READY"
+    assert verdict(judged(lines_of(cluster, tmp_path / "after"))) == "READY"
 
 
 def test_every_other_printed_command_is_taken_by_the_real_tools(

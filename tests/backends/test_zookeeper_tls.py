@@ -25,7 +25,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.desk import SECRETS, Desk
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.java import Java
-from tests.backends.rig.ports import free_address
+from tests.backends.rig.layout import free_address
 from tests.backends.rig.zookeeper import RELEASE, ZooKeeperBroker, start_zookeeper_mode
 from tests.backends.rig.zookeeper_tls import (
     KEY_PASSWORD,

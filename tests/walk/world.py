@@ -19,9 +19,8 @@ from uuid import uuid4
 from tests.backends.rig.cluster import RunningCluster, RunningNode
 from tests.backends.rig.java import Java
 from tests.backends.rig.kraft import Node, Shape, prepare_node, start_kraft
-from tests.backends.rig.ports import free_address
+from tests.backends.rig.layout import free_address, write_properties
 from tests.backends.rig.process import NotReadyError
-from tests.backends.rig.properties import write_properties
 from tests.walk.wire import Line, Quorum
 
 PATIENCE_SECONDS = 15.0  # for a node that neither serves nor ends

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.kraft import Node, start_kraft
-from tests.backends.rig.ports import free_address
+from tests.backends.rig.layout import free_address
 from tests.backends.rig.process import Process
 from tests.backends.rig.security import Security
 

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from tests.backends.rig.cluster import RunningCluster, RunningNode, start_all
 from tests.backends.rig.java import Java
-from tests.backends.rig.ports import free_address
+from tests.backends.rig.layout import SMALL, free_address, write_properties
 from tests.backends.rig.process import Process
-from tests.backends.rig.properties import SMALL, write_properties
 from tests.backends.rig.security import Security
 
 NEWEST = "4.2.1"

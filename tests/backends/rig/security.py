@@ -8,8 +8,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+)
 
 from tests.backends.rig.jars import UnavailableError
 
@@ -62,6 +73,12 @@ class Security:
             "super.users": "User:admin",
         }
 
+    @contextmanager
+    def admin(self, bootstrap: str) -> Iterator[KafkaAdminClient]:
+        """A client that may all, for as long as the block runs."""
+        with KafkaAdminClient(bootstrap_servers=bootstrap, **self.client("admin")) as client:
+            yield client
+
     @property
     def format_words(self) -> tuple[str, ...]:
         scram = f"SCRAM-SHA-256=[name={SCRAM_USER},password={password(SCRAM_USER)}]"
@@ -93,3 +110,14 @@ def make_security(folder: Path) -> Security:
     """Makes a certificate for 127.0.0.1 with openssl; raises UnavailableError without it."""
     certificate, _, both = make_certificate(folder, "node", "IP:127.0.0.1", "DNS:localhost")
     return Security(certificate=certificate, keystore=both)
+
+
+def may(user: str, operation: ACLOperation) -> ACL:
+    """The rule by which a user may do one operation on CLUSTER."""
+    return ACL(
+        principal=f"User:{user}",
+        host="*",
+        operation=operation,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
+    )

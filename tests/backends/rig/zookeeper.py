@@ -23,9 +23,8 @@ from kazoo.client import KazooClient
 from tests.backends.rig.cluster import RunningCluster, RunningNode, start_all
 from tests.backends.rig.jars import cache_folder, class_path
 from tests.backends.rig.java import Java, find
-from tests.backends.rig.ports import free_address
+from tests.backends.rig.layout import SMALL, free_address, write_properties
 from tests.backends.rig.process import Process
-from tests.backends.rig.properties import SMALL, write_properties
 from tests.backends.rig.zookeeper_tls import MAIN, Guard
 
 RELEASE = "3.9.2"

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from tests.backends.rig.jars import more_jars
 from tests.backends.rig.java import Java
-from tests.backends.rig.ports import free_address
+from tests.backends.rig.layout import free_address, write_properties
 from tests.backends.rig.process import Process
-from tests.backends.rig.properties import write_properties
 from tests.backends.rig.security import make_certificate, openssl
 
 USER, PASSWORD, KEY_PASSWORD = "auditor", 'auditor-"s3cret', "key-s3cret"
