@@ -1,16 +1,21 @@
-"""Answers of every version in one shape, and what is made of them; no Kafka is needed here."""
+"""Answers of every version in one shape, and what is made of them; and the parts of kafka-python
+below its public clients that are relied on, of one release. No Kafka is needed here."""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import kafka
 import msgspec
 import pytest
 
+from featurelib.backends.kafka import internals
 from featurelib.backends.kafka.backend import candidates, lines_of
 from featurelib.backends.kafka.discover import Map
 from featurelib.backends.kafka.internals import Api
@@ -177,3 +182,43 @@ def test_the_clients_are_imported_without_a_warning() -> None:
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- What is used below the client's public parts -------------------------------------------------
+
+
+ROOT = Path(__file__).parents[2]
+PINNED = "3.0.12"
+
+
+def test_the_release_is_the_pinned_one() -> None:
+    """Another one? Read the diff of kafka/net first, run tests/backends, then write it here."""
+    locked = re.search(
+        r'name = "kafka-python"\nversion = "([^"]+)"', (ROOT / "uv.lock").read_text()
+    )
+    assert locked is not None
+    assert locked.group(1) == kafka.__version__ == PINNED
+
+
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [
+        (
+            internals.KafkaConnection,
+            "connection_made initialize init_future send_request broker_version_data connected "
+            "paused close",
+        ),
+        (internals.NetworkSelector, "run sleep close"),
+        (internals.KafkaTCPTransport, "_sock_recv"),  # overridden: last words are kept
+        (internals.AbstractTokenProvider, "token"),
+        (
+            type(internals.admin.UpdateFeaturesRequest.fields["feature_updates"]),
+            "is_struct_array data_class",
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_used_of_it_is_there(part: type, names: str) -> None:
+    source = inspect.getsource(part)
+    for name in names.split():
+        assert hasattr(part, name) or f"self.{name} =" in source, name

@@ -1,7 +1,7 @@
 """What is used of kafka-python below its public clients, and nothing else of featurelib imports it.
 
 Its connection, selector and transports are its own parts: another release may change them. So its
-release is pinned (uv.lock), and tests/backends/test_internals.py names it and what is relied on.
+release is pinned (uv.lock); tests/backends/test_kafka_answers.py names it and what is relied on.
 """
 
 from __future__ import annotations
