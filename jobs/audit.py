@@ -29,7 +29,7 @@ def main(
     from featurelib.spark.store import Store
 
     store = Store(open_session("featurelib audit"), places.tables)
-    with store.hold(number, "audit"):
+    with store.hold(number, "audit", say):
         number = go_on(store, run, number)
         return judge_and_publish(store, places, number, fail_on, limit, None)
 

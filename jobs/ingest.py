@@ -19,7 +19,7 @@ def main(landing: str, tables: str, run: int | None = None) -> int:
     number = choose_run(run)
     say(f"ingest: reading {landing}, run {number}")
     store = Store(open_session("featurelib ingest"), tables)
-    with store.hold(number, "ingest"):
+    with store.hold(number, "ingest", say):
         number = go_on(store, run, number)
         ingest(store, landing, number, say)
     return 0

@@ -37,7 +37,7 @@ def main(
     from featurelib.spark.store import Store
 
     store = Store(open_session("featurelib nightly"), places.tables)
-    with store.hold(number, "nightly"):
+    with store.hold(number, "nightly", say):
         expect_tables(store)
         number = go_on(store, run, number)
         counts = ingest(store, places.landing, number, say)

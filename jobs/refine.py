@@ -22,7 +22,7 @@ def main(tables: str, as_of: str | None = None, run: int | None = None) -> int:
     when, number = parse_as_of(as_of), choose_run(run)
     say(f"refine: tables {tables}")
     store = Store(open_session("featurelib refine"), tables)
-    with store.hold(number, "refine"):
+    with store.hold(number, "refine", say):
         number = go_on(store, run, number)
         counts = refine(store, say, as_of=when, run=number)
     say(f"refine: {counts.clusters} clusters up to ingest run {counts.run}")

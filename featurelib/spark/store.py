@@ -12,20 +12,15 @@ a commit made in 10, where Spark starts jobs. Wherever else Spark writes (hdfs:/
 and Delta do it themselves, so that one set of credentials and one LogStore hold. Why, and what two
 writers do to each other: docs/decisions/0012-two-roads-to-a-log.md.
 
-Delta's commit on a local file system checks and then renames, so two drivers can both win. The
-lock is a flock of the driver's own descriptor, which the kernel frees when the run's process dies;
-no child inherits it (PEP 446). An object store has no flock: there the scheduler, or the store's
-own put-if-absent, has to keep runs apart.
+Two drivers can both win a commit: hold.py keeps the second out.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import socket
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,15 +35,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
+from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.faults import explaining
+from featurelib.spark.hold import Lease, hold_folder, hold_remote
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
 RETENTION_DAYS = 90  # longer than any approved plan lives
 LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
-LOCK_NAME = ".featurelib.lock"
 
 
 class Store:
@@ -58,6 +53,7 @@ class Store:
         self.session = session
         self.root = resolve_uri(root_uri)
         self._made: set[str] = set()  # as this release writes them
+        self._lease: Lease | None = None
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
@@ -73,6 +69,7 @@ class Store:
         for table, head in heads:
             if head is not None:
                 self._check(table, head)
+        self._expect_held()
         for table, head in heads:
             with explaining(self.path(table)):
                 if head is None or _is_outdated(table, head):
@@ -120,6 +117,7 @@ class Store:
     def add(self, table: Table, rows: pa.Table, run: int) -> int:
         """Add one run's rows that the driver holds, in one commit, as append does."""
         self.create(table)
+        self._expect_held()
         note = _note(table, run)
         with explaining(self.path(table)):
             self._log(table).append(rows, run, note)
@@ -148,14 +146,27 @@ class Store:
             if newest is not None and run <= newest:
                 raise ConfigError(self._say_old_run(table, run, newest))
 
-    def hold(self, run: int, who: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def hold(self, run: int, who: str, say: Callable[[str], None]) -> Iterator[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
 
-        Only a local file system is held; `who` is the job.
+        `who` is the job.
         """
         if self.root.startswith(LOCAL):
-            return hold_folder(Path(self.root.removeprefix(LOCAL)), run, who)
-        return nullcontext()
+            with hold_folder(Path(self.root.removeprefix(LOCAL)), run, who):
+                yield
+            return
+        self._lease = hold_remote(self.session, self.root, run, who, say)
+        try:
+            with self._lease.held():
+                yield
+        finally:
+            self._lease = None
+
+    def _expect_held(self) -> None:
+        """BusyError where another run may have these tables by now."""
+        if self._lease is not None:
+            self._lease.expect()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
@@ -174,6 +185,7 @@ class Store:
         writing = writer(rows, table, run, note).mode(mode)
         if table.file_rows is not None:
             writing = writing.option("maxRecordsPerFile", table.file_rows)
+        self._expect_held()
         with explaining(self.path(table)):
             writing.save(self.path(table))
         return self._committed(table, run, note)
@@ -426,41 +438,3 @@ def writer(rows: DataFrame, table: Table, run: int, note: str) -> Any:
 def fit(table: Table, df: DataFrame) -> DataFrame:
     """Exactly the table's columns, in its order and types; what does not fit is an error."""
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
-
-
-@contextmanager
-def hold_folder(folder: Path, run: int, job: str) -> Iterator[None]:
-    """Hold `folder` for one run; BusyError names who holds it already."""
-    descriptor = _open_lock(folder / LOCK_NAME)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BusyError(_say_busy(folder, os.pread(descriptor, 4096, 0))) from error
-        holder = {"job": job, "run": run, "pid": os.getpid(), "host": socket.gethostname()}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
-        yield
-        os.ftruncate(descriptor, 0)
-    finally:
-        os.close(descriptor)  # frees the lock
-
-
-def _open_lock(path: Path) -> int:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ConfigError(
-            f"tables: the lock {path} cannot be opened ({error.strerror}). "
-            "Name a folder this user may write with --tables."
-        ) from error
-
-
-def _say_busy(folder: Path, content: bytes) -> str:
-    try:
-        holder = json.loads(content)
-        who = "{job} run {run} (pid {pid} on {host}, started {run} UTC)".format(**holder)
-    except (ValueError, KeyError, TypeError):
-        who = "another process that has not yet said its name"
-    return f"tables {folder}: held by {who}; nothing was written. Run again when it has ended."

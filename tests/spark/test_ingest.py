@@ -239,7 +239,7 @@ def test_the_job_reports_progress_and_ends_with_the_code_of_its_error(
     assert said.startswith("error: --run 5: expected a time in UTC as yyyymmddHHMMSS")
     (tmp_path / "empty").mkdir()
     assert job("--landing", str(tmp_path / "empty"), "--tables", store.root)[0] == 5
-    with store.hold(RUN, "audit"):
+    with store.hold(RUN, "audit", print):
         code, said = job(*options, str(RUN + 1))
     assert code == 3
     assert "held by audit run" in said

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from featurelib.errors import BusyError
-from featurelib.spark.store import Store, hold_folder
+from featurelib.spark.hold import hold_folder
+from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import deltalake
 import pyarrow as pa
@@ -283,65 +278,3 @@ def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None
 )
 def test_a_place_has_one_spelling(given: str, expected: str) -> None:
     assert resolve_uri(given) == expected
-
-
-# A driver, and a child of it that outlives it as a JVM or a Python worker may.
-HOLDER = """
-import subprocess, sys
-from pathlib import Path
-from featurelib.spark.store import hold_folder
-with hold_folder(Path(sys.argv[1]), 7, "ingest"):
-    child = subprocess.Popen(["sleep", "60"], close_fds=False, stdout=subprocess.DEVNULL)
-    print(child.pid, flush=True)
-    sys.stdin.read()
-"""
-
-
-def hold_elsewhere(folder: str) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-c", HOLDER, folder]
-    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    return holder, int(holder.stdout.readline())
-
-
-def test_a_second_run_is_told_who_holds_the_tables_until_that_one_dies(store: Store) -> None:
-    folder = store.root.removeprefix("file:")
-    holder, child = hold_elsewhere(folder)
-    try:
-        expected = rf"held by ingest run 7 \(pid {holder.pid} on .*nothing was written"
-        with pytest.raises(BusyError, match=expected), store.hold(RUN, "audit"):
-            pass
-        assert os.listdir(folder) == [".featurelib.lock"]
-        holder.kill()
-        holder.communicate()
-        os.kill(child, 0)  # it lives on
-        with store.hold(RUN, "audit"):
-            content = json.loads((Path(folder) / ".featurelib.lock").read_text())
-            assert (content["job"], content["run"], content["pid"]) == ("audit", RUN, os.getpid())
-            with pytest.raises(BusyError, match="held by audit run"), store.hold(RUN, "audit"):
-                pass
-    finally:
-        os.kill(child, signal.SIGKILL)
-    with store.hold(RUN, "audit"):  # the first hold has ended
-        pass
-
-
-def test_only_one_of_many_that_start_together_gets_in(store: Store) -> None:
-    script = HOLDER.replace("print(child.pid, flush=True)", "child.kill(); print('in', flush=True)")
-    command = [sys.executable, "-c", script, store.root.removeprefix("file:")]
-    racers = [
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    deadline = time.monotonic() + 60
-    while sum(racer.poll() is None for racer in racers) > 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    outputs = [racer.communicate() for racer in racers]
-    assert sorted(out for out, _ in outputs) == ["", "", "", "in\n"]
-    assert sum("BusyError" in err for _, err in outputs) == 3
