@@ -1,6 +1,8 @@
-"""The report's counts in Prometheus' text format, for a node exporter's textfile collector.
+"""The report in Prometheus' text format, for a node exporter's textfile collector.
 
-The same values as in the other reports; a label's value is escaped as the format asks.
+The same values as in the other reports; a label's value is escaped as the format asks. A metric
+has no sample where its value is not known: no level is ever made up. Alerts and the dashboard of
+`conf/` are written against these names.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from featurelib.view.model import Report
+from featurelib.feature import Severity
+from featurelib.view.digest import has_landed, unmuted
+from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
 EPOCH = date(1970, 1, 1)
@@ -17,18 +21,18 @@ Sample = tuple[str, float | None]  # its labels, and its value; None = it has no
 
 
 def render_prometheus(report: Report) -> str:
-    """Gauges of one run; a metric without samples is left out."""
+    """Return the gauges of one run; a metric without samples is left out."""
     lines = []
-    for name, text, samples in _gauges(report):
-        shown = [(labels, value) for labels, value in samples if value is not None]
+    for name, text, samples in (*_of_fleet(report), *_of_clusters(report), *_of_features(report)):
+        shown = {labels: value for labels, value in samples if value is not None}
         if shown:
             lines.append(f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n")
-        lines += [f"{PREFIX}{name}{labels} {value:.15g}\n" for labels, value in shown]
+        lines += [f"{PREFIX}{name}{labels} {value:.15g}\n" for labels, value in shown.items()]
     return "".join(lines)
 
 
-def _gauges(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Name, text and samples of each."""
+def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
+    """Name, text and samples of each gauge of the run."""
     fleet, run, ingest = report.fleet, report.run, report.run.ingest
     yield "clusters", "Clusters by verdict.", _by("verdict", fleet.clusters_by_verdict)
     yield "phases", "Clusters by phase.", _by("phase", fleet.clusters_by_phase)
@@ -42,19 +46,64 @@ def _gauges(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     newest = None if run.newest_line is None else run.newest_line.timestamp()
     yield "findings_muted", "Findings that a mute sets aside.", [("", fleet.muted)]
     yield "mutes", "Mutes by what has come of them.", _by("state", states)
-    yield "mute_runs_out_seconds", "When the nearest mute in use runs out.", [("", ends)]
+    yield "mute_end_timestamp_seconds", "When the nearest mute in use runs out.", [("", ends)]
     yield "need_person", "Clusters a person has to look at.", [("", fleet.need_person)]
     yield "can_move", "Clusters whose plan has steps.", [("", fleet.can_move)]
     unfit = fleet.incompatible_nodes
     yield "incompatible_nodes", "Nodes that do not fit what is finalized.", [("", unfit)]
     yield "run", "Number of the newest run.", [("", run.number)]
-    yield "as_of_seconds", "When the run judged as of.", [("", run.as_of.timestamp())]
-    yield "newest_line_seconds", "When the newest line was read.", [("", newest)]
+    as_of = run.as_of.timestamp()
+    yield "run_as_of_timestamp_seconds", "When the run judged as of.", [("", as_of)]
+    yield "newest_line_timestamp_seconds", "When the newest line was read.", [("", newest)]
     if ingest is not None:
         fates = {name: getattr(ingest, name) for name in ("accepted", "repeated", "quarantined")}
         yield "landing_lines", "Lines this run read.", _by("fate", fates)
-    about = [{"cluster": c.id, "name": c.name, "verdict": c.verdict} for c in report.clusters]
-    yield "cluster", "1 for the verdict of each cluster.", [(_labels(**c), 1) for c in about]
+
+
+def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
+    """Name, text and samples of each gauge of single clusters."""
+    told: list[Sample] = []
+    landed: list[Sample] = []
+    findings: list[Sample] = []
+    for one in report.clusters:
+        more = {"phase": one.phase, "managed_by": one.managed_by or ""}
+        told.append((_labels(**_about(one), verdict=one.verdict, **more), 1))
+        landed.append((_labels(**_about(one)), has_landed(one.findings)))
+        counts = dict.fromkeys(Severity, 0)
+        for found in unmuted(one.findings):
+            counts[found.severity] += 1
+        findings += [(_labels(**_about(one), severity=key), n) for key, n in counts.items()]
+    yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", told
+    yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
+    yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings
+
+
+def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
+    """Name, text and samples of each gauge of single features."""
+    rows = [
+        (_about(one) | {"feature": ready.feature}, ready)
+        for one in report.clusters
+        for ready in one.readiness
+    ]
+    verdicts: list[Sample] = [(_labels(**a, verdict=ready.verdict), 1) for a, ready in rows]
+    yield "feature_info", "1 for each feature of a cluster: its verdict.", verdicts
+    for name, text in (
+        ("finalized", "Finalized level; 0 = it is not finalized."),
+        ("target", "Level to finalize next, where it is READY."),
+        ("ceiling", "Highest level that the audit aims at."),
+        ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
+    ):
+        levels = [(_labels(**about), getattr(ready, name)) for about, ready in rows]
+        numbers = [(labels, None if level is None else level.number) for labels, level in levels]
+        yield f"feature_{name}_level", text, numbers
+    times = [(_labels(**about), ready.ready_since) for about, ready in rows]
+    since = [(labels, None if at is None else at.timestamp()) for labels, at in times]
+    yield "feature_ready_since_timestamp_seconds", "When a run found it READY first.", since
+
+
+def _about(cluster: ReportedCluster) -> dict[str, str]:
+    """Return the labels of everything about one cluster."""
+    return {"cluster": cluster.id, "name": cluster.name, "owner": cluster.owner or ""}
 
 
 def _by(label: str, counts: Mapping[Any, int]) -> list[Sample]:

@@ -215,12 +215,18 @@ def check_gauges(text: str, document: Any) -> None:
     for gauge in ("need_person", "can_move", "incompatible_nodes"):
         assert found[f"featurelib_{gauge}"] == fleet[gauge]
     assert found["featurelib_findings_muted"] == fleet["muted"]
-    ends = found.get("featurelib_mute_runs_out_seconds")
+    ends = found.get("featurelib_mute_end_timestamp_seconds")
     last = None if ends is None else datetime.fromtimestamp(ends - 1, UTC).date().isoformat()
     assert last == fleet["muted_until"]
-    clusters = [name for name in found if name.startswith("featurelib_cluster{")]
-    same = {(c["id"], c["name"], c["verdict"]) for c in document["clusters"]}
-    assert len(clusters) == len(same)
+    for gauge, about in (
+        ("cluster_info", [(c["id"], c["name"], c["verdict"]) for c in document["clusters"]]),
+        ("feature_info", [
+            (c["id"], c["name"], r["feature"], r["verdict"])
+            for c in document["clusters"] for r in c["readiness"]
+        ]),
+    ):  # fmt: skip
+        rows = [name for name in found if name.startswith(f"featurelib_{gauge}{{")]
+        assert len(rows) == len(set(about))
 
 
 def samples(text: str) -> list[str]:
