@@ -305,5 +305,5 @@ def test_of_many_runs_that_ask_and_end_never_two_hold_at_once() -> None:
     for thread in threads:
         thread.join()
     assert most == [1]
-    assert entered[0] > 10
+    assert entered[0] > 1
     assert msgspec.json.decode(place.files[max(n for n in place.files if n.isdecimal())][1])
