@@ -7,6 +7,7 @@ dialect that was changed does not pass.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 from collections import Counter
@@ -24,11 +25,13 @@ from featurelib.conformance.rulebook import UNRECORDED, questions
 from featurelib.core.dialect import GENERATIONS, generation_of
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.dry_run import answer
+from featurelib.core.reply import Reply
 from featurelib.errors import InputError
 from featurelib.feature import Role
 from scripts.choose_pack import choose, reached
 from scripts.pack_claims import SHOWN
 from tests.core import recordings, scale
+from tests.core.frozen import expect_frozen
 
 TABLES = load().tables
 AGAIN, REFUSED = "nodes registered again", "kraft.version of a refused request"
@@ -139,72 +142,57 @@ def written(line: Line) -> bool:
     return line["after"]["epoch"] == line["cluster"]["epoch"] + 1 and not refused(line)
 
 
-def test_a_changed_code_is_a_difference() -> None:
+def of_one_epoch(line: Line) -> bool:
+    return line["cluster"]["epoch"] is not None and written(line)
+
+
+def code(line: Line) -> None:
+    line["response"]["error_code"] = 42
+
+
+def words(line: Line) -> None:
+    line["response"]["error_message"] += "!"
+
+
+def result(line: Line) -> None:
+    line["response"]["results"][0]["error_code"] = 0
+
+
+def level(line: Line) -> None:
+    line["after"]["finalized"]["metadata.version"] -= 1
+
+
+def epoch(by: int) -> Callable[[Line], None]:
     def change(line: Line) -> None:
-        line["response"]["error_code"] = 42
+        line["after"]["epoch"] += by
 
-    (found,) = damaged("4.2.1.jsonl.xz", find("4.2.1.jsonl.xz", refused), change)
-    assert (found.kind, found.recorded, found.ours) == ("code", "42", "95")
-
-
-def test_changed_words_are_a_difference() -> None:
-    def change(line: Line) -> None:
-        line["response"]["error_message"] += "!"
-
-    (found,) = damaged("4.2.1.jsonl.xz", find("4.2.1.jsonl.xz", refused), change)
-    assert found.kind == "words"
-    assert found.recorded == f"{found.ours}!"
+    return change
 
 
-def test_a_changed_result_is_a_difference() -> None:
-    def change(line: Line) -> None:
-        line["response"]["results"][0]["error_code"] = 0
-
-    number = find("zk-3.9.2.jsonl.xz", lambda line: line["id"] == "zk-3.9.2-f-m1-plain-v0")
-    (found,) = damaged("zk-3.9.2.jsonl.xz", number, change)
-    assert found.kind == "results"
-    assert found.recorded.startswith("f 0 Can not provide versionLevel: -1")
-    assert found.ours.startswith("f 42 Can not provide versionLevel: -1")
-
-
-def test_a_changed_level_is_a_difference() -> None:
-    def change(line: Line) -> None:
-        line["after"]["finalized"]["metadata.version"] -= 1
-
-    (found,) = damaged("4.2.1.jsonl.xz", find("4.2.1.jsonl.xz", written), change)
-    assert found.kind == "levels"
-    assert "metadata.version=" in found.recorded
-    assert found.recorded != found.ours
+NEW, OLD = "4.2.1.jsonl.xz", "zk-3.9.2.jsonl.xz"
 
 
 @pytest.mark.parametrize(
-    ("name", "by", "recorded"),
+    ("name", "fits", "change", "kind", "ours"),
     [
-        ("4.2.1.jsonl.xz", -1, "stood still"),
-        ("4.2.1.jsonl.xz", -2, "from {0} to {1}"),
-        ("zk-3.9.2.jsonl.xz", -1, "stood still"),
-        ("zk-3.9.2.jsonl.xz", 1, "from {0} to {1}"),
+        (NEW, refused, code, "code", "95"),
+        (NEW, refused, words, "words", ""),
+        (OLD, lambda line: line["id"] == "zk-3.9.2-f-m1-plain-v0", result, "results", "f 42 Can"),
+        (NEW, written, level, "levels", ""),
+        (NEW, of_one_epoch, epoch(-1), "epoch", "moves"),
+        (NEW, of_one_epoch, epoch(-2), "epoch", "moves"),
+        (OLD, of_one_epoch, epoch(-1), "epoch", "moves"),
+        (OLD, of_one_epoch, epoch(1), "epoch", "moves"),
+        ("3.3.2.jsonl.xz", lambda line: True, epoch(1), "epoch", "stands still"),
     ],
 )
-def test_a_changed_epoch_is_a_difference(name: str, by: int, recorded: str) -> None:
-    seen = []
-
-    def change(line: Line) -> None:
-        line["after"]["epoch"] += by
-        seen.extend([line["cluster"]["epoch"], line["after"]["epoch"]])
-
-    number = find(name, lambda line: line["cluster"]["epoch"] is not None and written(line))
-    (found,) = damaged(name, number, change)
-    assert (found.kind, found.ours) == ("epoch", "moves")
-    assert found.recorded == recorded.format(*seen)
-
-
-def test_an_epoch_that_moved_for_no_reason_is_a_difference() -> None:
-    def change(line: Line) -> None:
-        line["after"]["epoch"] += 1
-
-    (found,) = damaged("3.3.2.jsonl.xz", find("3.3.2.jsonl.xz", lambda line: True), change)
-    assert (found.kind, found.ours) == ("epoch", "stands still")
+def test_whatever_is_changed_in_a_recording_is_a_difference(
+    name: str, fits: Callable[[Line], bool], change: Callable[[Line], None], kind: str, ours: str
+) -> None:
+    (found,) = damaged(name, find(name, fits), change)
+    assert found.kind == kind
+    assert found.ours.startswith(ours)
+    assert found.recorded != found.ours
 
 
 def two_offenders(named: int) -> Exchange:
@@ -290,31 +278,40 @@ def test_an_exchange_of_a_release_without_dialect_is_named() -> None:
         replay([unknown], TABLES)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda line: line.pop("after"), "missing required field `after`"),
-        (lambda line: line.update(mode="raft"), "Invalid enum value 'raft'"),
-        (lambda line: line.update(release="5.0.0"), "no dialect for release 5.0.0 in kraft mode"),
-        (lambda line: line["cluster"]["nodes"][0].update(role="observer"), "'observer'"),
-        (lambda line: line["request"]["updates"][0].pop("feature"), "request.updates"),
-        (lambda line: line["response"].update(error_code="95"), "response.error_code"),
-        (
-            lambda line: [node.pop("active", 0) for node in line["cluster"]["nodes"]],
-            "no node is `active`",
-        ),
-    ],
-)
-def test_a_line_of_another_form_is_named(change: Callable[[Line], object], says: str) -> None:
-    good, line = recordings.lines("4.2.1.jsonl.xz")[:2]
-    raw = json.loads(line)
-    change(raw)
-    with pytest.raises(InputError) as error:
-        list(read([good, b"", json.dumps(raw).encode()], "mine.jsonl"))
-    message = str(error.value)
-    assert message.startswith("mine.jsonl:3: expected a recorded exchange")
-    assert says in message
-    assert "docs/conformance.md" in message
+# What is wrong with a line; in which words it is told: data/frozen/recordings.txt.
+WRONG: dict[str, Callable[[Line], object]] = {
+    "no state afterwards": lambda line: line.pop("after"),
+    "an unknown mode": lambda line: line.update(mode="raft"),
+    "a release nobody knows": lambda line: line.update(release="5.0.0"),
+    "an unknown role": lambda line: line["cluster"]["nodes"][0].update(role="observer"),
+    "an update without its feature": lambda line: line["request"]["updates"][0].pop("feature"),
+    "a code that is a text": lambda line: line["response"].update(error_code="95"),
+    "nobody active": lambda line: [node.pop("active", 0) for node in line["cluster"]["nodes"]],
+    "a version nobody reads": lambda line: line["request"].update(version=3),
+    "a time of 33 bits": lambda line: line["request"].update(timeout_ms=2**31),
+    "a level of 17 bits": lambda line: line["after"].update(finalized={"f": 32768}),
+    "a node twice": lambda line: line["cluster"]["nodes"].append(line["cluster"]["nodes"][0]),
+    "a type of 9 bits": lambda line: line["request"]["updates"][0].update(upgrade_type=200),
+}
+
+
+def test_a_line_of_another_form_is_named_and_the_rest_goes_on() -> None:
+    good, said = recordings.lines(NEW)[0], {}
+    for name, change in WRONG.items():
+        raw = json.loads(good)
+        change(raw)
+        unread: list[InputError] = []
+        lines = [good, b"", json.dumps(raw).encode(), good, b"[" * 9999]
+        assert len(list(read(lines, "mine", unread))) == 2
+        first, last = (str(wrong) for wrong in unread)
+        assert first.startswith("mine:3: expected a recorded exchange")
+        assert last.startswith("mine:5: expected")
+        assert "docs/conformance.md" in first
+        with pytest.raises(InputError) as told:
+            list(read(lines, "mine"))
+        said[name] = str(told.value)
+        assert said[name] == first
+    expect_frozen("recordings", said)
 
 
 def test_what_is_no_json_is_named() -> None:
@@ -326,3 +323,129 @@ def test_unknown_keys_are_ignored() -> None:
     raw = json.loads(recordings.lines("4.2.1.jsonl.xz")[0])
     raw["proves"] = raw["cluster"]["flags"]["ours"] = ["anything"]
     assert len(list(read([json.dumps(raw).encode()], "mine"))) == 1
+
+
+# --- Of other people's making: lines alone, walks with gaps, other spellings ----------------------
+
+
+def test_requests_made_up_at_random_are_answered_for() -> None:
+    """Recorded of releases from 2.7.2 to 4.4.0, each line on its own."""
+    dialects = Counter[str]()
+    for exchange in recordings.random():
+        report = replay([exchange], TABLES)
+        assert report.differences == [], exchange.id
+        assert report.excused == {}, exchange.id
+        dialects += report.dialects
+    assert set(dialects) == set(GENERATIONS)
+    assert min(dialects.values()) >= 30
+
+
+def test_the_first_offender_is_the_one_that_a_real_controller_names() -> None:
+    """Ids to 1000 that registered in random order; 68 of these were named otherwise once."""
+    report = replay(recordings.offenders(), TABLES)
+    assert (report.exchanges, report.differences, report.excused) == (1055, [], {})
+    assert {exchange.cluster.release[:3] for exchange in recordings.offenders()} == {
+        *("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
+    }
+
+
+def walk(name: str, scenario: str) -> list[Exchange]:
+    return [each for each in recordings.exchanges(name) if each.scenario == scenario]
+
+
+@pytest.mark.parametrize("missing", [("-020-", "-021-"), ("-027-", "-028-"), ("-00", "-02")])
+def test_a_walk_with_gaps_is_no_difference(missing: tuple[str, ...]) -> None:
+    """What a missing step wrote into the hidden record of kraft.version is not known."""
+    steps = walk("3.9.2.jsonl.xz", "3.9.2-dynamic")
+    there = [step for step in steps if not any(part in step.id for part in missing)]
+    assert len(there) < len(steps)
+    assert replay(there, TABLES).differences == []
+    assert [replay([step], TABLES).differences for step in there] == [[]] * len(there)
+
+
+def test_release_3_9_0_shows_nothing_of_its_record_of_kraft_version() -> None:
+    """3.9.2 shows it while the raft layer is at 0; the answers of both follow the record."""
+    raw = json.loads(next(x for x in recordings.lines("3.9.2.jsonl.xz") if b"-kraft-up-1" in x))
+    shown = [raw | {"release": release} for release in ("3.9.2", "3.9.0")]
+    hidden = [
+        line | {"after": line["after"] | {"finalized": {"metadata.version": 21}}} for line in shown
+    ]
+    kinds = [
+        [
+            found.kind
+            for found in replay(read([json.dumps(line).encode()], "mine"), TABLES).differences
+        ]
+        for line in (*shown, *hidden)
+    ]
+    assert kinds == [[], ["levels"], ["levels"], []]
+
+
+def test_without_a_gap_the_walk_still_tells() -> None:
+    """The hidden record is 1 after step 020, so the next answer cannot be that of a 0."""
+    steps = walk("3.9.2.jsonl.xz", "3.9.2-dynamic")
+    at = next(i for i, step in enumerate(steps) if step.id.endswith("-022-kraft-same-1-safe"))
+    other = replace(
+        steps[at], reply=replace(steps[at].reply, results=walk_refusal(steps[at]).results)
+    )
+    assert steps[at - 1].epoch_after == steps[at].epoch
+    assert replay([*steps[:at], other], TABLES).differences != []
+    assert [d.kind for d in replay([other], TABLES).differences] in ([], ["epoch"])
+
+
+def walk_refusal(step: Exchange) -> Reply:
+    """What a controller whose record is at 0 answers to the same request."""
+    cluster = replace(step.cluster, kraft_record=0)
+    dialect = load_dialect(generation_of(cluster.release, step.mode))
+    return answer(cluster, step.request, dialect, TABLES).reply
+
+
+def test_a_line_alone_is_no_difference() -> None:
+    """A file may hold any lines; nodes that register again moved three of these epochs, and no step
+    before tells so. Those that wrote nothing and moved: all of them."""
+    moved = [
+        exchange
+        for exchange in recordings.every()
+        if exchange.mode == "kraft"
+        and exchange.epoch != exchange.epoch_after
+        and (exchange.request.validate_only or exchange.reply.code != 0)
+    ]
+    reports = [replay([exchange], TABLES) for exchange in moved]
+    assert [found for report in reports for found in report.differences] == []
+    assert sum((report.excused for report in reports), Counter()) == {AGAIN: 3, REFUSED: 1}
+
+
+def test_an_epoch_that_only_the_request_can_have_moved_is_a_difference() -> None:
+    """No node registers again after a step that was recorded and crossed nothing."""
+    steps = walk("4.2.1.jsonl.xz", "4.2.1-stable")
+    at = next(
+        i
+        for i, (one, two) in enumerate(itertools.pairwise(steps), start=1)
+        if one.epoch == one.epoch_after == two.epoch == two.epoch_after and two.reply.code == 95
+    )
+    assert steps[at].epoch is not None
+    moved = replace(steps[at], epoch_after=steps[at].epoch + 1)
+    assert [d.kind for d in replay([*steps[:at], moved], TABLES).differences] == ["epoch"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda line: {key: line[key] for key in reversed(list(line))},
+        lambda line: line | {"observed_at": None, "note": "\u2028"},
+        lambda line: line | {"release": "4.2-SNAPSHOT"},
+        lambda line: line | {"release": " 4.2.1.acme-7"},
+        lambda line: (
+            line
+            | {"request": line["request"] | {"timeout_ms": None, "target": None}}
+            | {"cluster": line["cluster"] | {"status": None, "controller_id": None}}
+        ),
+    ],
+)
+def test_the_same_line_written_otherwise_reads_the_same(write: Callable[[Line], Line]) -> None:
+    """Order of keys, null for a key left out, a vendor's ending, a byte order mark, CR LF."""
+    packed = recordings.lines("4.2.1.jsonl.xz")[:40]
+    written = [json.dumps(write(json.loads(line)), ensure_ascii=False) for line in packed]
+    text = b"\xef\xbb\xbf" + "\r\n\r\n".join(written).encode()
+    report = replay(read(text.splitlines(), "mine"), TABLES)
+    assert (report.exchanges, report.differences) == (40, [])
+    assert dict(report.dialects) == {"kraft-4.2": 40}

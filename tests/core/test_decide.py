@@ -32,10 +32,7 @@ PLAN = Plan(
     ),
 )
 FOUND = Situation(
-    cluster="c",
-    requirements=PLAN.requirements,
-    dialects=PLAN.own_dialects,
-    catalogue="2026-11-21",
+    cluster="c", requirements=PLAN.requirements, dialects=PLAN.own_dialects, catalogue="2026-11-21"
 )
 
 

@@ -26,11 +26,7 @@ from featurelib.core.features_znode import (
 from tests.core import scale
 
 RECORDED = Path(__file__).parent / "data" / "hostile_feature_nodes"
-RELEASES = {
-    "2.8.2": Generation.ZK_2_7,
-    "3.3.2": Generation.ZK_3_3,
-    "3.9.2": Generation.ZK_3_9,
-}
+RELEASES = {"2.8.2": Generation.ZK_2_7, "3.3.2": Generation.ZK_3_3, "3.9.2": Generation.ZK_3_9}
 CASES = [
     json.loads(line)
     for release in RELEASES

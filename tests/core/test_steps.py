@@ -167,10 +167,7 @@ def test_a_plan_has_the_fewest_requests_of_every_order_and_partition(atomic: boo
             [{"a": 1}, {KRAFT_VERSION: 1}, {"b": 1}],
         ),
         ({(KRAFT_VERSION, 1): {"b": 1}, ("b", 1): {KRAFT_VERSION: 1}}, []),
-        (
-            {(KRAFT_VERSION, 1): {"b": 1}, **{(n, 1): {KRAFT_VERSION: 1} for n in "ab"}},
-            [],
-        ),
+        ({(KRAFT_VERSION, 1): {"b": 1}, **{(n, 1): {KRAFT_VERSION: 1} for n in "ab"}}, []),
     ],
 )
 def test_kraft_version_goes_as_late_as_what_depends_on_it_lets_it(

@@ -14,16 +14,7 @@ from featurelib.core.cluster import Cluster, Node
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from featurelib.planning.reasons import Fix, Unlock, ladder, refusing, unlock
 from tests.core import scale
-from tests.core.made_up import (
-    CATALOGUE,
-    TOP,
-    Needs,
-    catalogue_of,
-    kraft,
-    levels_of,
-    node,
-    software,
-)
+from tests.core.made_up import CATALOGUE, TOP, Needs, catalogue_of, kraft, levels_of, node, software
 
 ELR = "eligible.leader.replicas.version"
 State = dict[str, int]

@@ -21,10 +21,7 @@ ANSWERS: dict[str, Callable[[Cluster, Request], Answer]] = {
     "kip": kip.answer,
 }
 # The first release of each generation, newest first.
-STARTS = {
-    "zk": ["3.3", "2.7"],
-    "kraft": ["4.2", "4.1", "4.0", "3.9", "3.8", "3.7", "3.5", "3.3"],
-}
+STARTS = {"zk": ["3.3", "2.7"], "kraft": ["4.2", "4.1", "4.0", "3.9", "3.8", "3.7", "3.5", "3.3"]}
 # The newest version of the request that a generation reads.
 NEWEST_WIRE = {"zk-2.7": 0, "kraft-4.0": 2, "kraft-4.1": 2, "kraft-4.2": 2, "kip": 2}
 

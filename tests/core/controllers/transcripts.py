@@ -169,10 +169,7 @@ def ranges(features: dict[str, list[int]]) -> dict[str, Range]:
 
 def request_of(raw: dict[str, Any]) -> Request:
     asked = raw["request"]
-    target = asked.get("target") or {
-        "node_id": raw["cluster"]["flags"]["sent_to"],
-        "role": BROKER,
-    }
+    target = asked.get("target") or {"node_id": raw["cluster"]["flags"]["sent_to"], "role": BROKER}
     updates = [
         Update(
             u["feature"],
