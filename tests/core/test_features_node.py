@@ -24,6 +24,7 @@ from featurelib.core.features_znode import (
     decode,
 )
 from tests.core import scale
+from tests.core.frozen import expect_frozen
 
 RECORDED = Path(__file__).parent / "data" / "hostile_feature_nodes"
 RELEASES = {"2.8.2": Generation.ZK_2_7, "3.3.2": Generation.ZK_3_3, "3.9.2": Generation.ZK_3_9}
@@ -128,140 +129,58 @@ def test_the_next_update_writes_what_is_said(case):
     assert [(name, level) for name, _, level in written.levels] == [("f", 4)]
 
 
-def read(text: str, *generations: Generation) -> set[tuple[Reading, tuple]]:
-    answers = {
-        (node.reading, node.levels)
-        for node in (decode(text, generation) for generation in generations or Generation)
-    }
-    assert len(answers) == 1
-    return next(iter(answers))
+def level(number: str) -> str:
+    return GOOD.replace("3}", number + "}")
 
 
-def test_older_brokers_keep_the_minimum_and_newer_ones_forget_it():
-    assert read(SCHEMA_1, Generation.ZK_2_7)[1] == (("f", 1, 3),)
-    assert read(SCHEMA_1, *NEW)[1] == (("f", 3, 3),)
+# The text of the node → what each generation reads: data/frozen/features_node_texts.txt.
+TEXTS = {
+    "schema 1: older brokers keep the minimum, newer ones forget it": SCHEMA_1,
+    "schema 2: older brokers miss the minimum": SCHEMA_2,
+    "schema 7: only newer brokers know an upper bound": GOOD.replace("2", "7", 1),
+    "features of the wrong type, status missing": '{"version":1,"features":3}',
+    "status of the wrong type, features missing": '{"version":1,"status":"1"}',
+    "types are looked at before ranges": level('0},"g":{"note":"x"}'),
+    "a key nobody knows may hold a number": level('3,"note":7'),
+    "and nothing else": level('3,"note":"x"'),
+    **{f"level {number}": level(number) for number in (
+        "32767", "32768", "65536", "65537", "2147483647", "-65535", "-0", "2147483648",
+        "-2147483649", "1e999", "3.0", "[1]",
+    )},
+    "a level of 5000 digits": level("9" * 5000),
+    **{f"no object: {text!r}": text for text in (
+        " \t\r\n", "\ufeff", "\ufeff ", "01", "1", "1 x", "1x", "1.", "null", "null and void",
+        "nullify", "true_", "false\u00e9", "false\u2028", "true{", '"x"y', "{", "Infinity",
+        "-Infinity", "{}{",
+    )},
+    "100,000 lists": "[" * 100_000,
+    **{f"encoded as {name}": SCHEMA_1.encode(name).decode("utf-8") for name in (
+        "utf-16-le", "utf-16-be", "utf-32-le", "utf-8-sig",
+    )},
+    "a byte that is no UTF-8": SCHEMA_1.replace('"f"', '"\udcff"'),
+    "behind the document it is not looked at": SCHEMA_1 + "\udcff",
+    "half a letter": SCHEMA_1.replace('"f"', '"\ud800"'),
+    "a name that cannot be sent": SCHEMA_1.replace('"f"', r'"\ud800f"'),
+    "a name beyond 16 bits": SCHEMA_1.replace('"f"', r'"\ud83d\ude00"'),
+    "a node that is off": SCHEMA_2.replace('status":1', 'status":0'),
+    "a name of 25,000 letters, escaped": SCHEMA_1.replace(
+        '"f"', '"' + "\\u001b[31m" * 5000 + '"').replace("3}", '"\\n"}'),
+}  # fmt: skip
 
 
-def test_schema_2_is_undecodable_for_older_brokers_because_the_minimum_is_missing():
-    node = decode(SCHEMA_2, Generation.ZK_2_7)
-    assert node.reading is Reading.UNDECODABLE
-    assert node.fault == (
-        'Features node, features["f"]["min_version_level"]: expected 1 or above, found nothing.'
-    )
-
-
-def test_only_newer_brokers_know_an_upper_bound_of_the_schema_number():
-    later = GOOD.replace("2", "7", 1)
-    assert read(later, Generation.ZK_2_7) == (Reading.ACCEPTED, (("f", 1, 3),))
-    assert read(later, *NEW) == (Reading.UNDECODABLE, ())
-
-
-def test_older_brokers_look_at_features_first_and_newer_ones_at_status():
-    both = '{"version":1,"features":3}'  # features of the wrong type, status missing
-    assert read(both, Generation.ZK_2_7)[0] is Reading.WRONG_TYPE
-    assert read(both, *NEW)[0] is Reading.UNDECODABLE
-    both = '{"version":1,"status":"1"}'  # status of the wrong type, features missing
-    assert read(both, Generation.ZK_2_7)[0] is Reading.UNDECODABLE
-    assert read(both, *NEW)[0] is Reading.WRONG_TYPE
-
-
-def test_types_are_looked_at_before_ranges():
-    text = GOOD.replace("3}", '0},"g":{"note":"x"}')
-    assert read(text)[0] is Reading.WRONG_TYPE
-
-
-def test_even_a_key_nobody_knows_must_hold_a_number():
-    assert read(GOOD.replace("3}", '3,"note":7}'), Generation.ZK_2_7)[0] is Reading.ACCEPTED
-    assert read(GOOD.replace("3}", '3,"note":"x"}'))[0] is Reading.WRONG_TYPE
-
-
-@pytest.mark.parametrize(
-    ("number", "older", "newer"),
-    [
-        ("32767", 32767, 32767),
-        ("32768", None, -32768),
-        ("65536", None, 0),
-        ("65537", 1, 1),
-        ("2147483647", None, -1),
-        ("-65535", 1, None),  # newer brokers check first and truncate then, older ones otherwise
-        ("-0", None, None),
-    ],
-)
-def test_levels_are_narrowed_to_16_bits_like_in_java(number, older, newer):
-    text = GOOD.replace("3}", number + "}")
-    assert read(text, Generation.ZK_2_7)[1] == ((("f", 1, older),) if older else ())
-    assert read(text, *NEW)[1] == ((("f", newer, newer),) if newer is not None else ())
-    if newer is None:
-        assert read(text, *NEW)[0] is Reading.UNDECODABLE
-
-
-@pytest.mark.parametrize("number", ["2147483648", "-2147483649", "9" * 5000, "1e999", "3.0", "[1]"])
-def test_what_is_no_number_of_32_bits_is_of_the_wrong_type(number):
-    assert read(GOOD.replace("3}", number + "}"))[0] is Reading.WRONG_TYPE
-
-
-@pytest.mark.parametrize(
-    ("text", "reading"),
-    [
-        (" \t\r\n", Reading.WRONG_TYPE),
-        ("\ufeff", Reading.UNDECODABLE),
-        ("\ufeff ", Reading.WRONG_TYPE),
-        ("01", Reading.UNDECODABLE),
-        ("1", Reading.WRONG_TYPE),
-        ("1 x", Reading.WRONG_TYPE),
-        ("1x", Reading.UNDECODABLE),
-        ("1.", Reading.UNDECODABLE),
-        ("null", Reading.WRONG_TYPE),
-        ("null and void", Reading.WRONG_TYPE),
-        ("nullify", Reading.UNDECODABLE),
-        ("true_", Reading.UNDECODABLE),
-        ("false\u00e9", Reading.UNDECODABLE),
-        ("false\u2028", Reading.UNDECODABLE),
-        ("true{", Reading.WRONG_TYPE),
-        ('"x"y', Reading.WRONG_TYPE),
-        ("{", Reading.UNDECODABLE),
-        ("Infinity", Reading.UNDECODABLE),
-        ("-Infinity", Reading.UNDECODABLE),
-        ("{}{", Reading.WRONG_TYPE),
-        ("[" * 100_000, Reading.UNDECODABLE),
-    ],
-)
-def test_a_text_that_is_no_object_is_read_as_jackson_reads_it(text, reading):
-    assert read(text) == (reading, ())
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-8-sig"])
-def test_other_encodings_are_recognised_by_their_zero_bytes(encoding):
-    stored = SCHEMA_1.encode(encoding).decode("utf-8")
-    assert read(stored, *NEW) == (Reading.ACCEPTED, (("f", 3, 3),))
-
-
-def test_bytes_that_are_no_utf_8_are_undecodable_unless_they_follow_the_document():
-    inside = SCHEMA_1.replace('"f"', '"\udcff"')
-    assert read(inside)[0] is Reading.UNDECODABLE
-    assert read(SCHEMA_1 + "\udcff", *NEW)[0] is Reading.ACCEPTED
-    assert read(SCHEMA_1.replace('"f"', '"\ud800"'))[0] is Reading.UNDECODABLE
-
-
-def test_a_name_that_cannot_be_sent_gets_a_question_mark():
-    assert read(SCHEMA_1.replace('"f"', r'"\ud800f"'), *NEW)[1] == (("?f", 3, 3),)
-    assert read(SCHEMA_1.replace('"f"', r'"\ud83d\ude00"'), *NEW)[1] == (("\U0001f600", 3, 3),)
-
-
-def test_a_disabled_node_says_which_features_are_ignored():
-    node = decode(SCHEMA_2.replace('status":1', 'status":0'), Generation.ZK_3_9)
-    assert (node.reading, node.levels) == (Reading.DISABLED, ())
-    assert (node.schema_version, node.status) == (2, 0)
-    assert node.fault == (
-        'Features node, status: expected 1, found 0, so 1 are ignored, like "f" at 3.'
-    )
-
-
-def test_a_fault_is_short_and_escaped_whatever_the_node_holds():
-    text = SCHEMA_1.replace('"f"', '"' + "\\u001b[31m" * 5000 + '"').replace("3}", '"\\n"}')
-    fault = decode(text, Generation.ZK_3_9).fault
-    assert fault.isprintable()
-    assert len(fault) < 250
+def test_a_text_is_read_as_jackson_and_java_of_each_generation_read_it():
+    told = {}
+    for name, text in TEXTS.items():
+        said = []
+        for generation in Generation:
+            node = decode(text, generation)
+            fault = node.fault or ""
+            assert fault.isprintable()
+            assert len(fault) < 250
+            reading = f"{node.reading.value} {[*node.levels]!a} {fault}".rstrip()
+            said.append(f"{generation.value}: {reading}")
+        told[name] = "\n".join(said)
+    expect_frozen("features_node_texts", told)
 
 
 DRAWN = settings(max_examples=scale.some(100), deadline=None)

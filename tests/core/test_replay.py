@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from featurelib.catalogue import load as load_catalogue
+from featurelib.feature import Role
 from featurelib.snapshot import ClusterState, begin, fold_lines
 from featurelib.snapshot.history import Learned, Statement
-from featurelib.snapshot.log import UNSEEN, level_map
+from featurelib.snapshot.log import level_map
 from featurelib.snapshot.state import freeze
+from tests.core.frozen import expect_frozen
 from tests.core.lines import control_record, landings, line_of, record
 
 LOG = "Dumping node1/logs/__cluster_metadata-0/00000000000000000000.log"
@@ -110,168 +110,6 @@ def nodes(state: ClusterState) -> list[tuple[int, int, int]]:
     return [(node.role, node.node_id, node.fenced) for node in state.log.nodes]
 
 
-def test_a_complete_log_says_levels_and_registrations() -> None:
-    state = fold(dump(1, log(0, "MV25", "G1", "B1", "B2", "UNFENCE1", "C11")))
-    assert levels(state) == {"metadata.version": 25, "group.version": 1}
-    assert nodes(state) == [(0, 1, 0), (0, 2, 1), (1, 11, -1)]
-    assert state.log.end == 6
-
-
-def test_a_complete_log_without_a_metadata_version_record_reads_1() -> None:
-    assert levels(fold(dump(1, log(0, "B1")))) == {"metadata.version": 1}
-
-
-def test_level_0_removes_a_feature() -> None:
-    assert levels(fold(dump(1, log(0, "MV25", "G1", "G0")))) == {"metadata.version": 25}
-
-
-def test_an_unregistered_broker_is_gone() -> None:
-    assert nodes(fold(dump(1, log(0, "B1", "B2", "UNREGISTER1")))) == [(0, 2, 1)]
-
-
-def test_an_unregistered_controller_is_gone_and_the_broker_of_that_id_is_not() -> None:
-    """As Kafka 4.4.0 writes it at metadata.version 33 (KIP-1312)."""
-    state = fold(dump(1, log(0, "B2", "C1", "C2", "GONE2", "UNREGISTER1")))
-    assert nodes(state) == [(0, 2, 1), (1, 1, -1)]
-    assert nodes(fold(dump(1, log(0, "C2", "GONE2", "C2")))) == [(1, 2, -1)]
-
-
-@pytest.mark.parametrize(
-    ("words", "fenced"),
-    [
-        (["B1"], 1),
-        (["B1", "UNFENCE1"], 0),
-        (["B1", "UNFENCE1", "FENCE1"], 1),
-        (["B1", "UNFENCE1", "SHUTDOWN1"], 0),
-        (["B1", "OLDUNFENCE1"], 0),
-        (["B1", "OLDUNFENCE1", "OLDFENCE1"], 1),
-        (["B1", "UNFENCE2"], 1),
-    ],
-)
-def test_the_last_word_about_fencing_counts(words: list[str], fenced: int) -> None:
-    assert nodes(fold(dump(1, log(0, *words)))) == [(0, 1, fenced)]
-
-
-def test_registering_again_replaces_what_was_known() -> None:
-    texts = log(0, "B1", "UNFENCE1")
-    texts.append(text_of(2, "B1", {"metadata.version": (7, 33)}))
-    state = fold(dump(1, texts))
-    assert nodes(state) == [(0, 1, 1)]
-    assert state.maps[state.log.nodes[0].profile] == (("metadata.version", 7, 33),)
-
-
-def test_a_transaction_that_ends_counts() -> None:
-    assert levels(fold(dump(1, log(0, "BEGIN", "MV25", "END", "G1")))) == {
-        "metadata.version": 25,
-        "group.version": 1,
-    }
-
-
-def test_a_transaction_that_is_aborted_never_was() -> None:
-    state = fold(dump(1, log(0, "MV7", "BEGIN", "MV25", "B1", "ABORT", "B2")))
-    assert levels(state) == {"metadata.version": 7}
-    assert nodes(state) == [(0, 2, 1)]
-
-
-def test_a_transaction_that_is_open_at_the_end_waits_for_the_next_dump() -> None:
-    first, second = dump(2, log(0, "MV7", "BEGIN", "MV25")), dump(1, log(3, "G1", "END"))
-    assert levels(fold(first)) == {"metadata.version": 7}
-    state, _ = fold_nights(first, second)
-    assert levels(state) == {"metadata.version": 25, "group.version": 1}
-
-
-def test_a_control_record_counts_inside_an_aborted_transaction() -> None:
-    state = fold(dump(1, log(0, "BEGIN", "KRAFT1", "MV25", "ABORT")))
-    assert levels(state) == {"metadata.version": 1, "kraft.version": 1}
-
-
-def test_kraft_version_is_read_from_its_control_record_only() -> None:
-    assert levels(fold(dump(1, log(0, "KRAFT1"))))["kraft.version"] == 1
-    assert "kraft.version" not in levels(fold(dump(1, log(0, "KRAFTRECORD1"))))
-
-
-def test_a_dynamic_quorum_says_kraft_version_in_the_checkpoint_at_0() -> None:
-    """As 3.9 and later format it: 0-0.checkpoint holds KRaftVersion, the log starts at 0."""
-    state = fold(dump(1, checkpoint(0, "KRAFT1"), log(0, "MV21", "B1")))
-    assert levels(state)["kraft.version"] == 1
-
-
-def test_a_checkpoint_and_the_segments_behind_it_are_the_whole_log() -> None:
-    state = fold(dump(1, checkpoint(50, "MV25", "B1"), log(50, "MV27", "UNREGISTER1", "B2")))
-    assert levels(state) == {"metadata.version": 27}
-    assert nodes(state) == [(0, 2, 1)]
-    assert state.log.end == 53
-
-
-def test_a_log_that_starts_above_0_proves_nothing_without_its_checkpoint() -> None:
-    state = fold(dump(1, log(50, "MV27", "B2")))
-    assert (state.log.end, nodes(state)) == (0, [])
-    assert [(piece.start, piece.end) for piece in state.log.pending] == [(50, 52)]
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        checkpoint(50, "MV25", "B1", footer=False),
-        [line for line in checkpoint(50, "MV25", "B1") if "offset: 2 " not in line],
-        checkpoint(50, "MV25", "B1")[:2] + checkpoint(50, "MV25", "B1")[3:],
-    ],
-    ids=["no footer", "a hole", "no header"],
-)
-def test_a_checkpoint_that_is_not_whole_proves_nothing(texts: list[str]) -> None:
-    assert fold(dump(1, texts)).log.end == 0
-
-
-def test_the_bootstrap_checkpoint_proves_nothing() -> None:
-    texts = [BOOTSTRAP, "KRaft bootstrap snapshot", *checkpoint(0, "MV25")[2:]]
-    assert fold(dump(1, texts)).log.end == 0
-    assert levels(fold(dump(1, log(0, "MV7"), texts))) == {"metadata.version": 7}
-
-
-def test_a_gap_is_closed_by_a_piece_that_comes_late() -> None:
-    first = dump(3, log(0, "MV7", "B1"), log(4, "MV27", "B2"))
-    late = dump(2, log(2, "MV25", "UNREGISTER1"))
-    state, learned = fold_nights(first, late)
-    assert levels(state) == {"metadata.version": 27}
-    assert nodes(state) == [(0, 2, 1)]
-    assert [[one.epoch for one in night] for night in learned] == [[0, 1], [2, 4, 5]]
-    assert fold(first).log.end == 2
-
-
-def test_a_hole_inside_a_dump_stops_what_is_known_there() -> None:
-    texts = log(0, "MV7", "B1", "B2", "MV25")
-    del texts[3]
-    state = fold(dump(1, texts))
-    assert (state.log.end, levels(state)) == (1, {"metadata.version": 7})
-
-
-def test_a_record_that_cannot_be_read_stops_what_is_known_there() -> None:
-    texts = log(0, "MV7", "B1", "B2")
-    texts[3] = texts[3].replace('"brokerId":1', '"brokerId":"one"')
-    assert fold(dump(1, texts)).log.end == 1
-
-
-def test_two_dumps_of_one_time_are_ambiguous_and_neither_counts() -> None:
-    state = fold(dump(1, log(0, "MV7")), dump(1, log(0, "MV25")))
-    assert state.log.end == 0
-    assert len(state.ambiguous_dumps) == 1
-
-
-def test_a_dump_that_comes_again_teaches_nothing_new() -> None:
-    one = dump(2, log(0, "MV25", "B1"))
-    state, learned = fold_nights(one, one, dump(1, log(0, "MV25", "B1", "B2")))
-    assert [len(night) for night in learned] == [2, 0, 1]
-    assert nodes(state) == [(0, 1, 1), (0, 2, 1)]
-
-
-def test_a_newer_dump_of_the_same_records_makes_them_fresher() -> None:
-    old, new = dump(9, log(0, "MV25", "B1")), dump(1, log(0, "MV25", "B1"))
-    state, _ = fold_nights(old, new)
-    fresh = fold(new)
-    assert state.log.at == fresh.log.at
-    assert state.log.nodes[0].at == fresh.log.nodes[0].at
-
-
 def batch(base: int, last: int, control: bool = False) -> str:
     is_control = "true" if control else "false"
     return (
@@ -288,26 +126,112 @@ def without_metadata(word: str) -> str:
     return text[text.index(" payload: ") :]
 
 
-def test_a_dump_without_record_metadata_hides_kraft_version() -> None:
-    texts = log(0)
-    texts += [batch(0, 0, control=True), batch(1, 2)]
-    texts += [without_metadata("MV25"), without_metadata("B1")]
-    state = fold(dump(1, texts))
-    assert levels(state) == {"metadata.version": 25, "kraft.version": UNSEEN}
-    assert nodes(state) == [(0, 1, 1)]
-    assert state.log.end == 3
+def drop(texts: list[str], at: int) -> list[str]:
+    return texts[:at] + texts[at + 1 :]
 
 
-def test_the_state_of_a_migration_is_kept() -> None:
-    assert fold(dump(1, log(0, "MIGRATING"))).log.migration == 2
-    assert fold(dump(1, log(0, "IDLE"))).log.migration == -1
+def unreadable(texts: list[str]) -> list[str]:
+    return [text.replace('"brokerId":1', '"brokerId":"one"') for text in texts]
 
 
-def test_lines_that_carry_nothing_change_nothing() -> None:
-    texts = log(0, "MV25", "B1")
-    noise = ["", "$ kafka-dump-log.sh --files x", *texts[:3], "", *texts[3:], "Exception in x"]
-    assert freeze_without_lines(fold(dump(1, noise))) == freeze_without_lines(fold(dump(1, texts)))
+HELD = checkpoint(50, "MV25", "B1")
+KRAFT_SAYS = [BOOTSTRAP, "KRaft bootstrap snapshot", *checkpoint(0, "MV25")[2:]]
+AGAIN = [*log(0, "B1", "UNFENCE1"), text_of(2, "B1", {"metadata.version": (7, 33)})]
+
+# What was dumped → what of it is proven: data/frozen/metadata_log.txt.
+DUMPS: dict[str, list[bytes]] = {
+    "a complete log says levels and registrations": dump(
+        1, log(0, "MV25", "G1", "B1", "B2", "UNFENCE1", "C11")),
+    "without a metadata.version record it reads 1": dump(1, log(0, "B1")),
+    "level 0 removes a feature": dump(1, log(0, "MV25", "G1", "G0")),
+    "an unregistered broker is gone": dump(1, log(0, "B1", "B2", "UNREGISTER1")),
+    # As Kafka 4.4.0 writes it at metadata.version 33 (KIP-1312).
+    "an unregistered controller is gone, and the broker of that id is not": dump(
+        1, log(0, "B2", "C1", "C2", "GONE2", "UNREGISTER1")),
+    "a controller that registers again is there": dump(1, log(0, "C2", "GONE2", "C2")),
+    **{"fenced? " + " ".join(words): dump(1, log(0, *words)) for words in (
+        ["B1"], ["B1", "UNFENCE1"], ["B1", "UNFENCE1", "FENCE1"], ["B1", "UNFENCE1", "SHUTDOWN1"],
+        ["B1", "OLDUNFENCE1"], ["B1", "OLDUNFENCE1", "OLDFENCE1"], ["B1", "UNFENCE2"],
+    )},
+    "registering again replaces what was known": dump(1, AGAIN),
+    "a transaction that ends counts": dump(1, log(0, "BEGIN", "MV25", "END", "G1")),
+    "a transaction that is aborted never was": dump(
+        1, log(0, "MV7", "BEGIN", "MV25", "B1", "ABORT", "B2")),
+    "a transaction that is open at the end waits": dump(1, log(0, "MV7", "BEGIN", "MV25")),
+    "for the dump that ends it": [
+        *dump(2, log(0, "MV7", "BEGIN", "MV25")), *dump(1, log(3, "G1", "END"))],
+    "a control record counts inside an aborted transaction": dump(
+        1, log(0, "BEGIN", "KRAFT1", "MV25", "ABORT")),
+    "kraft.version is read from its control record": dump(1, log(0, "KRAFT1")),
+    "and from no other": dump(1, log(0, "KRAFTRECORD1")),
+    # As 3.9 and later format it: 0-0.checkpoint holds KRaftVersion, the log starts at 0.
+    "a dynamic quorum says it in the checkpoint at 0": dump(
+        1, checkpoint(0, "KRAFT1"), log(0, "MV21", "B1")),
+    "a checkpoint and the segments behind it are the whole log": dump(
+        1, HELD, log(50, "MV27", "UNREGISTER1", "B2")),
+    "a log that starts above 0 proves nothing without its checkpoint": dump(
+        1, log(50, "MV27", "B2")),
+    "nor does a checkpoint without its footer": dump(
+        1, checkpoint(50, "MV25", "B1", footer=False)),
+    "nor one with a hole": dump(1, [line for line in HELD if "offset: 2 " not in line]),
+    "nor one without its header": dump(1, drop(HELD, 2)),
+    "nor the bootstrap checkpoint": dump(1, KRAFT_SAYS),
+    "which changes nothing beside a log": dump(1, log(0, "MV7"), KRAFT_SAYS),
+    "a hole stops what is known there": dump(1, drop(log(0, "MV7", "B1", "B2", "MV25"), 3)),
+    "and so does a record that cannot be read": dump(1, unreadable(log(0, "MV7", "B1", "B2"))),
+    "two dumps of one time are ambiguous, and neither counts": [
+        *dump(1, log(0, "MV7")), *dump(1, log(0, "MV25"))],
+    "without record metadata kraft.version is hidden": dump(1, [
+        *log(0), batch(0, 0, control=True), batch(1, 2), without_metadata("MV25"),
+        without_metadata("B1")]),
+    "the state of a migration is kept": dump(1, log(0, "MIGRATING")),
+    "lines that carry nothing change nothing": dump(1, [
+        "", "$ kafka-dump-log.sh --files x", *log(0, "MV25", "B1")[:3], "",
+        *log(0, "MV25", "B1")[3:], "Exception in x"]),
+}  # fmt: skip
 
 
-def freeze_without_lines(state: ClusterState) -> tuple[object, ...]:
-    return level_map(state.log), nodes(state), state.log.end, state.log.at
+def proven(state: ClusterState) -> str:
+    """What a state has from the log, a line for the whole and one for each node."""
+    kept = state.log
+    waits = [(piece.start, piece.end) for piece in kept.pending]
+    said = [f"to {kept.end}: {level_map(kept)}"]
+    said += [f"waits: {waits}"] if waits else []
+    said += [f"migration {kept.migration}"] if kept.migration >= 0 else []
+    said += ["ambiguous"] * len(state.ambiguous_dumps)
+    for node in kept.nodes:
+        ranges = state.maps[node.profile]
+        said.append(f"{Role(node.role).text} {node.node_id}, fenced {node.fenced}: {ranges}")
+    return "\n".join(said)
+
+
+def test_what_a_dump_of_the_log_proves() -> None:
+    told = {name: proven(fold(lines)) for name, lines in DUMPS.items()}
+    expect_frozen("metadata_log", told)
+    first, then = dump(2, log(0, "MV7", "BEGIN", "MV25")), dump(1, log(3, "G1", "END"))
+    assert proven(fold_nights(first, then)[0]) == told["for the dump that ends it"]
+
+
+def test_a_gap_is_closed_by_a_piece_that_comes_late() -> None:
+    first = dump(3, log(0, "MV7", "B1"), log(4, "MV27", "B2"))
+    late = dump(2, log(2, "MV25", "UNREGISTER1"))
+    state, learned = fold_nights(first, late)
+    assert levels(state) == {"metadata.version": 27}
+    assert nodes(state) == [(0, 2, 1)]
+    assert [[one.epoch for one in night] for night in learned] == [[0, 1], [2, 4, 5]]
+    assert fold(first).log.end == 2
+
+
+def test_a_dump_that_comes_again_teaches_nothing_new() -> None:
+    one = dump(2, log(0, "MV25", "B1"))
+    state, learned = fold_nights(one, one, dump(1, log(0, "MV25", "B1", "B2")))
+    assert [len(night) for night in learned] == [2, 0, 1]
+    assert nodes(state) == [(0, 1, 1), (0, 2, 1)]
+
+
+def test_a_newer_dump_of_the_same_records_makes_them_fresher() -> None:
+    old, new = dump(9, log(0, "MV25", "B1")), dump(1, log(0, "MV25", "B1"))
+    state, _ = fold_nights(old, new)
+    fresh = fold(new)
+    assert state.log.at == fresh.log.at
+    assert state.log.nodes[0].at == fresh.log.nodes[0].at
