@@ -17,50 +17,41 @@ import featurelib
 from featurelib.cli.entrance import CommandGroup, guard
 from featurelib.cli.options import with_options
 
-# What each command is for, as its own help begins, and where it stands.
-COMMANDS = {
-    "version-mapping": (
-        "What a release version means for every feature.",
-        "featurelib.cli.levels:version_mapping",
-    ),
-    "feature-dependencies": (
-        "What a level of a feature needs of other features.",
-        "featurelib.cli.levels:feature_dependencies",
-    ),
-    "initial-levels": (
-        "What a new cluster starts with, or why it cannot.",
-        "featurelib.cli.levels:initial_levels_command",
-    ),
-    "rules": (
-        "What a controller asks of an update, rule by rule.",
-        "featurelib.cli.conformance:rules",
-    ),
-    "conformance": (
-        "Whether featurelib answers as recordings do.",
-        "featurelib.cli.conformance:conformance",
-    ),
-    "collect": ("Read clusters, and write what their nodes say.", "featurelib.cli.collect:collect"),
-    "describe": (
-        "Every node of a cluster, and what is finalized.",
-        "featurelib.cli.questions:describe",
-    ),
-    "why-not": (
-        "Why a level cannot be finalized, and what helps.",
-        "featurelib.cli.questions:why_not",
-    ),
-    "what-if": ("The verdicts if nodes or levels were others.", "featurelib.cli.questions:what_if"),
-    "roll": ("May a release join now, and be rolled back later?", "featurelib.cli.questions:roll"),
-    "timeline": ("Who could what when in one cluster.", "featurelib.cli.questions:timeline"),
-    "diff": ("What two nights found, against each other.", "featurelib.cli.questions:diff"),
-    "show": ("What a plan would do, request by request.", "featurelib.cli.act:show"),
-    "approve": ("Let a plan be applied, until a time.", "featurelib.cli.act:approve"),
-    "apply": ("Carry out an approved plan on its cluster.", "featurelib.cli.act:apply"),
-    "journal": ("What was sent from here, and what became of it.", "featurelib.cli.act:journal"),
-    "resume": ("Settle requests whose outcome is not known.", "featurelib.cli.act:resume"),
-    "embedded": ("Make a cluster that is kept in one file.", "featurelib.cli.embedded:embedded"),
+# The commands of each module, and what each is for, as its own help begins.
+_COMMANDS = {
+    "levels": {
+        "version-mapping": "What a release version means for every feature.",
+        "feature-dependencies": "What a level of a feature needs of other features.",
+        "initial-levels": "What a new cluster starts with, or why it cannot.",
+    },
+    "conformance": {
+        "rules": "What a controller asks of an update, rule by rule.",
+        "conformance": "Whether featurelib answers as recordings do.",
+    },
+    "collect": {"collect": "Read clusters, and write what their nodes say."},
+    "questions": {
+        "describe": "Every node of a cluster, and what is finalized.",
+        "why-not": "Why a level cannot be finalized, and what helps.",
+        "what-if": "The verdicts if nodes or levels were others.",
+        "roll": "May a release join now, and be rolled back later?",
+        "timeline": "Who could what when in one cluster.",
+        "diff": "What two nights found, against each other.",
+    },
+    "act": {
+        "show": "What a plan would do, request by request.",
+        "approve": "Let a plan be applied, until a time.",
+        "apply": "Carry out an approved plan on its cluster.",
+        "journal": "What was sent from here, and what became of it.",
+        "resume": "Settle requests whose outcome is not known.",
+    },
+    "embedded": {"embedded": "Make a cluster that is kept in one file."},
+    "plan": {"plan": "A plan for one cluster, or why there is none."},  # a group of commands
 }
-# Commands that have commands of their own.
-GROUPS = {"plan": ("A plan for one cluster, or why there is none.", "featurelib.cli.plan:plan_app")}
+COMMANDS = {  # what each is for, and where it stands
+    name: (sentence, f"featurelib.cli.{module}:{name.replace('-', '_')}")
+    for module, commands in _COMMANDS.items()
+    for name, sentence in commands.items()
+}
 
 
 def make_app(only: str | None = None) -> typer.Typer:
@@ -82,12 +73,10 @@ def make_app(only: str | None = None) -> typer.Typer:
     for name, (sentence, place) in COMMANDS.items():
         if only is None or only == name:
             command = load(place)
-            app.command(name, help=command.__doc__)(guard(with_options(command, name)))
-        elif only not in {*COMMANDS, *GROUPS}:
-            app.command(name, help=sentence)(_entrance)
-    for name, (sentence, place) in GROUPS.items():
-        if only is None or only == name:
-            app.add_typer(load(place), name=name)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name)
+            else:
+                app.command(name, help=command.__doc__)(guard(with_options(command, name)))
         elif only not in COMMANDS:
             app.command(name, help=sentence)(_entrance)
     return app

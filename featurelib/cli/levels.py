@@ -11,7 +11,8 @@ from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import trimmed
 from featurelib.config.files import choose_software, open_catalogue
-from featurelib.core.storage_format import FormatRequest, initial_levels, preview_levels
+from featurelib.core.storage_format import FormatRequest, preview_levels
+from featurelib.core.storage_format import initial_levels as format_levels
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.feature import METADATA_VERSION
 from featurelib.view.documents import (
@@ -91,7 +92,7 @@ def feature_dependencies(
     return 0
 
 
-def initial_levels_command(
+def initial_levels(
     software: str,
     release_version: str | None = None,
     feature: list[str] = [],  # noqa: B006  # typer reads the default and never changes it
@@ -125,7 +126,7 @@ def initial_levels_command(
             "--preview: expected no other option than --software, --overlay and --json, since such "
             "a cluster was formatted without any. Leave --preview out for a new cluster."
         )
-    initial = preview_levels(own) if preview else initial_levels(own, request)
+    initial = preview_levels(own) if preview else format_levels(own, request)
     if as_json:
         refusals = [fill(FormatRefusalDocument, refusal) for refusal in initial.refusals]
         _print_json(InitialLevelsDocument, own, catalogue, levels=initial.levels, refusals=refusals)

@@ -66,7 +66,7 @@ class _PlanGroup(TyperGroup):
         return rest
 
 
-plan_app = typer.Typer(
+plan = typer.Typer(
     cls=_PlanGroup,
     help=PLAN_HELP,
     no_args_is_help=True,
@@ -109,7 +109,7 @@ def command(name: Command) -> Callable[[Callable[..., Intent]], Callable[..., In
 
     def register(ask: Callable[..., Intent]) -> Callable[..., Intent]:
         run = with_options(_plan, f"plan {name}", intent=ask)
-        plan_app.command(str(name), help=ask.__doc__)(guard(run))
+        plan.command(str(name), help=ask.__doc__)(guard(run))
         return ask
 
     return register

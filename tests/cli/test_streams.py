@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from featurelib.cli.app import COMMANDS, GROUPS
+from featurelib.cli.app import COMMANDS
 from featurelib.cli.entrance import guard
 from featurelib.cli.streams import INTERRUPTED, OUTPUT_LOST, READER_GONE
 from tests.cli.commands import run
@@ -54,9 +54,9 @@ START = "import os; from featurelib.cli.start import main; os.write(3, b'x'); ma
 # ends as Python ends: with a last flush of its streams, and the exit code that follows from it.
 SERVER = """
 import io, json, os, sys
-from featurelib.cli.app import COMMANDS, GROUPS, load
+from featurelib.cli.app import COMMANDS, load
 from featurelib.cli.start import main
-for _, place in (*COMMANDS.values(), *GROUPS.values()):
+for _, place in COMMANDS.values():
     load(place)
 for line in iter(sys.stdin.readline, ""):
     case = json.loads(line)
@@ -148,7 +148,7 @@ def server(folder: Path) -> Iterator[Server]:
 
 def lines() -> Iterator[str]:
     """A command line of every command."""
-    assert set(LINES) == {*COMMANDS, *GROUPS}
+    assert set(LINES) == set(COMMANDS)
     for command, rest in LINES.items():
         yield f"{command} {rest}"
 
