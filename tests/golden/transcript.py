@@ -8,11 +8,13 @@ r"""Transcripts: a text file of command lines, each with what it prints.
 A line that begins with `% ` is something that happens:
 
     % the request is lost | the reply is lost | all is well      what becomes of requests from here
+    % the controller answers CODE TEXT | is cut off              when it is asked
+    % unseen TEXT                                                a look sees no line with it
     % write NAME TEXT                                            a file, \n for the end of a line
     % change NAME 'TEXT' 'OTHER'                                 a text in a file becomes another
     % zookeeper FILE ID f=2                                      three brokers and their levels
+    % cluster FILE NAME                                          one of CLUSTERS, with the id c-1
     % stop FILE [NODE …]                                         nodes that run no more, or all
-    % columns NUMBER                                             how wide the terminal is
 
 JSON is shown with a line for each value, so that a diff can be read. A transcript runs from top to
 bottom in one folder that has `data`, `conf` and `tables` in it. A line that begins with `# ` is a
@@ -26,16 +28,24 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from featurelib.backends.embedded import EmbeddedBackend
 from featurelib.catalogue import load
+from featurelib.core.cluster import Cluster
+from featurelib.core.reply import Reply
+from featurelib.errors import OutcomeUnknownError
+from tests.backends.clusters import KRAFT, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
-from tests.controller.clusters import zookeeper
+from tests.controller.clusters import OLD, zookeeper
+from tests.test_collect import AT_39
 
 REWRITES = os.environ.get("FEATURELIB_REWRITE") == "1"
 _CLUSTER_ID = re.compile(  # sixteen bytes as base64
@@ -79,10 +89,9 @@ def _change(name: str, words: str) -> None:
 
 def _make_zookeeper(file: str, words: str) -> None:
     cluster, *levels = words.split()
+    finalized = {name: int(level) for name, _, level in (one.partition("=") for one in levels)}
     with Simulated(file, load().tables, mode="zk", cluster_id=cluster) as made:
-        made.put(
-            zookeeper(**{name: int(v) for name, _, v in (x.partition("=") for x in levels)}), 7
-        )
+        made.put(zookeeper(release="3.9.2", **finalized), 7)
 
 
 def _stop(file: str, words: str) -> None:
@@ -92,42 +101,99 @@ def _stop(file: str, words: str) -> None:
                 there.stop(node.node_id)
 
 
-_EVENTS = {"write": _write, "change": _change, "zookeeper": _make_zookeeper, "stop": _stop}
-_lost = ""  # what of a request that changes something is lost on its way: it, its reply, nothing
+_V44 = {"metadata.version": (7, 33), "kraft.version": (0, 1), "share.version": (0, 2)}
+_AT_44 = Cluster(
+    release="4.4.0",
+    nodes=tuple(of(i, supported=_V44, release="4.4.0") for i, of in ((1, controller), (3, broker))),
+    active=1,
+    finalized={"metadata.version": (33, 33), "kraft.version": (1, 1), "share.version": (1, 1)},
+    raft_level=1,
+)
+_GHOST = broker(7, supported={"metadata.version": (1, 20)}, release="3.8.1", running=False)
+_SILENT = broker(4, supported=OLD, release="3.9.2", running=False)
+CLUSTERS = {
+    "3.9": AT_39,
+    "3.9-with-a-ghost": replace(AT_39, nodes=(*AT_39.nodes, replace(_GHOST, fenced=True))),
+    "3.9-with-a-silent-node": replace(AT_39, nodes=(*AT_39.nodes, _SILENT)),
+    "4.0": KRAFT,
+    "4.4": _AT_44,
+    "4.4-with-a-leftover": replace(_AT_44, configured_voters=(1, 9)),
+    "zookeeper": ZK,
+}
+
+
+def _make_cluster(file: str, name: str) -> None:
+    mode = "zk" if name == "zookeeper" else "kraft"
+    with Simulated(file, load().tables, mode=mode, cluster_id="c-1") as made:
+        made.put(CLUSTERS[name], 100)
+
+
+@dataclass
+class _Wire:
+    """What becomes of a request that changes something, what is answered to any, what is unseen."""
+
+    lost: str = ""  # the request, the reply, nothing
+    answer: Reply | Exception | None = None
+    unseen: str = ""
+
+    def update(self, real: Callable[..., Reply], *, validate_only: bool) -> Reply:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer is not None:
+            return self.answer
+        if validate_only or not self.lost:
+            return real(validate_only=validate_only)
+        if self.lost == "reply":
+            real()
+        raise KeyboardInterrupt  # as if a person interrupted the wait for it
+
+    def see(self, lines: Iterable[bytes]) -> tuple[bytes, ...]:
+        return tuple(x for x in lines if not self.unseen or self.unseen not in x.decode())
+
+
+_wire = _Wire()
+_EVENTS = {
+    "write": _write,
+    "change": _change,
+    "zookeeper": _make_zookeeper,
+    "cluster": _make_cluster,
+    "stop": _stop,
+}
 
 
 def _happen(event: str) -> None:
-    global _lost
+    global _wire
     what, name, words = [*event.split(" ", 2), "", ""][:3]
     if what in _EVENTS:
         _EVENTS[what](name, words)
-        return
-    if what == "columns":
-        os.environ["COLUMNS"] = name
-        return
-    _lost = {"the request is lost": "request", "the reply is lost": "reply", "all is well": ""}[
-        event
-    ]
+    elif event == "all is well":
+        _wire = _Wire()
+    elif what == "unseen":
+        _wire.unseen = event.removeprefix("unseen ")
+    elif event == "the controller is cut off":
+        _wire.answer = OutcomeUnknownError("cut off.")
+    elif event.startswith("the controller answers "):
+        code, _, text = words.removeprefix("answers ").partition(" ")
+        _wire.answer = Reply(code=int(code), message=text, results=None)
+    else:
+        _wire.lost = {"the request is lost": "request", "the reply is lost": "reply"}[event]
 
 
 @contextmanager
 def _connection() -> Iterator[None]:
-    """While the block runs, what is lost ends as if a person interrupted the wait for it."""
-    real = EmbeddedBackend.update
-
-    def update(self: EmbeddedBackend, step: Any, *, validate_only: bool = False) -> Any:
-        if validate_only or not _lost:
-            return real(self, step, validate_only=validate_only)
-        if _lost == "reply":
-            real(self, step)
-        raise KeyboardInterrupt
-
-    EmbeddedBackend.update = update  # type: ignore[method-assign]
-    try:
+    """While the block runs, all that goes to and comes from a cluster passes the wire."""
+    with pytest.MonkeyPatch.context() as patch:
+        update, describe = EmbeddedBackend.update, EmbeddedBackend.describe
+        patch.setattr(
+            EmbeddedBackend,
+            "update",
+            lambda self, step, *, validate_only=False: _wire.update(
+                partial(update, self, step), validate_only=validate_only
+            ),
+        )
+        patch.setattr(EmbeddedBackend, "describe", lambda self, say: _wire.see(describe(self, say)))
         yield
-    finally:
-        EmbeddedBackend.update = real  # type: ignore[method-assign]
-        _happen("all is well")
+    _happen("all is well")
 
 
 def _printed(line: str, folder: Path, known: frozenset[str]) -> list[str]:
