@@ -49,62 +49,40 @@ def test_a_world_as_the_plan_saw_it_is_sent_the_first_step() -> None:
     assert decide(PLAN, 0, FOUND) == PLAN.steps[0]
 
 
+def nodes(*groups: RangeGroup) -> Situation:
+    return required(nodes=groups)
+
+
+THEIRS = FOUND.requirements.nodes[0]
+STRANGER = RangeGroup(brokers=(7,), controllers=(), ranges={"f": (1, 1), "g": (0, 0)})
+DIALECTS = "controllers' dialects: expected kraft-4.1, kraft-4.2, found "
+
+
 @pytest.mark.parametrize(
     ("found", "said"),
     [
         (replace(FOUND, cluster="d"), ["cluster: expected c, found d"]),
         (replace(FOUND, catalogue="x"), ["catalogue: expected 2026-11-21, found x"]),
-        (
-            replace(FOUND, dialects=("kraft-4.2",)),
-            ["controllers' dialects: expected kraft-4.1, kraft-4.2, found kraft-4.2"],
-        ),
-        (
-            replace(FOUND, dialects=()),
-            ["controllers' dialects: expected kraft-4.1, kraft-4.2, found none known"],
-        ),
+        (replace(FOUND, dialects=("kraft-4.2",)), [DIALECTS + "kraft-4.2"]),
+        (replace(FOUND, dialects=()), [DIALECTS + "none known"]),
         (required(levels={"f": 2, "h": 4}), ["level of f: expected 1, found 2"]),
         (required(levels={"f": 1}), ["level of h: expected 4, found not finalized"]),
-        (
-            required(levels={"f": 1, "h": 4, "i": 1}),
-            ["level of i: expected not finalized, found 1"],
-        ),
+        (required(levels={"f": 1, "h": 4, "i": 1}),
+         ["level of i: expected not finalized, found 1"]),
         (replace(FOUND, unknown=frozenset("f")), ["level of f: expected 1, found not known"]),
-        (
-            required(features_node_version=3),
-            ["version of the features node: expected none (KRaft), found 3"],
-        ),
-        (
-            required(nodes=()),
-            [
-                f"{nodes}: expected f 1-3, g 1-3, found no such node, or no answer"
-                for nodes in ("brokers 1-2", "controller 9")
-            ],
-        ),
-        (
-            required(
-                nodes=(
-                    *FOUND.requirements.nodes,
-                    RangeGroup(brokers=(7,), controllers=(), ranges={"f": (1, 1), "g": (0, 0)}),
-                )
-            ),
-            ["broker 7: expected no such node, found f 1-1, g 0-0"],
-        ),
-        (
-            required(
-                nodes=(RangeGroup(brokers=(1, 2), controllers=(9,), ranges=RANGES | {"g": (1, 2)}),)
-            ),
-            [f"{nodes}: expected g 1-3, found g 1-2" for nodes in ("brokers 1-2", "controller 9")],
-        ),
-        (
-            replace(FOUND, missing=("Broker 4 was not asked.",)),
-            ["evidence: expected complete, found Broker 4 was not asked."],
-        ),
-        (
-            replace(FOUND, against=("strict: f 2: no",)),
-            ["judged again: expected nothing against the plan, found strict: f 2: no"],
-        ),
+        (required(features_node_version=3),
+         ["version of the features node: expected none (KRaft), found 3"]),
+        (nodes(), [f"{some}: expected f 1-3, g 1-3, found no such node, or no answer"
+                   for some in ("brokers 1-2", "controller 9")]),
+        (nodes(THEIRS, STRANGER), ["broker 7: expected no such node, found f 1-1, g 0-0"]),
+        (nodes(replace(THEIRS, ranges=RANGES | {"g": (1, 2)})),
+         [f"{some}: expected g 1-3, found g 1-2" for some in ("brokers 1-2", "controller 9")]),
+        (replace(FOUND, missing=("Broker 4 was not asked.",)),
+         ["evidence: expected complete, found Broker 4 was not asked."]),
+        (replace(FOUND, against=("strict: f 2: no",)),
+         ["judged again: expected nothing against the plan, found strict: f 2: no"]),
     ],
-)
+)  # fmt: skip
 def test_each_difference_is_refused_naming_expected_and_found(
     found: Situation, said: list[str]
 ) -> None:

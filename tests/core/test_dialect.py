@@ -1,67 +1,55 @@
-"""A dialect is compiled when it is loaded, and every code has words and a source."""
+"""A dialect is a table: compiled when it is loaded, every row of it asked and answered under its
+own name, and every code with words and a source."""
 
 from __future__ import annotations
 
 import string
-from pathlib import Path
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-import featurelib.core
+from featurelib.audit.audit import Judged, judge
 from featurelib.audit.findings import wordings
+from featurelib.catalogue import load as load_catalogue
 from featurelib.core import dialect as module
-from featurelib.core.dialect import GENERATIONS, Asks, load
-from featurelib.core.rules import RULES
+from featurelib.core.dialect import GENERATIONS, Asks, Dialect, load
+from featurelib.core.rules import (
+    GROUP_COLUMNS,
+    NODE_COLUMNS,
+    RULES,
+    UPDATE_COLUMNS,
+    Function,
+    Rule,
+)
+from tests.core.lines import conditions, findings, lines_of, readiness, snapshot
+from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
 
-CORE = Path(featurelib.core.__file__).parent
 ROW: dict[str, object] = {"rule": "unsupported_by_node", "asks": "everyone"}
 PLACES = {"role", "node", "feature", "level", "range", "finalized", "detail", "dated"}
 PLACES |= {"observed_at", "epoch", "way", "software"}
 
 
-def compiled(**change: object) -> module.RuleRow:
-    return module._compile({**ROW, **change}, 95, "")
-
-
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("row", "error", "named"),
     [
-        ({"rule": "unsuported_by_node"}, "unsuported"),
-        ({"where": ["finalised"]}, "finalised"),
-        ({"asked": "brokers"}, "asked"),
-    ],
-)
-def test_a_name_that_is_none_fails_when_the_dialect_is_loaded(
-    change: dict[str, object], named: str
-) -> None:
-    with pytest.raises(KeyError, match=named):
-        compiled(**change)
-
-
-@pytest.mark.parametrize(
-    "change", [{"asks": "brokerz"}, {"absence": "nil"}, {"order": "alphabetical"}]
-)
-def test_a_word_that_is_none_fails_when_the_dialect_is_loaded(change: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=str(next(iter(change.values())))):
-        compiled(**change)
-
-
-@pytest.mark.parametrize(
-    ("row", "named"),
-    [
-        ({"rule": "unsupported_by_node"}, "whom it asks"),
-        ({"rule": "no_node_to_ask"}, "whom it asks"),
-        ({"rule": "negative_level", "asks": "everyone"}, "at no node"),
-        ({"rule": "same_level", "says": "{feature} is {levle}"}, "fills levle"),
-        ({"rule": "same_level", "says": "{node} has it"}, "fills node"),
+        (ROW | {"rule": "unsuported_by_node"}, KeyError, "unsuported"),
+        (ROW | {"where": ["finalised"]}, KeyError, "finalised"),
+        (ROW | {"asked": "brokers"}, KeyError, "asked"),
+        (ROW | {"asks": "brokerz"}, ValueError, "asks"),
+        (ROW | {"absence": "nil"}, ValueError, "absence"),
+        (ROW | {"order": "alphabetical"}, ValueError, "order"),
+        ({"rule": "unsupported_by_node"}, KeyError, "whom it asks"),
+        ({"rule": "no_node_to_ask"}, KeyError, "whom it asks"),
+        ({"rule": "negative_level", "asks": "everyone"}, KeyError, "at no node"),
     ],
 )
 def test_a_row_that_cannot_be_asked_fails_when_the_dialect_is_loaded(
-    row: dict[str, object], named: str
+    row: dict[str, object], error: type[Exception], named: str
 ) -> None:
-    with pytest.raises(KeyError, match=named):
+    assert module._compile(ROW, 95, "").asks == Asks.EVERYONE
+    with pytest.raises(error, match=named):
         module._compile(row, 95, "")
-    assert compiled().asks == Asks.EVERYONE
 
 
 @pytest.mark.parametrize("row", [{"rule": "same_level"}, {"rule": "system_off", "where": ["sets"]}])
@@ -94,12 +82,6 @@ def test_a_dialect_nobody_wrote_is_not_found() -> None:
         load("zk-0.8")
 
 
-def test_every_rule_has_a_source_and_a_sentence() -> None:
-    for rule in RULES.values():
-        assert rule.source, rule.name
-        assert rule.sentence.endswith("."), rule.name
-
-
 def test_the_strict_dialect_asks_no_rule_twice() -> None:
     strict = load("strict")
     codes = [row.code for row in strict.rules]
@@ -118,3 +100,84 @@ def test_every_placeholder_of_a_wording_is_known() -> None:
         for text in (words.message, words.remedy, words.command):
             names = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
             assert names <= PLACES, (code, names - PLACES)
+
+
+# --- In an audit ----------------------------------------------------------------------------------
+
+RANGES = {METADATA: (7, 25)}
+OLDER = {METADATA: (7, 21)}
+LEVELS = {METADATA: 17}
+CLUSTER = Cluster(
+    name="c",
+    nodes=(
+        Node(node_id=1, ranges=RANGES, levels=LEVELS, epoch=900),
+        Node(node_id=2, ranges=OLDER, levels=LEVELS, epoch=900),
+        Node(node_id=11, ranges=RANGES, role=CONTROLLER),
+    ),
+    voters=(11,),
+    stored=LEVELS,
+    registry="fenced",
+)
+
+
+def with_rule(name: str, mask: Function, *columns: str, like: str) -> Dialect:
+    """The policy with one more row, which is as the row `like` but for its rule."""
+    strict = load("strict")
+    row = next(row for row in strict.rules if row.code == like)
+    rule = Rule(
+        name=name, about_nodes=row.rule.about_nodes, columns=columns, source="", sentence="",
+        mask=mask,
+    )  # fmt: skip
+    return replace(strict, rules=(*strict.rules, replace(row, rule=rule)))
+
+
+def audit(dialect: Dialect) -> Judged:
+    batch = snapshot({"c": lines_of(CLUSTER)})
+    return judge(batch, conditions([CLUSTER]), load_catalogue(), dialect)
+
+
+def target(judged: Judged) -> int | None:
+    found: int | None = readiness(judged, METADATA)["target"]
+    return found
+
+
+def offenders(judged: Judged, code: str) -> list[int | None]:
+    return [row["node_id"] for row in findings(judged, code)]
+
+
+def test_the_policy_alone_lets_it_go_as_far_as_every_node() -> None:
+    assert target(audit(load("strict"))) == 21
+    assert offenders(audit(load("strict")), "unsupported_by_node") == [2]
+
+
+def test_a_row_of_the_table_is_asked_whatever_columns_it_reads() -> None:
+    def leaps(level: np.ndarray, current: np.ndarray, kind: np.ndarray) -> np.ndarray:
+        return level > current + kind
+
+    found = audit(with_rule("leaps", leaps, "level", "current", "kind", like="unstable_level"))
+    assert target(found) == 18
+    assert offenders(found, "leaps") == [None]
+
+
+@pytest.mark.parametrize("column", UPDATE_COLUMNS)
+def test_every_column_about_updates_is_there_in_an_audit(column: str) -> None:
+    like = "no_node_to_ask" if column in GROUP_COLUMNS else "unstable_level"
+    rule = with_rule("new", lambda values: np.asarray(values) == values, column, like=like)
+    assert len(offenders(audit(rule), "new")) == 1
+
+
+@pytest.mark.parametrize("column", NODE_COLUMNS)
+def test_every_column_about_nodes_is_there_in_an_audit(column: str) -> None:
+    rule = with_rule("new", lambda values: values == values, column, like="unsupported_by_node")
+    assert offenders(audit(rule), "new") == [1, 2, 11]
+
+
+def test_a_finding_has_the_code_of_the_row_that_made_it() -> None:
+    def at_its_end(level: np.ndarray, max_version: np.ndarray) -> np.ndarray:
+        return level == max_version
+
+    columns = "level", "max_version"
+    found = audit(with_rule("at_its_end", at_its_end, *columns, like="unsupported_by_node"))
+    assert target(found) is None
+    assert offenders(found, "at_its_end") == [1, 11]
+    assert offenders(found, "unsupported_by_node") == [2]

@@ -154,3 +154,9 @@ def test_a_column_nobody_has_fails_when_the_rule_is_entered() -> None:
     with pytest.raises(TypeError, match="no such column: levle"):
         of_updates("nothing")(bad)  # type: ignore[arg-type]  # it is wrong on purpose
     assert "bad" not in RULES
+
+
+def test_every_rule_has_a_source_and_a_sentence() -> None:
+    for rule in RULES.values():
+        assert rule.source, rule.name
+        assert rule.sentence.endswith("."), rule.name

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from importlib import resources
+from typing import Any
 
 import pytest
 
 from featurelib.catalogue import ReleaseCatalogue, load, with_overlay
 from featurelib.core.storage_format import FormatRequest, Initial, initial_levels, preview_levels
+from tests.core.frozen import expect_frozen
 from tests.core.recorded import Formatted, formats
 
 RECORDED = formats()
@@ -20,10 +23,6 @@ def own(release: str) -> ReleaseCatalogue:
 
 def asked(software: str, **request: object) -> Initial:
     return initial_levels(own(software), FormatRequest(**request))  # type: ignore[arg-type]
-
-
-def codes(initial: Initial) -> list[str]:
-    return [refusal.code for refusal in initial.refusals]
 
 
 def texts(initial: Initial) -> list[str]:
@@ -72,58 +71,35 @@ def test_with_unstable_features_the_newest_is_the_default_from_3_9(
     assert asked(release, unstable=True).levels["metadata.version"] == level
 
 
-def test_all_refusals_are_said_in_the_order_of_the_tool() -> None:
-    features = {"zzz": 1, "aaa": 2, "kraft.version": 1, "group.version": 7}
-    features |= {"eligible.leader.replicas.version": 1}
-    initial = asked("4.0", release_version="3.9", features=features)
-    assert initial.levels == {}
-    assert texts(initial) == [
-        "Unsupported feature: aaa. Supported features are: eligible.leader.replicas.version, "
-        "group.version, kraft.version, transaction.version",
-        "Unsupported feature: zzz. Supported features are: eligible.leader.replicas.version, "
-        "group.version, kraft.version, transaction.version",
-        "Cannot set kraft.version to 1 unless KIP-853 configuration is present. Try removing the "
-        "--feature flag for kraft.version.",
-        "eligible.leader.replicas.version could not be set to 1 because it depends on "
-        "metadata.version level 23",
-        "No feature:group.version with feature level 7",
-    ]
+REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("3.4", {"features": {"metadata.version": 7}}),
+    ("3.4", {"dynamic_quorum": True}),
+    *(("3.4", {"release_version": text}) for text in ("2.8.1", "3.0", "3.0-IV0", "3.5")),
+    ("3.7", {"release_version": "3.8-IV0"}),
+    *(("3.8", {"features": {"metadata.version": level}}) for level in (22, 3)),
+    ("3.8", {"release_version": "0.10.2.1"}),
+    ("3.9", {"features": {"transaction.version": 2}}),
+    ("3.9", {"release_version": "2.8", "features": {"x": 1}}),
+    ("4.0", {"features": {"metadata.version": 6}}),
+    ("4.0", {"release_version": "9", "features": {"metadata.version": 9}}),
+    ("4.0", {"release_version": "3.9", "features": {
+        "zzz": 1, "aaa": 2, "kraft.version": 1, "group.version": 7,
+        "eligible.leader.replicas.version": 1}}),
+    ("4.1", {"release_version": "4.2"}),
+    ("4.1", {"features": {"streams.version": 1}}),
+    ("4.2", {"features": {"metadata.version": 30}}),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("release", "request_", "expected"),
-    [
-        ("3.4", {"features": {"metadata.version": 7}}, ["no_feature_flag"]),
-        ("3.4", {"dynamic_quorum": True}, ["no_dynamic_quorum"]),
-        ("3.4", {"release_version": "2.8.1"}, ["before_kraft"]),
-        ("3.4", {"release_version": "3.0"}, ["bootstrap"]),
-        ("3.4", {"release_version": "3.0-IV0"}, ["before_kraft"]),
-        ("3.4", {"release_version": "3.5"}, ["unknown_version"]),
-        ("3.7", {"release_version": "3.8-IV0"}, ["unstable"]),
-        ("3.8", {"features": {"metadata.version": 22}}, ["unknown_level"]),
-        ("3.8", {"features": {"metadata.version": 3}}, ["bootstrap"]),
-        ("3.8", {"release_version": "0.10.2.1"}, ["before_kraft"]),
-        ("3.9", {"features": {"transaction.version": 2}}, ["unknown_feature_level"]),
-        (
-            "3.9",
-            {"release_version": "2.8", "features": {"x": 1}},
-            ["before_kraft", "unsupported_feature"],
-        ),
-        ("4.0", {"features": {"metadata.version": 6}}, ["unknown_level"]),
-        (
-            "4.0",
-            {"release_version": "9", "features": {"metadata.version": 9}},
-            ["unknown_version", "version_twice"],
-        ),
-        ("4.1", {"release_version": "4.2"}, ["unknown_version"]),
-        ("4.1", {"features": {"streams.version": 1}}, ["unknown_feature_level"]),
-        ("4.2", {"features": {"metadata.version": 30}}, ["unstable"]),
-    ],
-)
-def test_a_tool_asks_what_its_release_asks(
-    release: str, request_: dict[str, object], expected: list[str]
-) -> None:
-    assert codes(asked(release, **request_)) == expected
+def test_a_tool_asks_what_its_release_asks_and_says_all_in_its_order() -> None:
+    """data/frozen/storage_format.txt has the code and the words of each refusal."""
+    told = {}
+    for release, request in REFUSED:
+        initial = asked(release, **request)
+        assert initial.levels == {}
+        said = [f"{refusal.code}: {refusal.text}" for refusal in initial.refusals]
+        told[f"{release} {json.dumps(request)}"] = "\n".join(said)
+    expect_frozen("storage_format", told)
 
 
 def test_3_8_takes_the_defaults_of_its_newest_version_unless_a_release_version_is_named() -> None:

@@ -13,7 +13,7 @@ from featurelib.feature import METADATA_VERSION
 from tests.core.lines import conditions, lines_of, snapshot
 from tests.core.made_up import CATALOGUE
 from tests.core.oracle import Cluster
-from tests.core.test_way_back import kraft
+from tests.core.test_downgrade import kraft
 from tests.report.samples import DIALECT
 
 DAY = 86_400_000_000
