@@ -22,7 +22,6 @@ ELR = "eligible.leader.replicas.version"
 
 FEATURES = ("transaction.version", "group.version", "eligible.leader.replicas.version")
 FEATURES += ("share.version", "streams.version")
-# Release → its metadata.version, its name, and the default level of FEATURES in that order.
 
 
 def ceilings(
@@ -57,65 +56,19 @@ def test_a_level_above_one_that_moves_only_by_name_waits_for_it() -> None:
     assert said == [0, 2, 2]
 
 
-def test_a_feature_nobody_knows_has_no_ceiling_of_the_catalogue() -> None:
-    assert ceilings("made.up", (33, 0)) == [0]
-    assert load().newest_known("made.up") == 0
+def test_a_maximum_that_is_only_ever_unstable_reads_as_the_stable_one() -> None:
+    stable = {7: 7, 19: 19, 20: 20, 21: 21, 23: 21, 25: 25, 26: 25, 29: 29, 30: 30, 31: 30, 33: 33}
+    stable[34] = 33
+    assert {level: int(load().stable_up_to()[level]) for level in stable} == stable
 
 
-@pytest.mark.parametrize(
-    ("supported", "stable"),
-    [
-        (7, 7),
-        (19, 19),
-        (20, 20),
-        (21, 21),
-        (23, 21),
-        (25, 25),
-        (26, 25),
-        (29, 29),
-        (30, 30),
-        (31, 30),
-        (33, 33),
-        (34, 33),
-    ],
-)
-def test_a_maximum_that_is_only_ever_unstable_reads_as_the_stable_one(
-    supported: int, stable: int
-) -> None:
-    assert load().stable_up_to()[supported] == stable
-
-
-@pytest.mark.parametrize(
-    ("feature", "level", "name"),
-    [
-        ("metadata.version", 25, "4.0-IV3"),
-        ("metadata.version", 40, "40"),
-        ("metadata.version", 0, "0"),
-        ("metadata.version", None, "?"),
-        ("group.version", 1, "1"),
-    ],
-)
-def test_a_level_is_named_as_people_write_it(feature: str, level: int | None, name: str) -> None:
-    assert load().level_name(feature, level) == name
-
-
-@pytest.mark.parametrize(
-    ("text", "level"),
-    [
-        ("4.0-IV3", 25),
-        ("3.0-IV1", 1),
-        ("UNKNOWN 33", 33),
-        ("UNKNOWN [40]", 40),
-        ("7", 7),
-        ("3.3-IV9", None),
-        ("", None),
-        ("-", None),
-        ("123456", None),
-        ("UNKNOWN", None),
-    ],
-)
-def test_the_texts_of_the_tools_are_levels(text: str, level: int | None) -> None:
-    assert load().level_of(text) == level
+def test_levels_are_written_as_people_write_them_and_read_as_the_tools_write_them() -> None:
+    names = {25: "4.0-IV3", 40: "40", 0: "0", None: "?"}
+    assert {level: load().level_name(MV, level) for level in names} == names
+    assert load().level_name("group.version", 1) == "1"
+    levels = {"4.0-IV3": 25, "3.0-IV1": 1, "UNKNOWN 33": 33, "UNKNOWN [40]": 40, "7": 7}
+    levels |= dict.fromkeys(("3.3-IV9", "", "-", "123456", "UNKNOWN"))
+    assert {text: load().level_of(text) for text in levels} == levels
 
 
 def test_every_feature_with_a_level_is_known() -> None:
@@ -136,10 +89,6 @@ LEVELS = [
     for feature in (MV, *catalogue.features)
     for level in catalogue.known_levels(feature)
 ]
-
-
-def name_of(value: object) -> str:
-    return value.release if isinstance(value, ReleaseCatalogue) else str(value)
 
 
 def test_every_version_maps_as_in_the_real_tool_of_each_release() -> None:
@@ -200,34 +149,29 @@ def test_a_downgrade_loses_metadata_where_the_real_controller_of_each_release_sa
     assert len(rows) == 331
 
 
-@pytest.mark.parametrize(("catalogue", "feature", "level"), LEVELS, ids=name_of)
-def test_every_level_goes_with_the_other_features_at_their_defaults(
-    catalogue: ReleaseCatalogue, feature: str, level: int
-) -> None:
-    version = level if feature == MV else catalogue.newest_stable
-    levels = {**catalogue.defaults(version), feature: level}
-    if (catalogue.release, feature) in {("3.9", MV), ("4.0", MV)}:
-        levels["kraft.version"] = 0  # there it needs 3.9-IV0, and new clusters start without it
-    allowed = version >= 4 or not any(levels[f] for f in catalogue.features)
-    assert (catalogue.unmet(levels) == ()) == allowed
+def test_every_level_goes_with_the_other_features_at_their_defaults() -> None:
+    for catalogue, feature, level in LEVELS:
+        version = level if feature == MV else catalogue.newest_stable
+        levels = {**catalogue.defaults(version), feature: level}
+        if (catalogue.release, feature) in {("3.9", MV), ("4.0", MV)}:
+            levels["kraft.version"] = 0  # there it needs 3.9-IV0, and new clusters start without it
+        allowed = version >= 4 or not any(levels[f] for f in catalogue.features)
+        assert (catalogue.unmet(levels) == ()) == allowed, (catalogue.release, feature, level)
 
 
-@pytest.mark.parametrize(("catalogue", "feature", "level"), LEVELS, ids=name_of)
-def test_a_cluster_can_be_formatted_with_every_stable_level(
-    catalogue: ReleaseCatalogue, feature: str, level: int
-) -> None:
-    stable = catalogue.knows(feature, level, unstable=False)
-    dynamic = feature == "kraft.version" and level > 0
-    request = FormatRequest(
-        release_version=catalogue.names[level] if feature == MV else None,
-        features={} if feature == MV else {feature: level},
-        dynamic_quorum=dynamic,
-    )
-    initial = initial_levels(catalogue, request)
-    old = feature == MV and level < catalogue.oldest_bootstrap
-    assert (initial.refusals == ()) == (stable and not old)
-    if initial.levels:
-        assert initial.levels.get(feature, 0) == level
+def test_a_cluster_can_be_formatted_with_every_stable_level() -> None:
+    for catalogue, feature, level in LEVELS:
+        stable = catalogue.knows(feature, level, unstable=False)
+        request = FormatRequest(
+            release_version=catalogue.names[level] if feature == MV else None,
+            features={} if feature == MV else {feature: level},
+            dynamic_quorum=feature == "kraft.version" and level > 0,
+        )
+        initial = initial_levels(catalogue, request)
+        old = feature == MV and level < catalogue.oldest_bootstrap
+        where = catalogue.release, feature, level
+        assert (initial.refusals == ()) == (stable and not old), where
+        assert not initial.levels or initial.levels.get(feature, 0) == level, where
 
 
 def test_every_level_above_zero_needs_a_metadata_version_that_can_write_it() -> None:
@@ -239,25 +183,15 @@ def test_every_level_above_zero_needs_a_metadata_version_that_can_write_it() -> 
     assert [needed.least for needed in own("4.2").unmet(levels)] == [7]
 
 
-@pytest.mark.parametrize(
-    ("software", "text", "level"),
-    [
-        ("3.3", "3.0", 1),
-        ("3.6", "3.6", 14),
-        ("3.9", "3.9.1", 21),
-        ("3.9", "4.0", None),
-        ("3.9", "4.0-IV1", 23),
-        ("4.0", "3.2", None),
-        ("4.4", "4.5", None),
-        ("4.4", "4.5-IV0", 34),
-        ("4.4", "0.10.2.1", None),
-        ("4.4", "", None),
-    ],
-)
-def test_a_release_version_is_read_as_the_tools_read_it(
-    software: str, text: str, level: int | None
-) -> None:
-    assert own(software).level_of(text) == level
+def test_a_release_version_is_read_as_the_tools_read_it() -> None:
+    read = {
+        "3.3": {"3.0": 1},
+        "3.6": {"3.6": 14},
+        "3.9": {"3.9.1": 21, "4.0": None, "4.0-IV1": 23},
+        "4.0": {"3.2": None},
+        "4.4": {"4.5": None, "4.5-IV0": 34, "0.10.2.1": None, "": None},
+    }
+    assert {one: {text: own(one).level_of(text) for text in read[one]} for one in read} == read
 
 
 def test_only_releases_of_the_catalogue_have_one() -> None:
@@ -303,7 +237,9 @@ def test_what_any_release_knows_is_a_release_of_its_own() -> None:
     assert CATALOGUE.release_named(ANY) is None
 
 
-def test_what_is_not_there_has_no_code() -> None:
+def test_what_is_not_there_has_no_code_and_no_ceiling() -> None:
+    assert ceilings("made.up", (33, 0)) == [0]
+    assert load().newest_known("made.up") == 0
     assert (TABLES.release_code("2.8"), TABLES.feature_code("made.up")) == (-1, -1)
     assert TABLES.feature_code("metadata.version") == 0
 

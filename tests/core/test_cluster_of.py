@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,6 +21,8 @@ from featurelib.planning.planner import Router
 from tests.core import lines as landing
 from tests.core import oracle, scale
 from tests.core.random_clusters import clusters, with_changes
+from tests.core.test_agreement import answer as said_of_levels
+from tests.core.test_agreement import zookeeper
 from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
 
 RECORDED = Path(__file__).parent / "data" / "sample_requests.csv"
@@ -136,57 +137,19 @@ def test_a_features_node_that_is_gone_is_said_to_be_missing() -> None:
     assert (cluster.node_missing, cluster.cached, cluster.finalized) == (True, {}, {})
 
 
-def test_who_sees_nothing_because_the_system_is_off_is_not_blind() -> None:
-    off = [line.replace(b'\\"status\\": 1', b'\\"status\\": 0') for line in zookeeper_lines(-1, 5)]
-    rows = landing.snapshot({"z": off})
-    cluster = first_of(read(rows, landing.conditions([]), absent_metadata=1))
-    assert (cluster.off, cluster.cached, cluster.blind) == (True, {}, False)
-
-
-def zookeeper_lines(epoch: int, seconds: int) -> list[bytes]:
-    """A broker that leads, a features node, and what the broker said of it so much later."""
-    said = {"version": 2, "status": 1, "features": {"f": {"max_version_level": 2}}}
-
-    def znode(path: str, data: object) -> bytes:
-        keys = {"path": path, "version": 3, "czxid": 3, "data": json.dumps(data)}
-        return landing.line_of("znode", "z", 1, **keys)
-
-    answered = {
-        "kind": "api_versions",
-        "cluster_id": "z",
-        "observed_at": landing.at(1, seconds),
-        "node_id": 1,
-        "role": "broker",
-        "endpoint": "127.0.0.1:9001",
-        "asked_version": 3,
-        "answered_version": 3,
-        "error_code": 0,
-        "supported_features": landing.ranges_json({"f": (1, 3)}),
-        "finalized_features_epoch": epoch,
-        "finalized_features": [{"name": "f", "max_version_level": 2, "min_version_level": 1}],
-    }
-    if epoch < 0:
-        answered["finalized_features"] = []
-    broker = {"version": 5, "features": {"f": {"min_version": 1, "max_version": 3}}}
-    return [
-        znode("/brokers/ids/1", broker),
-        znode("/controller", {"version": 1, "brokerid": 1}),
-        znode("/feature", said),
-        json.dumps(answered).encode(),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("epoch", "seconds", "blind"), [(-1, 5, True), (3, 5, False), (-1, -5, False)]
+    ("epoch", "age", "status", "blind", "cached"),
+    [(-1, 0, 1, True, {}), (3, 0, 1, False, None), (-1, 2, 1, False, None), (-1, 0, 0, False, {})],
 )
 def test_a_controller_that_knows_no_features_after_their_node_was_read_is_blind(
-    epoch: int, seconds: int, blind: bool
+    epoch: int, age: int, status: int, blind: bool, cached: dict[str, int] | None
 ) -> None:
-    rows = landing.snapshot({"z": zookeeper_lines(epoch, seconds)})
-    evidence = read(rows, landing.conditions([]), absent_metadata=1)
-    cluster = first_of(evidence)
-    assert cluster.active == 1
-    assert (cluster.blind, cluster.cached) == ((True, {}) if blind else (False, None))
+    """Not where the system is off: then nobody sees any."""
+    lines = zookeeper([{"f": (1, 3)}], 1, said_of_levels(1, epoch=epoch, age=age), status=status)
+    rows = landing.snapshot({"z": [line.replace(b'"c"', b'"z"') for line in lines]})
+    cluster = first_of(read(rows, landing.conditions([]), absent_metadata=1))
+    assert (cluster.active, cluster.off) == (1, status == 0)
+    assert (cluster.blind, cluster.cached) == (blind, cached)
 
 
 NEW = {METADATA_VERSION: (7, 27), KRAFT_VERSION: (0, 1)}

@@ -147,12 +147,9 @@ def test_a_level_that_is_there_or_left_changes_nothing() -> None:
 
 
 def test_an_effect_without_a_name_and_one_that_is_restored_read_well() -> None:
-    nameless = SideEffect(
-        feature="f", level=1, key="", what="a topic is made", afterwards="", restored=True,
-        values=(),
-    )  # fmt: skip
+    nameless = replace(EFFECT, key="", what="a topic is made", restored=True, values=())
     assert (
-        say_effect(nameless) == say_briefly(nameless) == "a topic is made. Going back restores it."
+        say_effect(nameless) == say_briefly(nameless) == f"{nameless.what}. Going back restores it."
     )
     assert first_command(nameless) == ""
 

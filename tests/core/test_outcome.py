@@ -148,26 +148,26 @@ def concluded(*steps: StepOutcome, total: int = 2, before: int = 0, why: str = "
 DONE, NEXT = outcome(0, Fate.APPLIED), outcome(1, Fate.APPLIED)
 
 
-def test_a_plan_is_applied_only_when_all_of_it_is() -> None:
-    assert concluded(DONE, NEXT) is EndingKind.APPLIED
-    assert concluded(NEXT, before=1) is EndingKind.APPLIED
-    assert concluded(DONE) is EndingKind.STOPPED
-    assert concluded(DONE, why="broker 3 is gone") is EndingKind.STOPPED
-    assert concluded(DONE, outcome(1, Fate.APPLIED, late=("broker 3",))) is EndingKind.STOPPED
-    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.REJECTED)) is EndingKind.STOPPED
-    assert concluded(DONE, outcome(1, Fate.OVERTAKEN)) is EndingKind.STOPPED
-
-
-def test_a_plan_is_rejected_only_when_nothing_was_written() -> None:
-    assert concluded(outcome(0, Fate.REJECTED)) is EndingKind.REJECTED
-    assert concluded(DONE, outcome(1, Fate.REJECTED)) is EndingKind.STOPPED
-    assert concluded(outcome(1, Fate.REJECTED), before=1) is EndingKind.STOPPED
-    assert concluded(outcome(0, Fate.APPLIED, Fate.REJECTED)) is EndingKind.STOPPED
-    assert concluded(outcome(0, Fate.OVERTAKEN)) is EndingKind.STOPPED
-
-
-def test_one_unknown_update_makes_the_plan_unknown() -> None:
-    assert concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)) is EndingKind.UNKNOWN
+def test_a_plan_ends_as_all_of_its_steps_did() -> None:
+    """Applied only when all of it is, rejected only when nothing was written."""
+    late = outcome(1, Fate.APPLIED, late=("broker 3",))
+    rejected, overtaken = outcome(1, Fate.REJECTED), outcome(0, Fate.OVERTAKEN)
+    ends = [
+        (concluded(DONE, NEXT), EndingKind.APPLIED),
+        (concluded(NEXT, before=1), EndingKind.APPLIED),
+        (concluded(DONE), EndingKind.STOPPED),
+        (concluded(DONE, why="broker 3 is gone"), EndingKind.STOPPED),
+        (concluded(DONE, late), EndingKind.STOPPED),
+        (concluded(DONE, outcome(1, Fate.APPLIED, Fate.REJECTED)), EndingKind.STOPPED),
+        (concluded(DONE, outcome(1, Fate.OVERTAKEN)), EndingKind.STOPPED),
+        (concluded(outcome(0, Fate.REJECTED)), EndingKind.REJECTED),
+        (concluded(DONE, rejected), EndingKind.STOPPED),
+        (concluded(rejected, before=1), EndingKind.STOPPED),
+        (concluded(outcome(0, Fate.APPLIED, Fate.REJECTED)), EndingKind.STOPPED),
+        (concluded(overtaken), EndingKind.STOPPED),
+        (concluded(DONE, outcome(1, Fate.APPLIED, Fate.UNKNOWN)), EndingKind.UNKNOWN),
+    ]
+    assert [pair for pair in ends if pair[0] is not pair[1]] == []
     assert EndingKind.UNKNOWN.exit_code == 4
 
 
