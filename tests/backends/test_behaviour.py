@@ -6,6 +6,7 @@ kind of backend is one more row of FACTORIES.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,16 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from featurelib.audit.cluster_view import Sight, see
 from featurelib.backends.base import Backend
-from featurelib.backends.embedded import EmbeddedBackend, open_embedded
+from featurelib.backends.embedded import open_embedded
 from featurelib.backends.kafka.backend import open_kafka
 from featurelib.catalogue import load
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as FleetEntry
-from featurelib.controller.apply import ApplyOrder, apply
-from featurelib.controller.journal import Clearance, Journal
-from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
 from featurelib.core.dialect import load as load_dialect
 from featurelib.core.outcome import Ending, EndingKind
@@ -30,16 +27,12 @@ from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import ApiVersionsAnswer, Landing, read
 from featurelib.model import Move, Plan, Step
-from featurelib.planning.goal import Command, Intent
-from featurelib.planning.planner import make_plan
 from tests.backends.conftest import running
 from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.kraft import Node, start_kraft
-from tests.backends.simulator import Simulated
-from tests.controller.clusters import OLD, kraft, zookeeper
+from tests.controller.clusters import OLD, Bench, bench, kraft, vouched, zookeeper
 
 CATALOGUE = load()
-AGE = 72 * 3_600_000_000
 TIMEOUT_MS = 1000
 WAITS = Waits(nodes=10.0, margin=0.5)
 
@@ -48,9 +41,7 @@ WAITS = Waits(nodes=10.0, margin=0.5)
 class Subject:
     """A fresh cluster: a feature that can go up one level, and what a test may do to it."""
 
-    backend: Backend
-    fleet: Fleet
-    feature: str
+    bench: Bench
     up: Move  # one level up, which the controller accepts
     too_high: Move  # which it refuses
     brokers: frozenset[int]
@@ -58,61 +49,48 @@ class Subject:
     stop_broker: Callable[[], int]  # which one it was
     is_forgotten: bool  # a broker that stopped leaves no trace, as in ZooKeeper
 
+    @property
+    def backend(self) -> Backend:
+        return self.bench.backend
+
+    @property
+    def level(self) -> int:
+        """Of the feature, as it is seen."""
+        return self.bench.sight().cluster.finalized.get(self.up.feature, (0, 0))[1]
+
 
 Factory = Callable[[Path], Subject]
 
 
 def embedded_kraft(folder: Path) -> Subject:
-    return _embedded(folder, "4.2.1")
+    it = bench(folder, kraft(25))
+    return embedded(it, _update("metadata.version", 25, 26), {11, 12, 13}, {1, 2})
 
 
 def embedded_kraft_old(folder: Path) -> Subject:
-    return _embedded(folder, "3.9.2")
-
-
-def _embedded(folder: Path, release: str) -> Subject:
-    old = release < "4"
-    low = 20 if old else 25
-    cluster = Simulated(str(folder / "c.db"), CATALOGUE.tables, cluster_id="embedded-1")
-    cluster.put(kraft(low, release=release, **({"ranges": OLD} if old else {})), 50)
-    entry = FleetEntry(id="embedded-1", release=release, registrations_complete=old)
-
-    def stop() -> int:
-        cluster.stop(12)
-        return 12
-
-    return Subject(
-        backend=EmbeddedBackend(cluster),
-        fleet=Fleet(cluster=(entry,)),
-        feature="metadata.version",
-        up=_update("metadata.version", low, low + 1),
-        too_high=_update("metadata.version", low, 99),
-        brokers=frozenset({11, 12, 13}),
-        controllers=frozenset({1, 2}),
-        stop_broker=stop,
-        is_forgotten=False,
-    )
+    cluster = kraft(20, release="3.9.2", ranges=OLD)
+    it = bench(folder, cluster, fleet=vouched("c-1", "3.9.2"))
+    return embedded(it, _update("metadata.version", 20, 21), {11, 12, 13}, {1, 2})
 
 
 def embedded_zookeeper(folder: Path) -> Subject:
-    path = str(folder / "c.db")
-    cluster = Simulated(path, CATALOGUE.tables, mode="zk", cluster_id="embedded-2")
-    cluster.put(zookeeper(), 50)
+    it = bench(folder, zookeeper(), "zk")
+    return embedded(it, _update("f", 1, 2), {1, 2, 3}, set())
 
+
+def embedded(it: Bench, up: Move, brokers: set[int], controllers: set[int]) -> Subject:
     def stop() -> int:
-        cluster.stop(3)
-        return 3
+        it.cluster.stop(max(brokers))
+        return max(brokers)
 
     return Subject(
-        backend=EmbeddedBackend(cluster),
-        fleet=Fleet(),
-        feature="f",
-        up=_update("f", 1, 2),
-        too_high=_update("f", 1, 99),
-        brokers=frozenset({1, 2, 3}),
-        controllers=frozenset(),
+        bench=it,
+        up=up,
+        too_high=replace(up, to_level=99),
+        brokers=frozenset(brokers),
+        controllers=frozenset(controllers),
         stop_broker=stop,
-        is_forgotten=True,
+        is_forgotten=it.cluster.mode == "zk",
     )
 
 
@@ -137,7 +115,7 @@ def real_kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningClus
         yield cluster
 
 
-def fresh(cluster: RunningCluster) -> Subject:
+def fresh(cluster: RunningCluster, folder: Path) -> Subject:
     """The real cluster as it was at first: whatever a test left is taken back."""
     entry = FleetEntry(id=cluster.cluster_id, bootstrap=(cluster.nodes[1].broker,))
 
@@ -146,9 +124,12 @@ def fresh(cluster: RunningCluster) -> Subject:
         return 2
 
     made = Subject(
-        backend=open_kafka(entry, timeout=5.0),
-        fleet=Fleet(cluster=(entry,)),
-        feature="metadata.version",
+        bench=Bench(
+            folder=folder,
+            cluster=None,  # type: ignore[arg-type]  # a real one in its place
+            fleet=Fleet(cluster=(entry,)),
+            real=open_kafka(entry, timeout=5.0),
+        ),
         up=_update("metadata.version", 27, 28),
         too_high=_update("metadata.version", 27, 99),
         brokers=frozenset({1, 2}),
@@ -167,27 +148,13 @@ def fresh(cluster: RunningCluster) -> Subject:
 @pytest.fixture(params=[*FACTORIES, pytest.param("real KRaft 4.2", marks=pytest.mark.kafka)])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
     factory = FACTORIES.get(request.param)
-    made = factory(tmp_path) if factory else fresh(request.getfixturevalue("real_kraft"))
+    made = factory(tmp_path) if factory else fresh(request.getfixturevalue("real_kraft"), tmp_path)
     yield made
     made.backend.close()
 
 
 def quiet(text: str) -> None:
     """Nobody listens."""
-
-
-def sight_of(subject: Subject) -> Sight:
-    return see(
-        subject.backend.describe(quiet),
-        catalogue=CATALOGUE,
-        as_of=None,
-        max_age=AGE,
-        fleet=subject.fleet,
-    )
-
-
-def level_of(subject: Subject) -> int:
-    return sight_of(subject).cluster.finalized.get(subject.feature, (0, 0))[1]
 
 
 def answers(subject: Subject) -> list[ApiVersionsAnswer]:
@@ -205,12 +172,10 @@ def step(update: Move) -> Step:
 
 def settled(subject: Subject, level: int) -> bool:
     """Whether the level is seen, sooner or later."""
-    import time
-
     until = time.monotonic() + 10
-    while level_of(subject) != level and time.monotonic() < until:
+    while subject.level != level and time.monotonic() < until:
         time.sleep(0.05)
-    return level_of(subject) == level
+    return subject.level == level
 
 
 # --- Looking --------------------------------------------------------------------------------------
@@ -232,15 +197,15 @@ def test_every_listener_of_every_node_is_asked(subject: Subject) -> None:
 
 
 def test_a_look_is_all_that_judging_needs(subject: Subject) -> None:
-    sight = sight_of(subject)
+    sight = subject.bench.sight()
     verdicts = {row["feature"]: row["verdict"] for row in sight.judged.readiness.to_pylist()}
-    assert verdicts[subject.feature] == "READY"
+    assert verdicts[subject.up.feature] == "READY"
     assert sight.rejected == ()
     assert sight.cluster.active >= 0
 
 
 def test_two_looks_at_an_idle_cluster_are_of_one_state(subject: Subject) -> None:
-    one, two = sight_of(subject), sight_of(subject)
+    one, two = subject.bench.sight(), subject.bench.sight()
     assert (one.cluster, one.dialects) == (two.cluster, two.dialects)
 
 
@@ -260,7 +225,7 @@ def test_a_node_that_is_stopped_is_recorded_as_not_answering(subject: Subject) -
 
 
 def test_abilities_are_those_of_every_dialect_it_may_speak(subject: Subject) -> None:
-    able, sight = subject.backend.abilities(), sight_of(subject)
+    able, sight = subject.backend.abilities(), subject.bench.sight()
     for name in sight.dialects:
         dialect = load_dialect(name)
         assert dialect.mode == able.mode
@@ -278,17 +243,17 @@ def test_an_update_is_applied_and_seen(subject: Subject) -> None:
 
 
 def test_a_refused_update_says_so_in_words_and_writes_nothing(subject: Subject) -> None:
-    before = level_of(subject)
+    before = subject.level
     reply = subject.backend.update(step(subject.too_high))
     codes = [reply.code, *(result.code for result in reply.results or ())]
     words = [reply.message, *(result.message for result in reply.results or ())]
     assert any(codes)
     assert any(words)
-    assert level_of(subject) == before
+    assert subject.level == before
 
 
 def test_a_request_to_validate_is_answered_and_never_written(subject: Subject) -> None:
-    before = level_of(subject)
+    before = subject.level
     if subject.backend.abilities().validate_only:
         good = subject.backend.update(step(subject.up), validate_only=True)
         bad = subject.backend.update(step(subject.too_high), validate_only=True)
@@ -297,53 +262,34 @@ def test_a_request_to_validate_is_answered_and_never_written(subject: Subject) -
     else:
         with pytest.raises(RefusedError, match="Nothing was sent"):
             subject.backend.update(step(subject.up), validate_only=True)
-    assert level_of(subject) == before
+    assert subject.level == before
 
 
 # --- Carrying out ---------------------------------------------------------------------------------
 
 
-def carry_out(subject: Subject, plan: Plan, folder: Path) -> Ending:
-    journal = Journal(folder / "journal.sqlite")
-    watcher = Watcher(
-        backend=subject.backend, catalogue=CATALOGUE, fleet=subject.fleet, max_age=AGE, say=quiet
-    )
-    try:
-        order = ApplyOrder(
-            plan=plan, check_approval=lambda now: Clearance(approval="approval"), waits=WAITS
-        )
-        return apply(order, watcher, journal)
-    finally:
-        journal.close()
+def carry_out(subject: Subject, plan: Plan) -> Ending:
+    return subject.bench.apply(plan, waits=WAITS)
 
 
-def plan_of(subject: Subject) -> Plan:
-    intent = Intent(command=Command.UPDATE, up={subject.feature: str(subject.up.to_level)})
-    made = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS)
-    assert made.plan is not None, made.refusals
-    return made.plan
-
-
-def test_a_plan_is_carried_out_and_then_has_nothing_to_do(subject: Subject, tmp_path: Path) -> None:
-    plan = plan_of(subject)
-    ending = carry_out(subject, plan, tmp_path)
+def test_a_plan_is_carried_out_and_then_has_nothing_to_do(subject: Subject) -> None:
+    plan = subject.bench.plan(TIMEOUT_MS, up={subject.up.feature: str(subject.up.to_level)})
+    ending = carry_out(subject, plan)
     assert ending.kind is EndingKind.APPLIED
     assert ending.steps[-1].asked == len(subject.brokers | subject.controllers)
-    assert level_of(subject) == subject.up.to_level
-    assert carry_out(subject, plan, tmp_path).kind is EndingKind.NOTHING_TO_DO
+    assert subject.level == subject.up.to_level
+    assert carry_out(subject, plan).kind is EndingKind.NOTHING_TO_DO
 
 
-def test_a_plan_is_refused_after_another_writer(subject: Subject, tmp_path: Path) -> None:
-    intent = Intent(command=Command.UPGRADE_ALL)
-    plan = make_plan(sight_of(subject), intent, CATALOGUE, timeout_ms=TIMEOUT_MS).plan
-    assert plan is not None
+def test_a_plan_is_refused_after_another_writer(subject: Subject) -> None:
+    plan = subject.bench.plan(TIMEOUT_MS)
     subject.backend.update(step(subject.up))
     assert settled(subject, subject.up.to_level)
     if plan.steps[0].updates[0].to_level == subject.up.to_level and len(plan.steps) == 1:
-        assert carry_out(subject, plan, tmp_path).kind is EndingKind.NOTHING_TO_DO
+        assert carry_out(subject, plan).kind is EndingKind.NOTHING_TO_DO
         return
-    with pytest.raises(RefusedError, match=f"level of {subject.feature}: expected"):
-        carry_out(subject, plan, tmp_path)
+    with pytest.raises(RefusedError, match=f"level of {subject.up.feature}: expected"):
+        carry_out(subject, plan)
 
 
 # --- Only the embedded one ------------------------------------------------------------------------
@@ -358,9 +304,8 @@ def test_a_file_that_is_not_there_is_no_embedded_cluster(tmp_path: Path) -> None
 
 def test_a_cluster_of_which_nobody_runs_cannot_be_looked_at(tmp_path: Path) -> None:
     subject = embedded_kraft(tmp_path)
-    assert isinstance(subject.backend, EmbeddedBackend)
     for node in (1, 2, 11, 12, 13):
-        subject.backend._cluster.stop(node)
+        subject.bench.cluster.stop(node)
     with pytest.raises(UnreachableError, match="found none of 5 running"):
         subject.backend.describe(quiet)
     with pytest.raises(UnreachableError, match="Nothing was sent"):

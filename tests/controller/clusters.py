@@ -24,14 +24,14 @@ from featurelib.controller.apply import Mode as Mode
 from featurelib.controller.journal import Clearance, Journal
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Waits
-from featurelib.core.cluster import Cluster, Node, Range
+from featurelib.core.cluster import Cluster, Range
 from featurelib.core.outcome import Ending
 from featurelib.core.reply import Reply
-from featurelib.feature import Role
 from featurelib.model import Move, NotPassed, Passed, Plan, Recipient, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.planning.requirements import features_of, require
+from tests.backends.clusters import broker, controller, zk_broker
 from tests.backends.simulator import Simulated
 
 CATALOGUE = load()
@@ -52,13 +52,8 @@ V42 = {
 
 def kraft(level: int = 25, *, release: str = "4.2.1", ranges: dict[str, Range] = V42) -> Cluster:
     """Two controllers and three brokers of one release."""
-    nodes = [
-        Node(node_id=i, role=Role.CONTROLLER, supported=ranges, release=release, voter=True)
-        for i in (1, 2)
-    ]
-    nodes += [
-        Node(node_id=i, role=Role.BROKER, supported=ranges, release=release) for i in (11, 12, 13)
-    ]
+    nodes = [controller(i, supported=ranges, release=release) for i in (1, 2)]
+    nodes += [broker(i, supported=ranges, release=release) for i in (11, 12, 13)]
     return Cluster(
         release=release,
         nodes=tuple(nodes),
@@ -69,10 +64,7 @@ def kraft(level: int = 25, *, release: str = "4.2.1", ranges: dict[str, Range] =
 
 def zookeeper(release: str = "3.9.2", **finalized: int) -> Cluster:
     """Three brokers that advertise f and g; broker 1 is the controller."""
-    ranges = {"f": (1, 5), "g": (1, 5)}
-    nodes = tuple(
-        Node(node_id=i, role=Role.BROKER, supported=ranges, release=release) for i in (1, 2, 3)
-    )
+    nodes = tuple(zk_broker(i, release) for i in (1, 2, 3))
     levels = {name: (1, level) for name, level in (finalized or {"f": 1, "g": 1}).items()}
     return Cluster(release=release, nodes=nodes, active=1, finalized=levels)
 
@@ -155,12 +147,13 @@ class Bench:
     folder: Path
     cluster: Simulated
     fleet: Fleet = field(default_factory=Fleet)
+    real: Backend | None = None  # in place of the embedded one
     catalogue: Catalogue = CATALOGUE
     said: list[str] = field(default_factory=list)
 
     @property
-    def backend(self) -> EmbeddedBackend:
-        return EmbeddedBackend(self.cluster)
+    def backend(self) -> Backend:
+        return self.real or EmbeddedBackend(self.cluster)
 
     @property
     def journal_path(self) -> Path:

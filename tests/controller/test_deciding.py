@@ -11,20 +11,14 @@ import pytest
 from featurelib.backends.base import Abilities, is_honoured, may_prove
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import Mode
-from featurelib.core.cluster import Node
 from featurelib.core.outcome import EndingKind
 from featurelib.errors import OutcomeUnknownError, RefusedError, StalePlanError, UnreachableError
-from featurelib.feature import Role
 from featurelib.model import Move, Plan, Step
+from tests.backends.clusters import broker
 from tests.controller.clusters import OLD, Bench, Wrapped, bench, kraft, vouched
 
-GHOST = Node(
-    node_id=7,
-    role=Role.BROKER,
-    supported={"metadata.version": (1, 20)},
-    release="3.8.1",
-    fenced=True,
-    running=False,
+GHOST = broker(
+    7, supported={"metadata.version": (1, 20)}, release="3.8.1", fenced=True, running=False
 )
 UNLISTED = "evidence: expected complete, found Nothing fresh shows which brokers are registered"
 NEVER = Abilities(mode="kraft", validate_only=False)
