@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -397,10 +398,10 @@ def test_whom_the_controller_is_configured_to_ask_is_proven_or_found_in_the_way(
         raft_level=1,
         configured_voters=configured,
     )
-    backend = open_backend(embedded(tmp_path, "dynamic", cluster), CATALOGUE)
-    lines = [x for x in backend.describe(quiet) if b'"describe_configs"' not in x]
-    assert verdict(lines, "share.version") == "UNKNOWN"
-    line, text = asking(backend, FleetEntry(id="dynamic"), lines, quiet)
+    with closing(open_backend(embedded(tmp_path, "dynamic", cluster), CATALOGUE)) as backend:
+        lines = [x for x in backend.describe(quiet) if b'"describe_configs"' not in x]
+        assert verdict(lines, "share.version") == "UNKNOWN"
+        line, text = asking(backend, FleetEntry(id="dynamic"), lines, quiet)
     assert line is not None, text
     assert verdict([*lines, line], "share.version") == said, text
 
