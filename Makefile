@@ -10,7 +10,7 @@ COVERAGE ?= 99
 # A tool for developers on demand: it is in no lock, and `make setup` does not install it.
 COSMIC_RAY := 8.7.0
 
-.PHONY: help setup test quick exhaustive mutants walk faults lint docs sbom bench clean
+.PHONY: help setup test quick exhaustive mutants walk faults matrix lint docs sbom bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/:.*##/ /p' Makefile
@@ -36,6 +36,9 @@ walk: setup ## a random walk of real clusters, 3.7 to 4.4, beside what is said o
 
 faults: setup ## real nodes frozen, killed and cut off while a request is under way, and what was said beside the metadata log: RUNS=100, SEED=7
 	$(BIN)/python -m tests.faults.sweep --runs $(or $(RUNS),100) $(if $(SEED),--seed $(SEED))
+
+matrix: setup ## the night on the samples with each Spark and each Python, tables compared: SPARKS="4.0.1 4.1.0" PYTHONS=3.12
+	$(BIN)/python -m scripts.matrix $(if $(SPARKS),--sparks $(SPARKS)) $(if $(PYTHONS),--pythons $(PYTHONS))
 
 lint:
 	@scripts/setup.sh --dev --no-java

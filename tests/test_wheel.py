@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from scripts.pythons import find_all
+
 ROOT = Path(__file__).parents[1]
 UV = Path(sys.prefix, "bin", "uv")
 OPTIONS = ("--fleet", "fleet.toml", "--out", "landing")
-PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -25,22 +25,7 @@ def run(*words: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-def interpreters(version: str) -> Iterator[Path]:
-    """Where a Python of `version` may be; a version manager's shim may be there and not run."""
-    yield from (Path(folder, f"python{version}") for folder in os.get_exec_path())
-    managed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    yield from sorted(managed.glob(f"{version}.*/bin/python"))
-
-
-def find(version: str) -> Path | None:
-    probe = "import sys; print('%d.%d' % sys.version_info[:2])"
-    for python in interpreters(version):
-        if python.exists() and run(python, "-c", probe).stdout.strip() == version:
-            return python
-    return None
-
-
-FOUND = {version: python for version in PYTHONS if (python := find(version))}
+FOUND = find_all()
 
 
 @cache
