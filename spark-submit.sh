@@ -29,12 +29,14 @@ Spark options, before or after JOB; every other word is the job's, and so is eve
   --executor-cores  --num-executors  --total-executor-cores
 
 Environment
-  MASTER                  where to run; default local[N], N being this machine's cores, 4 at most
+  MASTER                  where to run; default local[N,3], N being this machine's cores, 4 at most; what fails is
+                          tried 3 times
   FEATURELIB_FAST_START   0: no shortcuts at the start of a local run. They are a class archive (made once, in
                           the background after the first run, about 200 MB in .cache), Java's first compiler
                           only and its simplest garbage collector: best for small fleets, but they cap the
                           peak speed of Spark's own SQL. Use 0 for large fleets.
-  FEATURELIB_SPARK_LOG    how much Spark itself says: error, warn (default), info
+  FEATURELIB_SPARK_LOG    how much Spark itself says: off (default; it still says when it waits for workers),
+                          error, warn, info
   FEATURELIB_TRACE        1: stack traces too, of what went wrong and of what Spark says
   FEATURELIB_S3           0: bring no jars for s3a://, because the cluster or --conf spark.jars.packages does
   FEATURELIB_CACHE        where jars and the class archive are kept; default .cache
@@ -106,7 +108,7 @@ for fd in 1, 2: fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | 
 fi
 
 cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
-master=${MASTER:-local[$((cores > 4 ? 4 : cores))]}
+master=${MASTER:-local[$((cores > 4 ? 4 : cores)),3]} # a worker that is killed is not the end of the night
 spark_home=$(echo "$venv"/lib/python3.*/site-packages/pyspark)
 export PYTHONHASHSEED=0 # as Spark's own spark-submit does
 # The driver's Python is .venv's, by way of driver.sh; whatever pyspark settings of other projects say.

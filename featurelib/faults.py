@@ -40,8 +40,8 @@ _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
 # What can be done where a file of a table is gone; of the longest name that fits.
 _ANEW = {
     "bronze": (
-        "Restore it from a copy: nothing else has these lines. Without one, name new tables with "
-        "--tables, and ingest reads into them the landing files that are still there"
+        "Restore it from a copy: nothing else has these lines. Without one, move the folders "
+        "bronze and silver away and run nightly: it reads the landing files that are still there"
     ),
     "bronze/ingest_run": (
         "Restore it, or move that table's folder away and run again: landing files are read "
@@ -90,7 +90,7 @@ def explain(error: BaseException, where: str = "") -> FeatureLibError | None:
 def in_a_line(said: str) -> str:
     """What others say of a fault, which may be many lines in colours."""
     line = " ".join(_COLOURS.sub("", said).split())
-    return clean(line.strip('":. '), LONGEST)
+    return clean(line.strip(": ."), LONGEST)
 
 
 def damaged(said: str, where: str) -> SurroundingsError:
@@ -235,8 +235,8 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             rf"|FAILED_READ_FILE[^\n]*?({_FILE}\.(?:parquet|json))"
             r"|\[DELTA_(?:MISSING|LOG|TRUNCATED|VERSIONS_NOT|STATE|FILE_NOT)[A-Z_]*\]([^\n]*)"
             r"|([Vv]ersions \([^)]*\) are not contiguous[^\n]*)"
-            r"|Kernel error: ([^\n]*)",
-            lambda said, where: damaged(said, where),
+            r"|Kernel error: (?:Generic \w+ kernel error: )?((?:(?!: \w+ \{)[^\n])*)",
+            damaged,
         ),
         (
             r"Connection refused|Connection reset|No route to host|Network is unreachable"

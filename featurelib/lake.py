@@ -225,6 +225,7 @@ class Lake:
         try:
             with explaining(where):
                 found = DeltaTable(where, version=version)
+                expect_whole_log(where)
         except TableNotFoundError as error:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {where}. Name the folder the nightly "
@@ -252,3 +253,13 @@ class Lake:
             )
         self._open[table.full_name, version] = found
         return found
+
+
+def expect_whole_log(path: str) -> None:
+    """Raises SurroundingsError where an entry of a local table's log is empty, as a machine leaves
+    it that lost its power: readers take it for a commit of nothing, and rows would be gone in
+    silence."""
+    log = Path(path, "_delta_log")
+    for entry in sorted(log.glob("*.json")) if "://" not in path else ():
+        if entry.stat().st_size == 0:
+            raise damaged(f"{entry} is empty", path)

@@ -99,8 +99,9 @@ def choose_places(
 
 def expect_landing(landing: str) -> None:
     """Before Spark is started: LandingError for a local folder that is not there, NoEvidenceError
-    for one without a single landing file."""
-    from featurelib.spark.ingest import NAMES
+    for one without a single landing file, SurroundingsError for one that cannot be read."""
+    from featurelib.faults import explaining
+    from featurelib.spark.local_files import ENDINGS, walk
 
     path = _local_path(landing)
     if path is None:
@@ -110,11 +111,11 @@ def expect_landing(landing: str) -> None:
             f"landing {landing}: there is no such folder or file; nothing was written. "
             "Name the folder that holds the landing files with --landing."
         )
-    endings = tuple(f".{end}" for end in NAMES.removeprefix("*.{").removesuffix("}").split(","))
-    files = (name for _, _, names in os.walk(path, followlinks=True) for name in names)
-    if os.path.isdir(path) and not any(name.endswith(endings) for name in files):
+    with explaining(f"landing {landing}"):
+        is_empty = os.path.isdir(path) and next(walk(path, lambda said: None), None) is None
+    if is_empty:
         raise NoEvidenceError(
-            f"landing {landing}: expected files *{', *'.join(endings)}, found none; nothing "
+            f"landing {landing}: expected files *.{', *.'.join(ENDINGS)}, found none; nothing "
             "was written. Put the landing files there, or name another folder with --landing."
         )
 

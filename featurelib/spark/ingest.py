@@ -7,6 +7,7 @@ two commits, the next run reads those files again and finds their lines repeated
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,11 +24,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.spark.lines import SCHEMA, parse_files
+from featurelib.spark.local_files import ENDINGS, list_local
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import CLUSTER_SNAPSHOT, INGEST_RUN, LANDING_LINE
 
 LOCAL = "file:"
-NAMES = "*.{jsonl,jsonl.gz,ndjson,ndjson.gz,json,json.gz}"
+NAMES = f"*.{{{','.join(ENDINGS)}}}"
 SHOWN = 5  # quarantined lines that are said at once
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
 
@@ -49,9 +51,10 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     Raises LandingError (missing, unreadable or too big), NoEvidenceError (no landing file at all),
     TableError and ConfigError (see Store), all before the first write to an existing table.
     """
-    listed = list_files(store.session, landing)
+    listed = list_files(store.session, landing, say)
     check_files(landing, listed.collect())
     store.create(LANDING_LINE, INGEST_RUN)
+    store.expect_ahead(LANDING_LINE, INGEST_RUN)
     if store.newest_run(INGEST_RUN) is not None:
         listed = drop_known(listed, store.read(INGEST_RUN))
     # As a number: a collected timestamp would pass through the driver's own time zone.
@@ -104,13 +107,17 @@ def place(row: Row) -> str:
     return f"{row.source_file.removeprefix('file:')}:{row.line_number}"
 
 
-def list_files(session: SparkSession, landing: str) -> DataFrame:
+def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> DataFrame:
     """source_file, size, modified_at of every landing file below `landing`, none of it read.
 
-    Spark leaves out empty files, hidden ones, and those whose name begins with `_`.
+    Spark leaves out empty files, hidden ones, and those whose name begins with `_`; so does what
+    looks into a local folder.
     """
+    uri = resolve_uri(landing)
     with _say_unreadable(landing):
-        files = _open_files(session, [resolve_uri(landing)])
+        if uri.startswith(LOCAL) and os.path.isdir(folder := uri.removeprefix(LOCAL)):
+            return session.createDataFrame(list_local(folder, say))
+        files = _open_files(session, [uri])
     return files.select(
         F.col("path").alias("source_file"),
         F.col("length").alias("size"),
@@ -153,9 +160,11 @@ def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def sum_lines(lines: DataFrame) -> DataFrame:
-    """One row: lines by their newlines (`counted`) and as `rows`, first and last time in µs."""
+    """One row: lines by their newlines (`counted`), as `rows` and without one (`doubled`), first
+    and last time in µs."""
     return lines.select(
         F.coalesce(F.sum("counted"), F.lit(0)).alias("counted"),
+        F.coalesce(F.sum("doubled"), F.lit(0)).alias("doubled"),
         F.count(F.lit(1)).alias("rows"),
         F.unix_micros(F.min("observed_at")).alias("oldest"),
         F.unix_micros(F.max("observed_at")).alias("newest"),
@@ -188,7 +197,7 @@ def select_known(bronze: DataFrame, oldest: int | None, newest: int | None) -> D
 
 
 def _commit_lines(store: Store, lines: DataFrame, total: Row, files: int, run: int) -> IngestCounts:
-    _expect_equal("rows parsed", total.counted, total.rows)
+    _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
     known = select_known(store.read(LANDING_LINE), total.oldest, total.newest)
     observation = Observation()
     marked = mark_repeated(lines, known).observe(
@@ -201,7 +210,9 @@ def _commit_lines(store: Store, lines: DataFrame, total: Row, files: int, run: i
     # Neighbours resemble each other: a quarter less to store than in the order of hashes.
     fresh = fresh.sortWithinPartitions("cluster", "observed_at", "source_file", "line_number")
     store.append(LANDING_LINE, fresh, run)
-    counts = IngestCounts(files=files, lines=total.counted, **observation.get)
+    found = observation.get
+    found["repeated"] += total.doubled
+    counts = IngestCounts(files=files, lines=total.counted, **found)
     parts = counts.accepted + counts.repeated + counts.quarantined
     _expect_equal("accepted + repeated + quarantined", counts.lines, parts)
     return counts

@@ -1,12 +1,15 @@
 """Files in, landing lines out: what an ingest worker does, as plain Arrow, without Spark.
 
-Every byte a file can give comes out as a line with its number; nothing is dropped in silence. The
-number of lines is counted twice, by newlines and by rows, so that a fault here cannot hide.
-Memory is bounded by a chunk, a line and a batch, never by what a gzip stream unpacks to.
+Every byte a file can give comes out as a line with its number; nothing is dropped in silence. A
+line that is the same as the one before it is counted and has no row of its own: ten gigabytes of
+newlines, ten megabytes as gzip, are one. The number of lines is counted twice, by newlines and by
+rows, so that a fault here cannot hide. Memory is bounded by a chunk, a line and a batch, never by
+what a gzip stream unpacks to.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,15 +21,21 @@ import pyarrow as pa
 from featurelib.landing import Quarantined, read
 from featurelib.tables import LANDING_LINE
 
-# `counted` stands on a file's last line: how many lines the file has by its newlines.
-SCHEMA = LANDING_LINE.schema.remove(LANDING_LINE.schema.get_field_index("run")).append(
-    pa.field("counted", pa.int64())
+# On the last row of a file stand `counted`, how many lines it has by its newlines, and `doubled`,
+# how many of them repeat the line before them and have no row.
+SCHEMA = pa.schema(
+    [
+        *LANDING_LINE.schema.remove(LANDING_LINE.schema.get_field_index("run")),
+        pa.field("counted", pa.int64()),
+        pa.field("doubled", pa.int64()),
+    ]
 )
 MAX_LINE_BYTES = 16 << 20
 BATCH_BYTES = 16 << 20
 BATCH_LINES = 2048
 CHUNK_BYTES = 1 << 18  # small enough to stay in a processor's cache
 NEWLINE = ord("\n")
+EMPTY_LINES = re.compile(rb"\n{3,}|(?:\r\n){3,}")  # worth more than a look at each
 
 Pieces = Callable[[], Iterator[bytes]]  # a file's stored bytes, from the start at every call
 
@@ -119,20 +128,27 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
     """One file's lines as batches of SCHEMA, each of bounded size."""
     content = Content(stored, zipped=path.endswith(".gz"))
     rows: list[_Row] = []
-    first, size = 1, 0
-    for line in split_lines(content):
-        # Before the row, so that the last batch is never empty and can carry the count.
+    number = doubled = size = 0
+    before: bytes | None = None
+    for line, times in split_lines(content):
+        number += times
+        raw = line.removesuffix(b"\r")
+        doubled += times - (raw != before)
+        if raw == before:
+            continue
+        before = raw
+        # Before the row, so that the last batch is never empty and can carry the counts.
         if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
-            yield _batch(path, first, rows, None)
-            first, size, rows = first + len(rows), 0, []
-        rows.append(_judged(line.removesuffix(b"\r")))
-        size += len(rows[-1][0])
+            yield _batch(path, rows)
+            size, rows = 0, []
+        rows.append(_judged(raw, number - times + 1))
+        size += len(rows[-1][1])
     if content.fault is not None:
         reason = f"gzip stream is damaged after {content.size} bytes: {content.fault}"
         # The text is this row's content, so that two damaged files are not one repeated line.
-        rows.append((f"{path}: {reason}".encode(), reason, None, None, None))
+        rows.append((number + 1, f"{path}: {reason}".encode(), reason, None, None, None))
     if rows:
-        yield _batch(path, first, rows, content.line_count)
+        yield _batch(path, rows, content.line_count, doubled)
 
 
 def cut_buffer(stored: pa.Buffer) -> Iterator[bytes]:
@@ -152,54 +168,71 @@ def count_newlines(chunk: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(chunk, dtype=np.uint8) == NEWLINE))
 
 
-def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines without their newline; a last one needs none. One too long loses its end."""
+def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Lines without their newline, each with how often it stands there in a row: once, but for
+    empty lines. A last line needs no newline. One too long loses its end."""
     pending: list[bytes] = []
     held = 0
     for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        if held <= MAX_LINE_BYTES:
-            pending.append(first)
-            held += len(first)
-        if others:
-            yield b"".join(pending)
-            yield from others[:-1]
-            pending, held = [others[-1]], len(others[-1])
+        for piece, empty in _cut_at_empty_lines(chunk):
+            first, *others = piece.split(b"\n")
+            if held <= MAX_LINE_BYTES:
+                pending.append(first)
+                held += len(first)
+            if others:
+                yield b"".join(pending), 1
+                for line in others[:-1]:
+                    yield line, 1
+                pending, held = [others[-1]], len(others[-1])
+            if empty:
+                yield b"", empty
     last = b"".join(pending)
     if last:
-        yield last
+        yield last, 1
 
 
-_Row = tuple[bytes, str | None, str | None, str | None, int | None]  # raw, reason, what it is of
+def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
+    """Pieces of a chunk, and how many empty lines follow each, which are not in it."""
+    start = 0
+    for found in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
+        end = chunk.index(b"\n", found.start()) + 1  # of the line that is under way
+        yield chunk[start:end], chunk.count(b"\n", end, found.end())
+        start = found.end()
+    yield chunk[start:], 0
 
 
-def _judged(raw: bytes) -> _Row:
+_Row = tuple[int, bytes, str | None, str | None, str | None, int | None]  # number, raw, reason, of
+
+
+def _judged(raw: bytes, number: int) -> _Row:
     if len(raw) > MAX_LINE_BYTES:
         reason = f"line is longer than {MAX_LINE_BYTES} bytes; only these are kept"
-        return raw[:MAX_LINE_BYTES], reason, None, None, None
+        return number, raw[:MAX_LINE_BYTES], reason, None, None, None
     line = read(raw)
     reason_or_none = line.reason if type(line) is Quarantined else None
-    return raw, reason_or_none, line.kind, line.cluster, line.observed_at
+    return number, raw, reason_or_none, line.kind, line.cluster, line.observed_at
 
 
-def _batch(path: str, first: int, rows: list[_Row], counted: int | None) -> pa.RecordBatch:
-    """Rows of one file that follow each other from line `first` on, at least one; `counted` stands
-    on the last."""
+def _batch(
+    path: str, rows: list[_Row], counted: int | None = None, doubled: int | None = None
+) -> pa.RecordBatch:
+    """Rows of one file, at least one; `counted` and `doubled` stand on the last."""
     count = len(rows)
-    raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
+    numbers, raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
     digests = [sha256(one).digest() for one in raw]
     ids = np.frombuffer(b"".join(digests), dtype=">i8").reshape(count, -1)[:, 0]
     columns = {
         "content_hash": digests,
         "line_id": ids.astype(np.int64),
         "source_file": pa.repeat(path, count),
-        "line_number": np.arange(first, first + count, dtype=np.int64),
+        "line_number": numbers,
         "kind": kinds,
         "cluster": clusters,
         "observed_at": times,
         "reason": reasons,
         "raw": raw,
         "counted": [None] * (count - 1) + [counted],
+        "doubled": [None] * (count - 1) + [doubled],
     }
     arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -77,6 +77,7 @@ def refine(
     until = None if as_of is None else latest(as_of)
     known = waited = None
     if done is not None:
+        store.expect_ahead(CLUSTER_SNAPSHOT, *HISTORIES)
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
         known = _known(store.read(CLUSTER_SNAPSHOT), done, until)
         waited = _waited(bronze, known, until)

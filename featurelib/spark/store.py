@@ -36,7 +36,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
-from featurelib.faults import explaining
+from featurelib.faults import damaged, explaining
+from featurelib.lake import expect_whole_log
 from featurelib.spark.hold import Lease, hold_folder, hold_remote
 from featurelib.tables import Table
 
@@ -134,6 +135,16 @@ class Store:
             return None
         self._check(table, head)
         return head.run
+
+    def expect_ahead(self, table: Table, *others: Table) -> None:
+        """SurroundingsError where `others`, which are written after `table`, know a later run than
+        it: commits of it are lost."""
+        newest = self.newest_run(table)
+        for other in others:
+            known = self.newest_run(other)
+            if known is not None and known > (newest or 0):
+                said = f"its newest run is {newest or 'none'}, {other.full_name} knows run {known}"
+                raise damaged(said, self.path(table))
 
     def newest_of(self, *tables: Table) -> int | None:
         """The greatest run that wrote any of the tables."""
@@ -326,6 +337,7 @@ class LocalLog:
             found = deltalake.DeltaTable(self._path)
         except TableNotFoundError:
             return None
+        expect_whole_log(self._path)
         newest = next(iter(found.history(1)), {})
         return Head(
             version=found.version(),

@@ -33,7 +33,7 @@ def parse(lines: Sequence[bytes], name: str = "lines") -> pa.Table:
     """What an ingest worker makes of these lines, as if they stood in one file."""
     content = b"\n".join(lines)
     batches = list(parse_file(f"file:/{name}.jsonl", lambda: iter([content])))
-    return pa.Table.from_batches(batches, schema=SCHEMA).drop_columns(["counted"])
+    return pa.Table.from_batches(batches, schema=SCHEMA).drop_columns(["counted", "doubled"])
 
 
 def with_run(run: int, lines: Sequence[bytes]) -> pa.Table:

@@ -21,9 +21,11 @@ from featurelib.collect import PART, collect_one, name_of, write_lines
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.spark import ingest as module
 from featurelib.spark.ingest import (
+    NAMES,
     IngestCounts,
     check_files,
     ingest,
+    list_files,
     read_lines,
     read_quarantine,
     select_known,
@@ -99,6 +101,36 @@ def test_a_line_is_kept_at_its_first_place_whatever_repeats_it(
         ("a.jsonl", 2),
         ("a.jsonl", 4),
     ]
+
+
+def test_a_folder_is_entered_once_whatever_links_lead_to_it(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "l"
+    land(folder, **{"a/x": [line("x")], "b/y": [line("y")], "_hidden/z": [BAD], "_z": [BAD]})
+    land(tmp_path / "elsewhere", w=[line("w")])
+    for link, to in {"a/up": "..", "b/up": "..", "to-b": "b", "away": "../elsewhere"}.items():
+        (folder / link).symlink_to(to)
+    (folder / "gone.jsonl").symlink_to("nowhere")
+    (folder / "self.jsonl").symlink_to("self.jsonl")
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "empty.jsonl").touch()
+    said: list[str] = []
+    assert ingest(store, str(folder), RUN, said.append) == counts(3, 3, 0, 0)
+    assert [text for text in said if "link" in text] == [
+        f"ingest: {folder}/{link} is a link to a folder that is read anyway: once"
+        for link in ("to-b", "a/up", "b/up")
+    ]
+
+
+def test_what_is_listed_here_is_what_spark_lists(session: SparkSession, tmp_path: Path) -> None:
+    """So that files which an earlier release read are known again."""
+    folder = tmp_path / "l"
+    land(folder, **{"a/x": [line("x")], "a=_b {1}%20/é y": [line("y")], "_no/z": [BAD]})
+    listed = list_files(session, str(folder), print).toArrow().sort_by("source_file")
+    reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
+    spark = reader.option("pathGlobFilter", NAMES).load(str(folder))
+    columns = spark.select("path", "length", "modificationTime").toDF(*listed.column_names)
+    assert listed.num_rows == 2
+    assert listed.equals(columns.toArrow().sort_by("source_file").cast(listed.schema))
 
 
 def test_late_changed_and_repeated_files_add_only_what_is_new(store: Store, tmp_path: Path) -> None:
@@ -183,7 +215,7 @@ def test_landing_without_files_and_landing_that_is_missing_are_told_apart(
         run_ingest(store, str(tmp_path / "l"))
     with pytest.raises(LandingError, match="there is no such folder or file"):
         run_ingest(store, str(tmp_path / "missing"))
-    with pytest.raises(LandingError, match="No FileSystem for scheme"):
+    with pytest.raises(ConfigError, match=r"no connector for it here .No FileSystem for scheme"):
         run_ingest(store, "nowhere://host/l")
     assert not os.path.exists(store.root.removeprefix("file:"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 import tracemalloc
 from functools import partial
 from hashlib import sha256
@@ -50,7 +51,7 @@ def test_a_line_carries_its_place_its_hash_and_what_the_parser_read() -> None:
         (b"a", [b"a"]),
         (b"a\n", [b"a"]),
         (b"a\r\nb\r", [b"a", b"b"]),
-        (b"\n\r\na\n", [b"", b"", b"a"]),
+        (b"\n\r\na\n", [b"", b"a"]),
         (b"a\rb\n", [b"a\rb"]),
         (b"a\r\r\n", [b"a\r"]),
     ],
@@ -64,23 +65,50 @@ def test_a_blank_line_is_a_quarantined_line() -> None:
 
 
 def test_lines_do_not_depend_on_how_the_bytes_are_cut_into_chunks() -> None:
-    content = b"one\n\ntwo\r\nthree"
+    content = b"one\n\ntwo\r\n\n\n\n\r\n\r\n\r\n\r\nthree\n\n\n\n"
+    expected = [line.removesuffix(b"\r") for line in content.split(b"\n")[:-1]]
     for size in range(1, len(content) + 1):
         chunks = [content[start : start + size] for start in range(0, len(content), size)]
-        assert list(split_lines(chunks)) == content.split(b"\n")
+        found = [line for line, times in split_lines(chunks) for _ in range(times)]
+        assert [line.removesuffix(b"\r") for line in found] == expected
+
+
+def test_a_line_that_repeats_the_one_before_it_is_counted_and_has_no_row() -> None:
+    rows = parse(b"a\na\r\na\nb\n\n\n\n\n" + GOOD + b"\n" + GOOD + b"\na\n")
+    assert [(row["line_number"], row["raw"]) for row in rows] == [
+        (1, b"a"),
+        (4, b"b"),
+        (5, b""),
+        (9, GOOD),
+        (11, b"a"),
+    ]
+    assert [(row["counted"], row["doubled"]) for row in rows] == [(None, None)] * 4 + [(11, 6)]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\r\n"])
+def test_a_gzip_of_newlines_costs_what_its_bytes_cost(line: bytes) -> None:
+    times = 4 << 20
+    packed = gzip.compress(line * times)
+    began = time.process_time()
+    (row,) = parse(packed, "file:/a.jsonl.gz")
+    assert (row["counted"], row["doubled"]) == (times, times - 1)
+    assert row["reason"] is not None
+    # A look at each line took forty seconds.
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"a\n", b"\n\n", b"a\nb", b"a\n" * 20_000])
 def test_every_file_with_a_line_carries_the_number_of_its_newlines_once(content: bytes) -> None:
     rows = parse(content)
     counted = [row["counted"] for row in rows if row["counted"] is not None]
-    assert counted == ([len(rows)] if rows else [])
+    doubled = sum(row["doubled"] or 0 for row in rows)
+    assert counted == ([len(rows) + doubled] if rows else [])
 
 
 def test_batches_are_bounded_in_lines_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BATCH_LINES", 3)
     monkeypatch.setattr(lines, "BATCH_BYTES", 10)
-    content = b"a\nb\nc\nd\n" + b"0123456789\n" * 2
+    content = b"a\nb\nc\nd\n" + b"0123456789\n9876543210\n"
     sizes = [
         batch.num_rows
         for batch in parse_file("file:/a", partial(cut_buffer, pa.py_buffer(content)))

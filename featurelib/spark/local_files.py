@@ -1,0 +1,92 @@
+"""Landing files below a local folder, found without Spark: every folder is entered once.
+
+What counts is what counts for Spark elsewhere: no hidden names, none that begin with `_`, no empty
+file. A link that leads to a folder which is read anyway, in a loop or not, is said and not
+followed; Spark would follow a loop forty times, and two loops without end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
+LISTED = pa.schema(
+    [
+        ("source_file", pa.string()),
+        ("size", pa.int64()),
+        ("modified_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
+    """Every landing file below the folder, empty ones too, each folder's in order; links to folders
+    come last, and only where they lead to a folder that was not entered. Raises OSError."""
+    entered: set[tuple[int, int]] = set()
+    folders = deque([root])
+    links: deque[str] = deque()
+    while folders or links:
+        folder = folders.popleft() if folders else links.popleft()
+        found = os.stat(folder)
+        if (found.st_dev, found.st_ino) in entered:
+            say(f"ingest: {ascii(folder)[1:-1]} is a link to a folder that is read anyway: once")
+            continue
+        entered.add((found.st_dev, found.st_ino))
+        with os.scandir(folder) as entries:
+            there = sorted(entries, key=lambda entry: entry.name)
+        for entry in there:
+            if entry.name.startswith((".", "_")):
+                continue
+            if _is_folder(entry):
+                (links if entry.is_symlink() else folders).append(entry.path)
+            elif entry.name.endswith(tuple(f".{ending}" for ending in ENDINGS)):
+                yield entry
+
+
+def list_local(root: str, say: Callable[[str], None]) -> pa.Table:
+    """LISTED of the landing files below a folder. Raises OSError."""
+    rows: list[tuple[str, int, int]] = []
+    for entry in walk(root, say):
+        found = _stat(entry)
+        if found is None or not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+            continue
+        if not _is_text(entry.path):
+            say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
+            continue
+        # To the millisecond, as Spark has it in the tables that are there.
+        at = found.st_mtime_ns // 1_000_000 * 1000
+        rows.append((f"file:{entry.path}", found.st_size, at))
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    arrays = [
+        pa.array(column, pa.int64() if of else pa.string()) for of, column in enumerate(columns)
+    ]
+    return pa.table(arrays, names=LISTED.names).cast(LISTED)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8: Spark, whose names are, would look for another."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except PermissionError:
+        raise
+    except OSError:  # a link that leads nowhere, a file that has gone
+        return None
