@@ -17,6 +17,7 @@ from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.snapshot.state import freeze
+from tests.core.lines import codes, findings, readiness
 from tests.report.samples import CATALOGUE, SAMPLES
 
 DAY = 24 * 3_600_000_000
@@ -49,13 +50,12 @@ def sight(lines: Sequence[bytes], as_of: int | None) -> Sight:
 
 
 def target(seen: Sight) -> tuple[str, int | None]:
-    rows = seen.judged.readiness.to_pylist()
-    row = next(row for row in rows if row["feature"] == "metadata.version")
+    row = readiness(seen.judged, "metadata.version")
     return row["verdict"], row["target"]
 
 
 def found(seen: Sight) -> set[str]:
-    return set(seen.judged.findings["code"].to_pylist())
+    return codes(seen.judged)
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=48), timedelta(days=366)])
@@ -69,11 +69,7 @@ def test_lines_of_a_clock_that_is_ahead_do_not_outweigh_what_was_seen_after_them
         seen = sight(lines, now)
         assert target(seen) == target(sight(right, now))
         assert target(seen)[1] in (None, 7, 25)
-        row = next(
-            row
-            for row in seen.judged.findings.to_pylist()
-            if row["code"] == "evidence_from_the_future"
-        )
+        [row] = findings(seen.judged, "evidence_from_the_future")
         assert row["detail"].startswith(f"{len(wrong)} lines, the latest dated 202")
         assert row["line_id"] is not None
         planned = make_plan(
@@ -91,10 +87,7 @@ def test_a_few_minutes_are_the_difference_of_two_clocks() -> None:
     assert "evidence_from_the_future" not in found(sight(LINES, at - SKEW))
     assert target(sight(LINES, at - SKEW)) == target(sight(LINES, None))
     late = sight([*LINES, *moved(LINES[:1], timedelta(minutes=6))], at)
-    assert "evidence_from_the_future" in found(late)
-    [row] = [
-        row for row in late.judged.findings.to_pylist() if row["code"] == "evidence_from_the_future"
-    ]
+    [row] = findings(late.judged, "evidence_from_the_future")
     assert row["detail"] == "1 line, the latest dated 2026-11-21T05:50:33Z"
 
 
@@ -112,10 +105,8 @@ def test_a_stored_row_that_holds_the_future_is_never_ready() -> None:
     rows.append((ID, fold_lines([(one, i) for i, one in enumerate(accepted, 1)], CATALOGUE)))  # type: ignore[misc]
     seen = Terms(catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY).see(snapshot_rows(rows))
     assert target(seen)[0] == "UNKNOWN"
-    words = " ".join(row["code"] for row in seen.judged.findings.to_pylist())
-    assert "evidence_too_new" in words
-    assert "levels_too_new" in words
-    assert "too_old" not in words
+    assert {"evidence_too_new", "levels_too_new"} <= found(seen)
+    assert "too_old" not in " ".join(found(seen))
 
 
 def test_waiting_lines_change_nothing_of_what_is_remembered_but_that_they_wait() -> None:

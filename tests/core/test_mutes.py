@@ -11,6 +11,7 @@ from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import EXPIRED, InForce, Mute
 from featurelib.feature import Severity
+from tests.core.lines import findings, rows_of
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, judge_samples, read_samples
 
 SECOND = 1_000_000
@@ -31,28 +32,24 @@ def judged(*mutes: Mute, as_of: int = END - 1, **more: Any) -> Judged:
 
 
 def muted(said: Judged) -> list[dict[str, Any]]:
-    return [row for row in said.findings.to_pylist() if row["muted"] is not None]
+    return [row for row in findings(said) if row["muted"] is not None]
 
 
 def rows(said: Judged, code: str, cluster: str = GHOST) -> list[dict[str, Any]]:
-    found = said.findings.to_pylist()
-    return [row for row in found if (row["code"], row["cluster"]) == (code, cluster)]
-
-
-def test_nothing_is_muted_without_a_mute() -> None:
-    assert muted(judge_samples()) == []
+    return findings(said, code, cluster=cluster)
 
 
 def test_a_mute_adds_its_reason_and_its_last_day_and_changes_nothing_else() -> None:
+    assert muted(judge_samples()) == []
     plain, said = judged(), judged(mute(cluster=GHOST))
     found = muted(said)
     assert {row["code"] for row in found} == {"unsupported_by_node"}
     assert {row["cluster"] for row in found} == {GHOST}
     assert {(row["muted"], row["muted_until"]) for row in found} == {("the disk is replaced", LAST)}
-    without = ["muted", "muted_until"]
-    assert said.findings.drop_columns(without) == plain.findings.drop_columns(without)
+    unmuted = {"muted": None, "muted_until": None}
+    assert [row | unmuted for row in findings(said)] == findings(plain)
     for part in ("incompatible", "readiness", "plans"):
-        assert getattr(said, part) == getattr(plain, part)
+        assert rows_of(said, part) == rows_of(plain, part)
 
 
 @pytest.mark.parametrize(
@@ -95,15 +92,12 @@ def test_all_mutes_that_ran_out_in_a_cluster_are_one_finding_there() -> None:
     [spoken] = rows(late, EXPIRED)
     assert "unsupported_by_node" in spoken["detail"]
     assert "; ghost_broker, until 2026-11-21 (known)" in spoken["detail"]
-    told = [row["cluster"] for row in late.findings.to_pylist() if row["code"] == EXPIRED]
+    told = [row["cluster"] for row in findings(late, EXPIRED)]
     assert len(told) == len(set(told)) > 1
 
 
-def test_a_mute_that_ran_out_and_meets_nothing_is_no_finding() -> None:
+def test_a_mute_that_ran_out_is_no_finding_where_it_meets_nothing_or_a_newer_one_holds() -> None:
     assert rows(judged(mute("system_off", cluster=GHOST), as_of=END), EXPIRED) == []
-
-
-def test_a_newer_mute_takes_the_place_of_one_that_ran_out() -> None:
     newer = mute(cluster=GHOST, reason="longer", until=LAST + timedelta(days=1))
     said = judged(mute(cluster=GHOST), newer, as_of=END)
     assert rows(said, EXPIRED) == []
@@ -133,7 +127,7 @@ def test_one_finding_asked_about_is_muted_as_its_row_in_the_tables_is() -> None:
     )
     said = judged(*mutes)
     assert len(muted(said)) == 3
-    for row in said.findings.to_pylist():
+    for row in findings(said):
         hold = InForce(mutes=mutes, cluster=row["cluster"], as_of=END - 1)
         about = {name: row[name] for name in ("role", "node_id", "feature")}
         found = hold.over(row["code"], **about)
