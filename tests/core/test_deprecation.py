@@ -18,7 +18,8 @@ from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.judge import decide, judge
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from tests.core.lines import AS_OF, MAX_AGE, judge_rows, lines_of, microseconds, snapshot
+from tests.core import scale
+from tests.core.lines import AS_OF, MAX_AGE, findings, judge_rows, lines_of, microseconds, snapshot
 from tests.core.oracle import BROKER, Cluster, Node
 from tests.core.oracle_cases import TABLES
 from tests.core.random_clusters import kraft
@@ -31,8 +32,7 @@ def minimums(judged: Judged, cluster: str) -> Told:
     """Feature → what its minimum would become, and what would go away."""
     return {
         row["feature"]: (row["level"], row["detail"])
-        for row in judged.findings.to_pylist()
-        if (row["cluster"], row["code"]) == (cluster, CODE)
+        for row in findings(judged, CODE, cluster=cluster)
     }
 
 
@@ -102,7 +102,7 @@ def by_hand(one: Drawn) -> Told:
 def test_what_is_told_of_random_fleets_is_the_kip_s_sentence() -> None:
     seen = []
 
-    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=scale.some(200), deadline=None, database=None, derandomize=True)
     @given(st.lists(drawn(), min_size=2, max_size=4), st.lists(kraft(), max_size=1))
     def check(some: list[Drawn], others: list[Cluster]) -> None:
         lines = {f"c{i}": one.lines() for i, one in enumerate(some)}
@@ -114,7 +114,7 @@ def test_what_is_told_of_random_fleets_is_the_kip_s_sentence() -> None:
         assert minimums(judged, "k") == {}
 
     check()
-    assert len(seen) > 50
+    assert len(seen) > scale.some(100)
 
 
 def stored(schema: int = 1, **levels: int) -> Cluster:
