@@ -11,8 +11,6 @@ from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
-from featurelib.errors import ConfigError
-from featurelib.feature import METADATA_VERSION
 from featurelib.questions.election import Doubt, Foreseen
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
@@ -105,15 +103,6 @@ def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
     return [*later, json.dumps(node).encode()]
 
 
-def test_the_election_comes_after_the_other_changes() -> None:
-    found = election(ask("zk-282-ranges", "2.6", finalized={"geo": 3}, removed=(3,)))
-    (one,) = found.outcomes
-    assert one.leaders == (1, 2)
-    assert [(n, level) for n, _, level in one.election.lost] == [
-        ("geo", 3), ("search.index", 3), ("tiering", 1),
-    ]  # fmt: skip
-
-
 def made(*nodes: Node, told: str = "", **changes: Any) -> WhatIf:
     version = changes.pop("version", "2.8")
     described = Cluster(name="z", zookeeper=True, nodes=nodes, **changes)
@@ -179,10 +168,3 @@ def test_a_features_node_that_was_not_read_makes_it_unknown() -> None:
     found = what_if(one, Changes(protocol_version="2.6"), THEN)
     assert (election(found).doubt, election(found).outcomes) == (Doubt.NOT_READ, ())
     assert verdicts(found.after) == verdicts(found.before)
-
-
-@pytest.mark.parametrize("name", ["k40-fresh", "k33-fresh", "ghost-broker"])
-def test_a_quorum_has_no_protocol_version(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)expected a cluster in ZooKeeper mode.*KRaft"):
-        ask(name, "2.6")
-    assert METADATA_VERSION in sight(name).cluster.finalized

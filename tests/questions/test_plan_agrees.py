@@ -20,12 +20,14 @@ from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.planning.goal import GOAL, Command, Intent
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import EVIDENCE, Reason, ladder
+from featurelib.questions.roll import roll
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import WHOLE, some
+from tests.questions.nights import NAMES, TERMS, sight
 from tests.report.samples import CATALOGUE, HOURS_72, read_samples
 
 CASES = some(300)  # a fifth of a second each
@@ -216,3 +218,16 @@ def test_without_a_release_the_policy_s_refusal_is_told_all_the_same() -> None:
         "release_unknown",
     ]
     assert expect_agreement(one)[Verdict.BLOCKED] == 2
+
+
+def test_what_runs_there_and_fits_may_join_again() -> None:
+    """The policy and the controllers agree about the release of every sample's controllers."""
+    checked = set()
+    for name in set(NAMES) - {"k43-unstable", "refused-metadata"}:
+        one = sight(name)
+        if one.dialects[0].startswith("kraft") and not one.judged.incompatible.num_rows:
+            found = roll(one, one.releases[0], TERMS)
+            assert found.may_join == (not found.misfits), name
+            assert found.may_join or name == "rollback-too-late"
+            checked.add(name)
+    assert len(checked) >= 12

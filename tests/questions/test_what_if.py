@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featurelib.audit.cluster_view import Sight, see
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.questions.what_if import Changes, WhatIf, what_if
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
@@ -31,49 +31,6 @@ def verdicts(found: WhatIf, feature: str) -> tuple[object, ...]:
 
 def codes(rows: tuple[dict[str, object], ...]) -> list[tuple[object, ...]]:
     return sorted((row["code"], row["node_id"] or 0, row["feature"] or "") for row in rows)
-
-
-def test_a_node_with_newer_software_joins_and_blocks_no_more() -> None:
-    found = ask("mixed-42-39", Changes(nodes={3: "4.2.1"}))
-    assert (found.joined, found.refused) == ((3,), ())
-    assert verdicts(found, METADATA_VERSION) == ("READY", 21, 29)
-    assert {code for code, _, _ in codes(found.gone)} == {"unsupported_by_node"}
-
-
-def test_a_node_that_may_not_join_does_not_come() -> None:
-    found = ask("ghost-broker", Changes(added={10: "3.9"}))
-    assert [(one.node_id, one.entry) for one in found.refused] == [(10, "refused")]
-    assert found.refused[0].message.startswith("Unable to register because the broker does not")
-    assert (found.turns, found.new, found.gone) == ((), (), ())
-
-
-def test_finalized_levels_are_as_asked() -> None:
-    levels = {METADATA_VERSION: 27, "transaction.version": 2}
-    found = ask("k41-forgotten", Changes(finalized=levels))
-    for feature, level in levels.items():
-        assert verdicts(found, feature) == ("UP_TO_DATE", level, None)
-    in_zookeeper = ask("zk-282-ranges", Changes(finalized={"geo": 3, "tiering": 0}))
-    after = in_zookeeper.after.cluster.finalized
-    assert after["geo"] == (1, 3)
-    assert "tiering" not in after
-    # Broker 3 supports nothing of geo below 3, and 1 is the minimum then.
-    told = {code for code, _, _ in codes(in_zookeeper.new)}
-    assert told == {"incompatible_with_finalized", "minimum_would_rise"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (Changes(removed=(7,)), r"--remove 7: expected a node of cluster .*, found these: 1, 2\."),
-        (Changes(nodes={7: "4.1"}), "--node 7: expected a node"),
-        (Changes(added={2: "4.1"}), "--add 2: expected a node that is not there yet"),
-        (Changes(nodes={2: "4.1"}, removed=(2,)), "--node and --remove both name 2"),
-        (Changes(nodes={2: "9.9"}), "--node 9.9: expected a release of the catalogue"),
-    ],
-)
-def test_what_cannot_be_is_refused(changes: Changes, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        ask("ghost-broker", changes)
 
 
 def test_the_inventory_s_word_is_as_its_owner_would_write_it_then() -> None:

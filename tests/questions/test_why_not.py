@@ -9,15 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurelib.audit.cluster_view import Sight, see
-from featurelib.audit.findings import Action
 from featurelib.core.reply import Reply, Result
 from featurelib.errors import NoEvidenceError
-from featurelib.feature import METADATA_VERSION, Role
+from featurelib.feature import METADATA_VERSION
 from featurelib.landing import Landing, ProbeReply, read
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
-from featurelib.planning.reasons import PROBE, Fix, ladder
-from featurelib.questions.why_not import LevelStatus, WhyNot, why_not
+from featurelib.planning.reasons import PROBE, ladder
+from featurelib.questions.why_not import LevelStatus, why_not
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.made_up import catalogue_of
 from tests.core.oracle import Cluster, Node
@@ -28,52 +27,6 @@ from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
 # Rules that refuse a level for being too low: one below READY's target may be refused by them.
 TOO_LOW = {"unsupported_by_node", "outside_local_range", "below_local_min", "below_metadata_floor"}
 TOO_LOW |= {"range_unsupported_by_node", "unknown_level", "unknown_metadata_version"}
-
-
-def ask(name: str, feature: str, level: int) -> WhyNot:
-    return why_not(sight(name), feature, level, CATALOGUE)
-
-
-def told(found: WhyNot) -> list[tuple[str, str, str, tuple[int, int] | None]]:
-    return [(proof.judge, proof.code, proof.node, proof.supported) for proof in found.proofs]
-
-
-def test_a_ghost_is_named_by_the_policy_and_by_its_own_controllers() -> None:
-    found = ask("ghost-broker", METADATA_VERSION, 27)
-    assert found.answer is LevelStatus.BLOCKED
-    assert (found.current, found.dialects) == (25, ("kraft-4.1",))
-    assert told(found) == [
-        ("strict", "unsupported_by_node", "broker 2", (7, 25)),
-        ("kraft-4.1", "unsupported_by_node", "broker 2", (7, 25)),
-    ]
-    policy, own = found.proofs
-    assert "QuorumFeatures.reasonNotSupported" in policy.source
-    assert own.message == (
-        "Invalid update version 27 for feature metadata.version. Broker 2 only supports versions "
-        "7-25"
-    )
-    assert policy.seen_at == own.seen_at > 0
-    assert policy.line_id != 0
-    assert found.unlock is not None
-    assert found.unlock.release == "4.1"
-    assert found.unlock.fixes == (Fix(role=Role.BROKER, node_id=2, action=Action.UNREGISTER),)
-
-
-def test_a_node_that_only_the_own_controller_refuses_over_is_found() -> None:
-    """2.7 to 3.2 ask for the range from their own minimum on; broker 3 supports the level."""
-    found = ask("zk-282-ranges", "geo", 4)
-    assert told(found) == [("zk-2.7", "range_unsupported_by_node", "broker 3", (3, 6))]
-    assert found.unlock is not None
-    assert (found.unlock.fixes, found.unlock.only_own_controllers) == ((), ((Role.BROKER, 3),))
-
-
-def test_going_down_is_judged_as_a_downgrade_that_loses_nothing() -> None:
-    assert ask("ghost-broker", METADATA_VERSION, 23).answer is LevelStatus.NOTHING
-    found = ask("ghost-broker", METADATA_VERSION, 21)
-    assert found.answer is LevelStatus.BLOCKED
-    assert "lossy_safe_downgrade" in {proof.code for proof in found.proofs}
-    assert found.unlock is None
-    assert found.words == "downgrade --feature metadata.version=21"
 
 
 def expect_as_the_audit(one: Sight) -> Iterator[LevelStatus]:
