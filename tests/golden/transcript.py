@@ -14,6 +14,7 @@ A line that begins with `% ` is something that happens:
     % change NAME 'TEXT' 'OTHER'                                 a text in a file becomes another
     % zookeeper FILE ID f=2                                      three brokers and their levels
     % cluster FILE NAME                                          one of CLUSTERS, with the id c-1
+    % recorded FILE RECORDING NUMBER                             the first exchanges of a recording
     % stop FILE [NODE …]                                         nodes that run no more, or all
 
 JSON is shown with a line for each value, so that a diff can be read. A transcript runs from top to
@@ -45,6 +46,7 @@ from tests.backends.clusters import KRAFT, ZK, broker, controller
 from tests.backends.simulator import Simulated
 from tests.cli.commands import run
 from tests.controller.clusters import OLD, zookeeper
+from tests.core import recordings
 from tests.test_collect import AT_39
 
 REWRITES = os.environ.get("FEATURELIB_REWRITE") == "1"
@@ -85,6 +87,12 @@ def _change(name: str, words: str) -> None:
     text = Path(name).read_text("utf-8")
     assert old in text, (name, old)
     Path(name).write_text(text.replace(old, new), "utf-8")
+
+
+def _record(name: str, words: str) -> None:
+    recording, number = words.split()
+    lines = recordings.lines(recording)[: int(number)]
+    Path(name).write_bytes(b"".join(line + b"\n" for line in lines))
 
 
 def _make_zookeeper(file: str, words: str) -> None:
@@ -155,6 +163,7 @@ _wire = _Wire()
 _EVENTS = {
     "write": _write,
     "change": _change,
+    "recorded": _record,
     "zookeeper": _make_zookeeper,
     "cluster": _make_cluster,
     "stop": _stop,
