@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,8 +17,6 @@ from featurelib.planning import files
 from featurelib.planning.files import approve, write_approval
 from featurelib.source import open_fleet
 from tests.cli.commands import run
-
-STRIMZI = '[[cluster]]\nid = "{id}"\nname = "pay"\nmanaged_by = "strimzi"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -80,57 +77,6 @@ def test_a_plan_made_where_signatures_are_required_is_not_sent_without_one_from_
         code, out, err = run(*APPLY, "--yes")
         assert (code, out) == (3, "")
         assert "expected a signature (require_signature in the plan), found none" in err
-
-
-def test_the_settings_of_who_applies_count_too_where_they_are_stricter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster()
-    assert plan("upgrade-all").plan.guards == Guards(require_signature=False)
-    assert run(*APPROVE)[0] == 0
-    settle(tmp_path / "etc" / "featurelib", signature=True)
-    code, out, err = run(*APPLY, "--yes")
-    assert (code, out) == (3, "")
-    assert "expected a signature (require_signature in conf/audit.toml), found none" in err
-    monkeypatch.setenv("FEATURELIB_CONFIG", str(tmp_path / "mine"))
-    settle(tmp_path / "mine", signature=False)
-    assert run(*APPLY, "--yes")[0] == 0
-
-
-def test_apply_shows_and_keeps_which_file_ruled_and_whether_it_was_signed(
-    tmp_path: Path,
-) -> None:
-    cluster()
-    plan("upgrade-all", "--stepwise")
-    assert run(*APPROVE, "--by", "ann", "--reason", "CHG-1")[0] == 0
-    code, out, err = run(*APPLY[:2], *APPLY[4:], "--dry-run")
-    assert (code, err.splitlines()[0]) == (0, f"settings: {NO_FILE}")
-    code, out, _ = run(*APPLY, "--yes", "--json")
-    said = json.loads(out)
-    assert (said["settings"], said["approved_by"], said["signed"]) == (NO_FILE, "ann", False)
-    settle(tmp_path / "work" / "conf", signature=False)
-    code, out, _ = run(*APPLY, "--yes")
-    assert code == 0
-    assert f"settings {tmp_path / 'work' / 'conf' / 'audit.toml'}" in " ".join(out.split())
-    assert "approval  by ann, NOT signed (CHG-1)" in out.splitlines()
-
-
-def test_who_owns_which_feature_travels_in_the_plan_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settle(tmp_path / "work" / "conf", fleet=STRIMZI.format(id=cluster()))
-    plan("upgrade", "--metadata", "4.0", "--feature", "group.version=1")
-    assert run(*APPROVE)[0] == 0
-    monkeypatch.chdir(tmp_path)
-    words = ("apply", "p.json", "--approval", "p.approval.json", "--file", "cluster.db", "--yes")
-    code, _, err = run(*words)
-    assert code == 3
-    assert "found metadata.version, managed by strimzi (managed_by in the plan)" in err
-    assert '{"spec":{"kafka":{"metadataVersion":"4.0-IV3"}}}' in err
-    assert "The rest is ours: featurelib plan " in err
-    assert "update --upgrade group.version:1" in err
-    guards = "guards     a signature is not required; strimzi finalizes metadata.version"
-    assert guards in run("show", "p.json")[1].splitlines()
 
 
 # --- One order of places --------------------------------------------------------------------------

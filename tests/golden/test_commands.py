@@ -10,6 +10,15 @@ from tests.golden.transcript import REWRITES, play
 from tests.report.samples import read_samples
 
 ROOT = Path(__file__).parents[2]
+# KIP-584's form, commands to copy, the one sentence at the end, which scripts take; and paths.
+MAY_BE_WIDE = (
+    "[Upgrade] Feature: ",
+    "[Add] Feature: ",
+    "Applied: ",
+    "Dry run: ",
+    "  then: featurelib ",
+)
+MAY_BE_WIDE += ("$ ", "! ", "% ", "# ", "settings  <folder>")
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("commands/*.txt"))
 
 
@@ -33,3 +42,9 @@ def test_commands_print_what_they_printed(
     if REWRITES:
         path.write_text(played, "utf-8")
     assert played == script or REWRITES
+
+
+def test_at_80_columns_no_line_runs_over_that_need_not() -> None:
+    [path] = [path for path in TRANSCRIPTS if path.stem == "narrow"]
+    wide = [line for line in path.read_text("utf-8").splitlines() if len(line) > 80]
+    assert [line for line in wide if not line.startswith(MAY_BE_WIDE)] == []

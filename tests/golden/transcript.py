@@ -15,6 +15,7 @@ A line that begins with `% ` is something that happens:
     % zookeeper FILE ID f=2                                      three brokers and their levels
     % cluster FILE NAME                                          one of CLUSTERS, with the id c-1
     % recorded FILE RECORDING NUMBER                             the first exchanges of a recording
+    % columns NUMBER                                             how wide the terminal is
     % stop FILE [NODE …]                                         nodes that run no more, or all
 
 JSON is shown with a line for each value, so that a diff can be read. A transcript runs from top to
@@ -175,6 +176,8 @@ def _happen(event: str) -> None:
     what, name, words = [*event.split(" ", 2), "", ""][:3]
     if what in _EVENTS:
         _EVENTS[what](name, words)
+    elif what == "columns":
+        os.environ["COLUMNS"] = name
     elif event == "all is well":
         _wire = _Wire()
     elif what == "unseen":
