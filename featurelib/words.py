@@ -28,11 +28,15 @@ NOT_LISTED = "no such feature"  # reads on from "supports" and "it supports"
 def clean(text: str, length: int = LENGTH) -> str:
     """Returns `text` as printable characters, at most `length` of them."""
     shown = text if len(text) <= length else text[: length + 1]
-    if not shown.isprintable():
-        shown = "".join(map(_escape, shown))
+    shown = printable(shown)
     if len(shown) > length:
         shown = shown[: length - 1] + "…"
     return shown or EMPTY
+
+
+def printable(text: str) -> str:
+    """Returns `text` in one line, with escapes for what cannot be printed."""
+    return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def _escape(character: str) -> str:

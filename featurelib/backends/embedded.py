@@ -35,18 +35,15 @@ from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.feature import METADATA_VERSION, Role, release_number
 from featurelib.landing import responses as wire
 from featurelib.landing.fields import write_line
-from featurelib.landing.responses import BROKER_DEFAULT
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
 ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
 KNOWS_ALL_RANGES = (3, 9)
 CONTROLLERS_SHOW_LEVELS = (3, 6)  # before, a controller's listener says -1 and nothing
 DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # from which release, which version
-SHOWS_FENCED_FROM = 2  # DescribeCluster
 CONTROLLERS_DESCRIBE = (3, 7)
 NAMES_DIRECTORIES = (3, 9)  # DescribeQuorum version 2
 TOO_EARLY = "Direct-to-controller communication is not supported with the current MetadataVersion."
-NOT_OFFERED = "the listener does not offer {}"
 NOT_LEADER = 6
 _REGISTRATION = 5  # the first schema of /brokers/ids with features (KIP-584)
 FIRST_CONTROLLER = 100  # its node id; brokers begin at 1
@@ -215,9 +212,9 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
     """DescribeCluster in the newest version the node knows, fenced brokers where it can."""
     of_controllers = node.role is Role.CONTROLLER
     if of_controllers and not _since(node, CONTROLLERS_DESCRIBE):
-        return {"why": NOT_OFFERED.format("DescribeCluster")}
+        return {"why": wire.NOT_OFFERED.format("DescribeCluster")}
     version = next(version for since, version in DESCRIBE_CLUSTER if _since(node, since))
-    fenced = version >= SHOWS_FENCED_FROM
+    fenced = version >= wire.SHOWS_FENCED_FROM
     kind = wire.CONTROLLERS if of_controllers else wire.BROKERS
     level = state.cluster.level(METADATA_VERSION)
     # In KRaft a broker names any broker, so that requests to the controller are forwarded.
@@ -301,8 +298,8 @@ def _configs(state: EmbeddedState, node: Node) -> Keys:
     """DescribeConfigs, in KRaft mode, of the node itself, and on a broker of the default of all
     brokers, which nobody sets."""
     if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
-        return {"why": NOT_OFFERED.format("DescribeConfigs")}
-    names = [str(node.node_id)] + ([BROKER_DEFAULT] if node.role is Role.BROKER else [])
+        return {"why": wire.NOT_OFFERED.format("DescribeConfigs")}
+    names = [str(node.node_id)] + ([wire.BROKER_DEFAULT] if node.role is Role.BROKER else [])
     results = [
         wire.Resource(
             error_code=wire.NO_ERROR,

@@ -264,7 +264,9 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
             answer is not None and answer.error_code == 0,
             (answer.error_code if answer else 0) or self.error_code or 0,
             role,
-            role is Role.BROKER and (version or 0) >= 2 and bool(self.include_fenced_brokers),
+            role is Role.BROKER
+            and (version or 0) >= responses.SHOWS_FENCED_FROM
+            and bool(self.include_fenced_brokers),
             tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
         )
 

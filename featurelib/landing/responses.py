@@ -38,6 +38,8 @@ QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
 CONFIGS = "describe_configs"
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
+SHOWS_FENCED_FROM = 2  # version of DescribeCluster
+NOT_OFFERED = "the listener does not offer {}"  # why nothing was answered
 BROKER: Final = 4  # resource type; a controller is asked for its own configuration as one, too
 BROKER_DEFAULT: Final = ""  # the resource that stands for all brokers
 # What is asked for of configurations, and all that is read: none of it is a secret.

@@ -19,6 +19,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.inspect import ListType, Metadata, NoneType, StructType, Type, UnionType
 
+from featurelib.words import printable
+
 SHOWN = 60  # characters of a found value; a reason stays one short line
 
 
@@ -28,14 +30,8 @@ class FaultError(Exception):
 
 def show(text: str) -> str:
     """`text` on one line: unprintable characters as escapes, long texts cut."""
-    cut = text[: SHOWN + 1]
-    if not cut.isprintable():
-        cut = "".join(mark if mark.isprintable() else _escape(mark) for mark in cut)
+    cut = printable(text[: SHOWN + 1])
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
-
-
-def _escape(mark: str) -> str:
-    return mark.encode("unicode_escape").decode("ascii")
 
 
 REMEMBERED = 2048  # values of one reader

@@ -20,7 +20,6 @@ from featurelib.backends.kafka.backend import candidates, lines_of
 from featurelib.backends.kafka.discover import Map
 from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import (
-    NOT_OFFERED,
     WITNESSES,
     ListenerAnswer,
     NodeAnswers,
@@ -33,6 +32,7 @@ from featurelib.errors import ProtocolError
 from featurelib.feature import Role
 from featurelib.landing import read
 from featurelib.landing.line import Landing
+from featurelib.landing.responses import NOT_OFFERED
 
 BACKENDS = Path(__file__).parents[2] / "featurelib" / "backends"
 AT = datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=UTC)

@@ -25,8 +25,6 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import (
     ASKED_API_VERSIONS,
-    NOT_OFFERED,
-    SHOWS_FENCED_FROM,
     ListenerAnswer,
     NodeAnswers,
     Talk,
@@ -49,7 +47,12 @@ from featurelib.errors import (
 )
 from featurelib.feature import Role
 from featurelib.landing.fields import write_line
-from featurelib.landing.responses import NOT_AUTHORIZED, NOT_CONTROLLER
+from featurelib.landing.responses import (
+    NOT_AUTHORIZED,
+    NOT_CONTROLLER,
+    NOT_OFFERED,
+    SHOWS_FENCED_FROM,
+)
 from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import some
 

@@ -54,7 +54,6 @@ VERSIONS = {
 }
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
 VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
-SHOWS_FENCED_FROM = 2  # DescribeCluster
 AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for whoever was silent before
 _LIST_MS = 30_000  # a controller that is behind is not hurried
 ALL_OF_IT = 0.9  # clocks differ a little
@@ -317,7 +316,7 @@ class Talk(Connection):
     def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
         """DescribeCluster of brokers, fenced ones too where that exists, or of controllers."""
         version = self._require(Api.DESCRIBE_CLUSTER)
-        fenced = version >= SHOWS_FENCED_FROM
+        fenced = version >= responses.SHOWS_FENCED_FROM
         return self._ask(
             Api.DESCRIBE_CLUSTER, endpoint_type=endpoint_type, include_fenced_brokers=fenced
         )
@@ -411,7 +410,6 @@ class Talk(Connection):
 
 
 WITNESSES = 2  # brokers that are asked for a list, of each version of it
-NOT_OFFERED = "the listener does not offer {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,7 +527,7 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
     for api, question in wanted:
         try:
             if talk.version_of(api) is None:
-                raise UnreachableError(NOT_OFFERED.format(api.title))
+                raise UnreachableError(responses.NOT_OFFERED.format(api.title))
             answer = question()
         except (UnreachableError, ProtocolError) as error:
             silent.append(Silence(api, _now(), str(error)))
