@@ -175,6 +175,14 @@ def _no_package(said: str, where: str) -> ConfigError:
     return ConfigError(f"the workers' Python lacks a package: {said}. {PYTHON}")
 
 
+def _other_python(said: str, where: str) -> ConfigError:
+    return ConfigError(
+        "the workers' Python is of another release than the driver's: "
+        f"{said.replace(' than that in driver: ', ', and not ')}. PYSPARK_PYTHON names the "
+        "workers' Python: let it be one of the driver's release (docs/how-to/spark-cluster.md)."
+    )
+
+
 def _no_connector(said: str, where: str) -> ConfigError:
     return ConfigError(
         f"{where or 'a store'}: Spark has no connector for it here ({said}). Add its jars, as in "
@@ -192,6 +200,10 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             _full,
         ),
         (r"Cannot run program \"([^\"]*)\"", _no_python),
+        (
+            r"Python in worker has different version: (\S+ than that in driver: [\d.]+)",
+            _other_python,
+        ),
         (r"ModuleNotFoundError: (No module named '[^']*')", _no_package),
         (
             r"OutOfMemoryError: [^\n]*|GC overhead limit exceeded|MemoryError\b[^\n]*"

@@ -117,8 +117,9 @@ def _start(pid: int) -> int | None:
 
 
 @contextmanager
-def hold_folder(folder: Path, run: int, job: str) -> Iterator[None]:
-    """Hold a folder of this machine for one run; BusyError names who holds it already."""
+def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
+    """Hold a folder of this machine for one run; BusyError names who holds it already. Gives what
+    only this run has written into the lock's file."""
     descriptor = _open_lock(folder / LOCK_NAME)
     try:
         try:
@@ -126,8 +127,10 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[None]:
         except BlockingIOError as error:
             raise BusyError(_say_locked(folder, os.pread(descriptor, 4096, 0))) from error
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, msgspec.json.encode(HoldingRun.this(job, run)) + b"\n", 0)
-        yield
+        me = HoldingRun.this(job, run)
+        os.pwrite(descriptor, msgspec.json.encode(me) + b"\n", 0)
+        os.fsync(descriptor)  # for executors that look from another machine
+        yield me.token
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)  # frees the lock

@@ -20,8 +20,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -38,7 +39,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining
 from featurelib.lake import expect_whole_log
-from featurelib.spark.hold import Lease, hold_folder, hold_remote
+from featurelib.spark.executors import Executors
+from featurelib.spark.hold import LOCK_NAME, hold_folder, hold_remote
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -54,7 +56,7 @@ class Store:
         self.session = session
         self.root = resolve_uri(root_uri)
         self._made: set[str] = set()  # as this release writes them
-        self._lease: Lease | None = None
+        self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
@@ -70,7 +72,7 @@ class Store:
         for table, head in heads:
             if head is not None:
                 self._check(table, head)
-        self._expect_held()
+        self._expect_fit()
         for table, head in heads:
             with explaining(self.path(table)):
                 if head is None or _is_outdated(table, head):
@@ -118,7 +120,7 @@ class Store:
     def add(self, table: Table, rows: pa.Table, run: int) -> int:
         """Add one run's rows that the driver holds, in one commit, as append does."""
         self.create(table)
-        self._expect_held()
+        self._expect_fit()
         note = _note(table, run)
         with explaining(self.path(table)):
             self._log(table).append(rows, run, note)
@@ -161,23 +163,28 @@ class Store:
     def hold(self, run: int, who: str, say: Callable[[str], None]) -> Iterator[None]:
         """Keep other runs out of these tables while the block runs; BusyError if one is in.
 
-        `who` is the job.
+        `who` is the job. Executors that lack what they need are refused: ConfigError.
         """
-        if self.root.startswith(LOCAL):
-            with hold_folder(Path(self.root.removeprefix(LOCAL)), run, who):
-                yield
-            return
-        self._lease = hold_remote(self.session, self.root, run, who, say)
-        try:
-            with self._lease.held():
-                yield
-        finally:
-            self._lease = None
+        with ExitStack() as stack:
+            if self.root.startswith(LOCAL):
+                folder = Path(self.root.removeprefix(LOCAL))
+                token = stack.enter_context(hold_folder(folder, run, who))
+                executors = Executors(self.session, folder / LOCK_NAME, token)
+                self._expect = [partial(executors.expect, say)]
+            else:
+                lease = hold_remote(self.session, self.root, run, who, say)
+                stack.enter_context(lease.held())
+                executors = Executors(self.session, None, "")
+                self._expect = [partial(executors.expect, say), lease.expect]
+            stack.callback(self._expect.clear)
+            self._expect_fit()
+            yield
 
-    def _expect_held(self) -> None:
-        """BusyError where another run may have these tables by now."""
-        if self._lease is not None:
-            self._lease.expect()
+    def _expect_fit(self) -> None:
+        """Before every commit: BusyError where another run may have these tables by now, and
+        ConfigError where an executor does not see them."""
+        for expect in self._expect:
+            expect()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
@@ -196,7 +203,7 @@ class Store:
         writing = writer(rows, table, run, note).mode(mode)
         if table.file_rows is not None:
             writing = writing.option("maxRecordsPerFile", table.file_rows)
-        self._expect_held()
+        self._expect_fit()
         with explaining(self.path(table)):
             writing.save(self.path(table))
         return self._committed(table, run, note)

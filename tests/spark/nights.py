@@ -13,12 +13,22 @@ from featurelib.landing import Landing, read
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.spark.lines import SCHEMA, parse_file
 from featurelib.spark.store import Store
-from featurelib.tables import LANDING_LINE, Table
+from featurelib.tables import (
+    AUDIT_RUN,
+    FEATURE_READINESS,
+    FINDINGS,
+    INCOMPATIBLE_BROKERS,
+    LANDING_LINE,
+    SILVER,
+    UPGRADE_PLANS,
+    Table,
+)
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 RUN = 20261121000000
 Row = dict[str, object]
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS)
 
 
 def sample_lines(*names: str) -> list[bytes]:
@@ -81,3 +91,16 @@ def rows_of(
 def in_order(table: pa.Table) -> list[Row]:
     rows: list[Row] = table.to_pylist()
     return sorted(rows, key=repr)
+
+
+def all_tables(tables: str | Path) -> dict[str, list[Row]]:
+    """Bronze and silver but for their runs, and the newest night's gold."""
+    rows = {
+        table.full_name: rows_of(tables, table, without=("run", "learned"))
+        for table in (LANDING_LINE, *SILVER)
+    }
+    told = open_table(tables, AUDIT_RUN).to_pyarrow_table().to_pylist()
+    newest = max(row["run"] for row in told)
+    for table in (*GOLD, AUDIT_RUN):
+        rows[table.full_name] = rows_of(tables, table, without=("run", "inputs"), run=newest)
+    return rows

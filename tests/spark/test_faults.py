@@ -36,6 +36,13 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "the workers cannot start their Python, /opt/none/python. PYSPARK_PYTHON names",
     ),
     (
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
+        "worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run with "
+        "different minor versions.\nPlease check environment variables PYSPARK_PYTHON and",
+        ConfigError,
+        "the workers' Python is of another release than the driver's: 3.12, and not 3.11. PYSPARK_",
+    ),
+    (
         "Traceback (most recent call last):\nModuleNotFoundError: No module named 'numpy'\n",
         ConfigError,
         "the workers' Python lacks a package: No module named 'numpy'. PYSPARK_PYTHON names",

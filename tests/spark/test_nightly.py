@@ -23,14 +23,11 @@ from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
     FINDINGS,
-    INCOMPATIBLE_BROKERS,
     LANDING_LINE,
-    SILVER,
-    UPGRADE_PLANS,
     Table,
 )
 from tests.spark.drivers import said, submit
-from tests.spark.nights import ROOT, RUN, Row, open_table, rows_of, sample_lines
+from tests.spark.nights import ROOT, RUN, all_tables, rows_of, sample_lines
 
 pytestmark = pytest.mark.spark
 
@@ -225,7 +222,6 @@ def test_a_night_is_refused_while_another_run_holds_the_tables(
 
 # The driver, killed.
 
-GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS)
 CLUSTERS = ("ghost-broker", "k39-static", "zk-332-ranges", "zk-282-stock")
 
 
@@ -249,19 +245,6 @@ def free_within(tables: Path, seconds: float) -> bool:
         except BusyError:
             time.sleep(0.05)
     return False
-
-
-def all_tables(tables: Path) -> dict[str, list[Row]]:
-    """Bronze and silver but for their runs, and the newest night's gold."""
-    rows = {
-        table.full_name: rows_of(tables, table, without=("run", "learned"))
-        for table in (LANDING_LINE, *SILVER)
-    }
-    told = open_table(tables, AUDIT_RUN).to_pyarrow_table().to_pylist()
-    newest = max(row["run"] for row in told)
-    for table in (*GOLD, AUDIT_RUN):
-        rows[table.full_name] = rows_of(tables, table, without=("run", "inputs"), run=newest)
-    return rows
 
 
 def test_a_night_killed_at_any_moment_is_made_good_by_the_next_one(

@@ -1,0 +1,179 @@
+"""More than one machine, as processes on loopback: a standalone Spark cluster, and an S3.
+
+A master and two workers, each on a loopback address of its own, started from pyspark's own jars.
+The executors' Python has the packages of the driver's and no featurelib: what a driver ships is all
+they have of it. The S3 is moto's server.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyspark
+
+from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.process import Process
+
+ROOT = Path(__file__).parents[2]
+HOSTS = ("127.0.0.1", "127.0.0.2")  # of the two workers
+SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BUCKET = "fleet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """A running cluster."""
+
+    master: str
+    python: Path  # of the executors
+    home: Path
+
+    def options(self) -> list[str]:
+        """What a driver is told beside its own."""
+        settings = {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": SMALL,
+            "spark.executor.extraJavaOptions": SMALL,
+        }
+        return ["--driver-memory", "600m", "--executor-memory", "512m", *as_options(settings)]
+
+    def env(self, python: Path | None = None) -> dict[str, str]:
+        """What a driver finds in its environment."""
+        return {
+            "MASTER": self.master,
+            "PYSPARK_PYTHON": str(python or self.python),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectStore:
+    """A running S3 with one bucket."""
+
+    url: str
+    env: Mapping[str, str] = field(default_factory=dict)  # as deltalake reads it
+
+    def options(self) -> list[str]:
+        """What Spark is told to find it."""
+        return as_options(
+            {
+                "spark.hadoop.fs.s3a.endpoint": self.url,
+                "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+                "spark.hadoop.fs.s3a.path.style.access": "true",
+                "spark.hadoop.fs.s3a.access.key": "any",
+                "spark.hadoop.fs.s3a.secret.key": "any",
+            }
+        )
+
+    def put(self, name: str, content: bytes) -> None:
+        plain = {"Content-Type": "application/octet-stream"}
+        request = urllib.request.Request(f"{self.url}/{name}", content, plain, method="PUT")
+        with urllib.request.urlopen(request, timeout=30):
+            pass
+
+
+def as_options(settings: Mapping[str, str]) -> list[str]:
+    return [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
+
+
+@contextmanager
+def running_cluster(home: Path) -> Iterator[Machines]:
+    """UnavailableError where Java or loopback addresses are missing."""
+    java = shutil.which("java", path=_java_path())
+    if java is None:
+        raise UnavailableError("there is no java on the PATH")
+    spark = Path(pyspark.__file__).parent
+    port = free_port()
+    master = f"spark://127.0.0.1:{port}"
+    env = ["env", f"SPARK_HOME={spark}", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_SCALA_VERSION=2.13"]
+    jvm = [*env, java, *SMALL.split(), "-Xmx128m", "-cp", f"{spark}/jars/*"]
+    deploy = "org.apache.spark.deploy"
+    with ExitStack() as stack:
+        start = partial(_start, stack, home)
+        words = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        start("master", [*jvm, f"{deploy}.master.Master", *words], "I have been elected leader")
+        for host in HOSTS:
+            work = home / f"work-{host}"
+            words = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+            words += ["--work-dir", str(work), master]
+            joined = "Successfully registered with master"
+            start(f"worker-{host}", [*jvm, f"{deploy}.worker.Worker", *words], joined)
+        yield Machines(master=master, python=python_without_featurelib(home), home=home)
+
+
+@contextmanager
+def running_s3(home: Path) -> Iterator[ObjectStore]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    serve = "import sys; from moto.server import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", serve, "-H", "127.0.0.1", "-p", str(port)]
+    with ExitStack() as stack:
+        _start(stack, home, "s3", command, "Running on")
+        env = {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any",
+        }
+        store = ObjectStore(url=url, env=env)
+        store.put(BUCKET, b"")
+        yield store
+
+
+def _start(stack: ExitStack, home: Path, name: str, command: Sequence[str], ready: str) -> None:
+    process = Process(name=name, home=home, ready=lambda text: ready in text)
+    stack.callback(process.stop, kill=True)
+    process.launch(command)
+    process.wait()
+
+
+def python_without_featurelib(home: Path) -> Path:
+    """A Python of its own, with links to every package here but ours."""
+    python = bare_python(home / "executors")
+    [packages] = (home / "executors" / "lib").glob("python3.*/site-packages")
+    [here] = Path(sys.prefix, "lib").glob("python3.*/site-packages")
+    for path in here.iterdir():
+        if "featurelib" not in path.name and path.name != "__pycache__":
+            (packages / path.name).symlink_to(path)
+    asked = [str(python), "-c", "import numpy, pyarrow, msgspec, pandas; import featurelib"]
+    done = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=False)
+    assert "No module named 'featurelib'" in done.stderr, done.stderr
+    return python
+
+
+def bare_python(folder: Path) -> Path:
+    """A Python without any package."""
+    command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / "bin" / "python"
+
+
+def fetch_s3_jars() -> None:
+    """UnavailableError where they are not there and cannot be fetched."""
+    command = [str(ROOT / "scripts" / "setup.sh"), "--s3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnavailableError(done.stderr.strip())
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def _java_path() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin" if home else os.environ.get("PATH", "")
