@@ -188,20 +188,29 @@ def test_a_release_the_catalogue_does_not_know_is_refused() -> None:
     expect_refused("inventory_releases", ConfigError, unknown, begins="conf/fleet.toml:4: cluster ")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://idp.example",
-        "https://idp.example:8443/realms/x/token?a=b",
-        "https://[::1]/t",
-        "http://localhost:8080/t",
-        "http://127.0.0.1:1/t",
-        "http://[::1]:1/t",
-    ],
-)
-def test_a_token_endpoint_can_be_named(url: str) -> None:
-    entry = parsed(BEARER + CLIENT.replace("https://idp.example/t", url))
-    assert entry.security.oauth_token_url == url
+def test_a_token_endpoint_and_a_controller_can_be_named() -> None:
+    urls = (
+        "https://idp.example", "https://idp.example:8443/realms/x/token?a=b", "https://[::1]/t",
+        "http://localhost:8080/t", "http://127.0.0.1:1/t", "http://[::1]:1/t",
+    )  # fmt: skip
+    for url in urls:
+        entry = parsed(BEARER + CLIENT.replace("https://idp.example/t", url))
+        assert entry.security.oauth_token_url == url
+    # With its node id or without.
+    addresses = (
+        "c-1:9093", "100@c-1:9093", "0@c-1:9093", "2147483647@10.0.0.1:1", "[::1]:9093",
+        "100@[::1]:9093", "100@[fe80::1%eth0]:9093", "[::ffff:10.0.0.1]:9093",
+    )  # fmt: skip
+    for address in addresses:
+        found = parsed(f"controller_bootstrap=['{address}']").controller_bootstrap
+        assert found == (address,)
+    split = {
+        "100@[::1]:9093": (100, "[::1]:9093"),
+        "[::1]:9093": (None, "[::1]:9093"),
+        "7@c-1:9093": (7, "c-1:9093"),
+        "x@c-1:9093": (None, "x@c-1:9093"),
+    }
+    assert {text: split_id(text) for text in split} == split
 
 
 def test_all_ways_can_be_said() -> None:
@@ -216,36 +225,6 @@ def test_all_ways_can_be_said() -> None:
     assert entry.controller_security is None
     assert not parsed("").is_reachable
     assert parsed("file='x.db'").is_reachable
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "c-1:9093",
-        "100@c-1:9093",
-        "0@c-1:9093",
-        "2147483647@10.0.0.1:1",
-        "[::1]:9093",
-        "100@[::1]:9093",
-        "100@[fe80::1%eth0]:9093",
-        "[::ffff:10.0.0.1]:9093",
-    ],
-)
-def test_a_controller_is_written_with_its_node_id_or_without(address: str) -> None:
-    assert parsed(f"controller_bootstrap=['{address}']").controller_bootstrap == (address,)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("100@[::1]:9093", (100, "[::1]:9093")),
-        ("[::1]:9093", (None, "[::1]:9093")),
-        ("7@c-1:9093", (7, "c-1:9093")),
-        ("x@c-1:9093", (None, "x@c-1:9093")),
-    ],
-)
-def test_a_node_id_is_split_from_its_address(text: str, expected: tuple[int | None, str]) -> None:
-    assert split_id(text) == expected
 
 
 def test_paths_are_taken_from_the_folder_of_the_inventory() -> None:
@@ -272,14 +251,9 @@ def test_the_owner_s_word_for_controllers_reaches_the_core() -> None:
     assert not parse_fleet(HEAD, "fleet.toml").inventory["a"].controllers_vouched
 
 
-@pytest.mark.parametrize(
-    "release", ["", "3.9", "4.1.2", "4.4.0-SNAPSHOT", "2.8.2", "3.2", "3.3.2", "2.7"]
-)
-def test_releases_of_both_modes_are_known(release: str) -> None:
-    assert parsed(f"release='{release}'", load()).release == release
-
-
-def test_a_release_of_an_overlay_is_known() -> None:
+def test_releases_of_both_modes_and_of_an_overlay_are_known() -> None:
+    for release in ("", "3.9", "4.1.2", "4.4.0-SNAPSHOT", "2.8.2", "3.2", "3.3.2", "2.7"):
+        assert parsed(f"release='{release}'", load()).release == release
     text = (
         "[[release]]\nrelease = '7.9-vendor'\nbased_on = '3.9'\n"
         "oldest_metadata_version = 1\nnewest_stable = 21\nnewest_unstable = 21\n"
@@ -329,24 +303,12 @@ def test_an_inventory_says_what_is_expected() -> None:
     assert fleet.inventory["b"].generation is None
 
 
-@pytest.mark.parametrize(
-    ("release", "generation"),
-    [
-        ("2.8.2", Generation.ZK_2_7),
-        ("3.2", Generation.ZK_2_7),
-        ("3.3", Generation.ZK_3_3),
-        ("3.4.0", Generation.ZK_3_3),
-        ("3.4.1", Generation.ZK_3_9),
-        ("3.9", Generation.ZK_3_9),
-        ("3.10.1-SNAPSHOT", Generation.ZK_3_9),
-        ("", None),
-        ("latest", None),
-    ],
-)
-def test_a_release_says_who_reads_the_features_node(
-    release: str, generation: Generation | None
-) -> None:
-    assert zookeeper_generation(release) is generation
+def test_a_release_says_who_reads_the_features_node() -> None:
+    old, new = Generation.ZK_2_7, Generation.ZK_3_9
+    read = {"2.8.2": old, "3.2": old, "3.3": Generation.ZK_3_3, "3.4.0": Generation.ZK_3_3}
+    read |= {"3.4.1": new, "3.9": new, "3.10.1-SNAPSHOT": new}
+    assert {release: zookeeper_generation(release) for release in read} == read
+    assert zookeeper_generation("") is zookeeper_generation("latest") is None
 
 
 # --- Settings -------------------------------------------------------------------------------------
@@ -397,6 +359,8 @@ def test_settings_that_cannot_be_used_are_told() -> None:
 
 def test_empty_settings_are_the_defaults() -> None:
     settings = parse_settings("", "audit.toml")
+    assert settings.forgotten == 14 * 24 * 3_600_000_000
+    assert parse_settings("forgotten_nights = 0", "audit.toml").forgotten == 0
     assert settings.max_age == 72 * 3_600_000_000
     assert (settings.retention_days, settings.vacuum, settings.severities) == (90, False, {})
     assert (settings.require_signature, settings.allowed_signers) == (False, "allowed_signers")
@@ -434,8 +398,3 @@ def test_the_example_of_a_mute_in_the_file_that_ships_can_be_used() -> None:
     settings = parse_settings(re.sub("^# ", "", example, flags=re.MULTILINE), "conf/audit.toml")
     [mute] = settings.mute
     assert (mute.code, mute.node, mute.until) == ("ghost_broker", 7, date(2026, 12, 31))
-
-
-def test_nights_until_finalization_is_forgotten_are_days() -> None:
-    assert parse_settings("", "audit.toml").forgotten == 14 * 24 * 3_600_000_000
-    assert parse_settings("forgotten_nights = 0", "audit.toml").forgotten == 0

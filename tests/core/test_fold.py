@@ -16,7 +16,7 @@ from featurelib.snapshot import ClusterState, Fold, begin, fold_lines
 from featurelib.snapshot import fold as snapshot_fold
 from featurelib.snapshot.history import Learned, Row, history_rows, level_changes, pack
 from featurelib.snapshot.state import DAMAGED, NOTHING, Event, Segment, freeze, thaw
-from featurelib.tables import CLUSTER_SNAPSHOT, FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
+from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT, Table
 from tests.core.lines import anomalies, failure_line, landings, line_of, snapshot
 from tests.core.oracle import Node
 from tests.core.test_replay import dump, fold_nights, levels, log
@@ -179,21 +179,18 @@ def told(finalized: str) -> list[tuple[object, object]]:
     return [(row["min_level"], row["level"]) for row in history([tool], FINALIZED_FEATURES)]
 
 
-@pytest.mark.parametrize(
-    ("finalized", "kept"),
-    [
-        ("FinalizedVersionLevel: 4", [(4, 4)]),
-        ("FinalizedVersionLevel: -", [(0, 0)]),
-        ("FinalizedVersionLevel: 3.3-IV3", [(7, 7)]),
-        ("FinalizedVersionLevel: words", []),
-        ("FinalizedMinVersionLevel: 3\tFinalizedMaxVersionLevel: 4", [(3, 4)]),
-        ("FinalizedMinVersionLevel: -\tFinalizedMaxVersionLevel: -", [(0, 0)]),
-        ("FinalizedMinVersionLevel: words\tFinalizedMaxVersionLevel: 4", [(4, 4)]),
-        ("nothing of the kind", []),
-    ],
-)
-def test_the_history_of_a_tools_line(finalized: str, kept: list[tuple[int, int]]) -> None:
-    assert told(finalized) == kept
+def test_the_history_of_a_tools_line() -> None:
+    kept = {
+        "FinalizedVersionLevel: 4": [(4, 4)],
+        "FinalizedVersionLevel: -": [(0, 0)],
+        "FinalizedVersionLevel: 3.3-IV3": [(7, 7)],
+        "FinalizedVersionLevel: words": [],
+        "FinalizedMinVersionLevel: 3\tFinalizedMaxVersionLevel: 4": [(3, 4)],
+        "FinalizedMinVersionLevel: -\tFinalizedMaxVersionLevel: -": [(0, 0)],
+        "FinalizedMinVersionLevel: words\tFinalizedMaxVersionLevel: 4": [(4, 4)],
+        "nothing of the kind": [],
+    }
+    assert {text: told(text) for text in kept} == kept
 
 
 @pytest.mark.parametrize("known", range(len(ClusterState.__struct_fields__)))
@@ -203,11 +200,6 @@ def test_a_state_from_before_fields_were_added_is_read_without_them(known: int) 
     kept, empty = thaw(msgspec.msgpack.encode(fields[:known])), ClusterState()
     for at, name in enumerate(ClusterState.__struct_fields__):
         assert getattr(kept, name) == getattr(state if at < known else empty, name)
-
-
-def test_where_a_table_lies_and_how_it_is_called() -> None:
-    table = CLUSTER_SNAPSHOT
-    assert (table.path, table.full_name) == ("silver/cluster_snapshot", "silver.cluster_snapshot")
 
 
 # What became of the levels, by the rows of a history.
