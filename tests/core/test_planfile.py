@@ -260,7 +260,16 @@ TEXT, TOLD = write_plan(MEANING), write_plan(MEANING, PEOPLE)
 KRAFT = Move(feature="kraft.version", from_level=0, to_level=1, upgrade_type="UPGRADE")
 SECOND = replace(UPDATE, feature="g", from_level=2, to_level=3)
 THIRD = replace(STEP, updates=(replace(UPDATE, from_level=2, to_level=3),))
+EFFECT = SideEffect(
+    feature="f", level=2, key="k", what="it is set", afterwards="", restored=False,
+    values=(ValueChange(brokers=(1, 2), before="2", after=None),),
+)  # fmt: skip
 FIRST_UPDATE = "meaning", "steps", 0, "updates", 0
+
+
+def effect(**changes: Any) -> Plan:
+    return replace(MEANING, side_effects=(replace(EFFECT, **changes),))
+
 
 # What is wrong → the file, or a meaning that somebody sealed. In which words it is refused:
 # data/frozen/plan_files.txt.
@@ -317,6 +326,13 @@ WRONG: dict[str, str | bytes | Plan] = {
     "all managed by nobody": guarded(managed_features=None),
     "a manager of nothing": guarded(managed_by="msk"),
     "managed features out of order": guarded(managed_by="msk", managed_features=("g", "f")),
+    "a side effect of a level beyond": effect(level=3),
+    "a side effect of the level it is at": effect(level=1),
+    "a side effect of another feature": effect(feature="g"),
+    "a side effect of nothing": effect(what=" "),
+    "a side effect without a key": effect(key=""),
+    "a side effect twice on a broker": effect(values=EFFECT.values * 2),
+    "a side effect on nobody": effect(values=(replace(EFFECT.values[0], brokers=()),)),
     "level 0 required": required(levels={"f": 1, "g": 0}),
     "a level of nothing required": required(levels={"f": 1, "": 2}),
     "a features node below 0": required(features_node_version=-1),
