@@ -35,6 +35,7 @@ AUDIT = "./spark-submit.sh audit"
 SHOW = "featurelib show"
 BY_NODE = "unsupported_by_node"
 CONSEQUENCE = "dependency_unmet"  # follows from another finding: a cause only where it is alone
+GHOSTS = frozenset({"ghost_broker", "ghost_controller"})
 NOT_LANDED = "cluster_not_landed"
 NODE_MISSING = "expected_node_missing"
 NOT_ANSWERING = "node_not_answering"
@@ -49,7 +50,7 @@ _Row = TypeVar("_Row")
 Findings = Sequence[ReportedFinding]
 
 
-# The lead, and the one thing a report tells its reader to do next.
+# The lead.
 
 
 def lead(report: Report) -> str:
@@ -57,7 +58,7 @@ def lead(report: Report) -> str:
     fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
     if not fleet.clusters:
         return "No cluster was judged: nothing landed, and the inventory expects none."
-    if _is_all_old(fleet):
+    if is_all_old(fleet):
         return _all_old(report)
     muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
     if fleet.need_person == fleet.can_move == 0:
@@ -76,30 +77,15 @@ def lead(report: Report) -> str:
 def lead_note(report: Report) -> str:
     """What `need a person` in the lead counts; empty where the lead does not say it."""
     fleet = report.fleet
-    if not fleet.clusters or _is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
+    if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
-    about = "Need a person: clusters that are BLOCKED or UNKNOWN, or have a finding above info"
+    about = (
+        "Need a person: clusters that are BLOCKED or UNKNOWN, with a finding above info, or a plan"
+    )
     return f"{about}{'; muted findings do not count' if fleet.muted else ''}."
 
 
-def hint(report: Report) -> tuple[str, str]:
-    """The most useful next step: a sentence, and a command, which may be empty."""
-    if _is_all_old(report.fleet):
-        if not _is_newest_old(report.run):
-            return "Collect the fleet again, and run again.", ""
-        where = shlex.quote(report.run.tables) if report.run.tables else "FOLDER"
-        return (
-            "Collect the fleet again. To see what the old evidence said:",
-            f"{AUDIT} --tables {where} --as-of newest",
-        )
-    for severity in (Severity.CRITICAL, None, Severity.UNKNOWN, Severity.BLOCKER, Severity.WARNING):
-        step = _propose_plan(report) if severity is None else _propose_remedy(report, severity)
-        if step:
-            return step
-    return "Nothing to do until the next run.", ""
-
-
-def _is_all_old(fleet: FleetCounts) -> bool:
+def is_all_old(fleet: FleetCounts) -> bool:
     """Whether all that landed is too old to judge by."""
     return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
 
@@ -119,51 +105,31 @@ def _all_old(report: Report) -> str:
         limit = run.max_age_hours
         than = "" if limit is None else f"; what is older than {limit:g} hours decides nothing"
         text += f" The newest line is {old} old ({time_text(run.newest_line)}){than}."
-    newest = ", or judge as of the newest line with --as-of newest" * _is_newest_old(run)
+    newest = ", or judge as of the newest line with --as-of newest" * is_newest_old(run)
     return f"{text} Collect the fleet again{newest}."
 
 
-def _is_newest_old(run: ReportedRun) -> bool:
+def is_newest_old(run: ReportedRun) -> bool:
     """Whether judging as of the newest line would judge anything more."""
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
 
 
-def _propose_plan(report: Report) -> tuple[str, str] | None:
-    movable = [cluster for cluster in report.clusters if cluster.steps]
-    if not movable:
-        return None
-    # A cluster that is READY as a whole, and in our own hands, is the easiest to approve.
-    first = min(movable, key=lambda c: (c.verdict is not Verdict.READY, _is_theirs(c)))
-    who = first.name + _whose(first)
-    if first.plan_file is None:
-        return f"Run again with --out FOLDER: {who} has a plan to read.", ""
-    how = "carry it out step by step"
-    if _is_theirs(first):
-        how = f"have {first.managed_by} carry it out, which finalizes there"
-    out = (report.run.out or "FOLDER").removeprefix("file:").rstrip("/")
-    command = f"{SHOW} {shlex.quote(f'{out}/{first.plan_file}')}"
-    return f"Read the plan of {who}, and {how}:", command
+def shown_plan(out: str | None, cluster: ReportedCluster) -> str:
+    """Return where its plan is, as it is typed; `out` is the folder of the plans."""
+    folder = (out or "FOLDER").removeprefix("file:").rstrip("/")
+    return shlex.quote(f"{folder}/{cluster.plan_file}")
 
 
-def _is_theirs(cluster: ReportedCluster) -> bool:
+def step_text(step: ReportedStep) -> str:
+    """Return what a step does: `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`."""
+    return f"{step.feature} {step.from_level.text} → {step.to_level.text}"
+
+
+def is_theirs(cluster: ReportedCluster) -> bool:
     """Whether somebody else carries out its plan: then it has no commands for us."""
     return cluster.managed_by is not None and not cluster.commands
-
-
-def _propose_remedy(report: Report, severity: Severity) -> tuple[str, str] | None:
-    for cluster in report.clusters:
-        for finding in unmuted(cluster.findings):
-            if finding.severity is severity:
-                # Its command stands with the finding: whether it fits is for a person to say.
-                return f"{cluster.name}{_whose(cluster)}: {finding.message} {finding.remedy}", ""
-    return None
-
-
-def _whose(cluster: ReportedCluster) -> str:
-    people = ", ".join(filter(None, (cluster.owner, cluster.contact)))
-    return f" ({people})" if people else ""
 
 
 # What holds the fleet back most: findings that block or hide a verdict, by what they share. Nodes
@@ -176,6 +142,7 @@ class _Key(NamedTuple):
     severity: Severity
     feature: str | None = None
     supported: Range | None = None
+    ghosts: bool = False
 
 
 def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
@@ -184,6 +151,7 @@ def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
     that alone; then what needs fewer nodes."""
     held: dict[_Key, list[tuple[ReportedCluster, ReportedFinding]]] = defaultdict(list)
     shares: dict[_Key, Counter[int]] = defaultdict(Counter)  # clusters, by how many causes
+    alone: dict[_Key, list[str]] = defaultdict(list)
     for cluster in clusters:
         keyed = list(_causes_of(cluster))
         keys = {key for key, _ in keyed}
@@ -191,7 +159,9 @@ def rank_causes(clusters: Sequence[ReportedCluster]) -> tuple[Cause, ...]:
             held[key].append((cluster, finding))
         for key in keys:
             shares[key][len(keys)] += 1
-    causes = [(_cause(key, rows, shares[key][1]), shares[key]) for key, rows in held.items()]
+        if len(keys) == 1:
+            alone[keyed[0][0]].append(cluster.key)
+    causes = [(_cause(key, rows, alone[key]), shares[key]) for key, rows in held.items()]
     return tuple(cause for cause, _ in sorted(causes, key=lambda pair: _rank(*pair)))
 
 
@@ -209,21 +179,28 @@ def _causes_of(cluster: ReportedCluster) -> Iterator[tuple[_Key, ReportedFinding
         for finding in found
         if (finding.code, finding.feature) == (BY_NODE, METADATA_VERSION)
     }
+    ghosts = {(one.role, one.node_id) for one in cluster.findings if one.code in GHOSTS}
     for finding in others or found:
         key = _Key(finding.code, finding.severity)
-        if finding.code == BY_NODE and finding.node_id in metadata:
+        if finding.code == BY_NODE and (finding.role, finding.node_id) in ghosts:
+            key = key._replace(ghosts=True)  # to be unregistered, whatever it supported
+        elif finding.code == BY_NODE and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
         elif finding.code == BY_NODE:
             key = key._replace(feature=finding.feature, supported=finding.supported)
         yield key, finding
 
 
-def _cause(key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], alone: int) -> Cause:
+def _cause(
+    key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], alone: Sequence[str]
+) -> Cause:
     clusters = {cluster.key: cluster.name for cluster, _ in rows}
     who = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
     title = code_text(key.code)
-    if key.code == BY_NODE and key.supported is None:
+    if key.ghosts:
+        title = "nodes that are off and still registered"
+    elif key.code == BY_NODE and key.supported is None:
         title = f"nodes that do not support {key.feature} at all"
     elif key.code == BY_NODE and key.supported is not None:
         title = f"nodes that support {key.feature} {key.supported.text}"
@@ -235,7 +212,9 @@ def _cause(key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], a
         supported=key.supported,
         features=tuple(sorted(features, key=metadata_first)),
         clusters=len(clusters),
-        alone=alone,
+        alone=len(alone),
+        unlocked=tuple(alone),
+        ghosts=key.ghosts,
         nodes=len(who),
         held=tuple(clusters.values()),
         muted=len(clusters.keys() - {c.key for c, finding in rows if finding.muted is None}),
@@ -245,7 +224,9 @@ def _cause(key: _Key, rows: Sequence[tuple[ReportedCluster, ReportedFinding]], a
 # One cluster in one line.
 
 
-def summarize_cluster(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> str:
+def summarize_cluster(
+    verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep], *, has_features: bool
+) -> str:
     """The worst findings of the cluster as a phrase, then what can be finalized all the same."""
     shown = worth_saying(unmuted(findings))
     parts = [_problem(shown, Severity.CRITICAL)]
@@ -260,8 +241,10 @@ def summarize_cluster(verdict: Verdict, findings: Findings, steps: Sequence[Repo
         parts.append(f"can finalize {some(moves, FEATURES)}")
     elif steps:
         parts.append(f"can finalize {count(len(steps), 'feature')}")
+    is_bare = verdict is Verdict.UP_TO_DATE and not has_features
+    idle = "no node of it has a feature to finalize" if is_bare else "nothing to do"
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)
-    return "; ".join(filter(None, ["; ".join(filter(None, parts)) or "nothing to do", muted]))
+    return "; ".join(filter(None, ["; ".join(filter(None, parts)) or idle, muted]))
 
 
 def _problem(findings: Findings, severity: Severity) -> str:
@@ -414,13 +397,13 @@ def unmuted(findings: Iterable[ReportedFinding]) -> list[ReportedFinding]:
     return [finding for finding in findings if finding.muted is None]
 
 
-def needs_person(verdict: Verdict, findings: Findings) -> bool:
-    """Whether somebody has to look at the cluster that has these findings.
+def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[ReportedStep]) -> bool:
+    """Whether somebody has to look at the cluster that has these findings, or approve its plan.
 
     A cluster that cannot move needs a person, whatever the severities, unless what holds it back
     is muted.
     """
-    if any(found.severity is not Severity.INFO for found in unmuted(findings)):
+    if steps or any(found.severity is not Severity.INFO for found in unmuted(findings)):
         return True
     grave = HOLDS_BACK | {Severity.CRITICAL}
     set_aside = any(found.muted is not None and found.severity in grave for found in findings)

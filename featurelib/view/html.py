@@ -19,19 +19,18 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from featurelib.feature import Verdict
+from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.planning.files import file_names
 from featurelib.view.digest import (
     ahead_lines,
     group_findings,
-    hint,
     lead,
     lead_note,
     mute_text,
     muted_lines,
     unmuted,
 )
-from featurelib.view.model import Report
+from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report
 from featurelib.view.plot import Plot, Portrait, draw
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
@@ -39,7 +38,8 @@ IN_FULL = 100  # clusters in the one file
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS, BARS = 8, 30
 FOLDER = "clusters"
-WIDTH, LEFT, RIGHT = 840, 190, 550  # of a plot, and of the track within it
+WIDTH, LEFT, RIGHT = 540, 118, 328
+TICK = 13  # that two numbers on the axis need between them  # of a plot, and of the track within it
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
 COLUMNS = 10  # features with a column of their own
 
@@ -60,7 +60,10 @@ def render_html(
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
         in_full=IN_FULL,
+        places=_places(report),
         pages=[f"{FOLDER}/{name}" for name in page_names(report)],
+        names={cluster.key: cluster.name for cluster in report.clusters},
+        owners=sorted({cluster.owner for cluster in report.clusters if cluster.owner}),
         script=_text("page.js"),
     )
 
@@ -105,10 +108,30 @@ class Scale:
         return begin, round(self.at(high, 1) - begin, 1)
 
 
+def ticks(plot: Plot, scale: Scale) -> list[int]:
+    """Return the levels that are written on the axis: those of lines first, then what has room."""
+    lines = [mark.level for mark in plot.marks]
+    shown: list[int] = []
+    for level in (*lines, *plot.levels):
+        if all(abs(scale.at(level) - scale.at(other)) >= TICK for other in shown):
+            shown.append(level)
+    return sorted(shown)
+
+
 def page_names(report: Report) -> list[str]:
     """A file name for each cluster's page, safe on any file system."""
     names = file_names([cluster.key for cluster in report.clusters])
     return [name.removesuffix(".json") + ".html" for name in names]
+
+
+def _places(report: Report) -> dict[str, str]:
+    """Where each cluster is shown in full, by its key: an anchor that is the same every night, or a
+    page of its own."""
+    places = {}
+    for row, (cluster, name) in enumerate(zip(report.clusters, page_names(report), strict=True)):
+        anchor = f"#cluster-{name.removesuffix('.html')}"
+        places[cluster.key] = anchor if row < IN_FULL else f"{FOLDER}/{name}"
+    return places
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
@@ -131,13 +154,17 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    values = (lead, lead_note, hint, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    words = (time_text, clean, count, some, place, draw, Portrait, Scale)
+    values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
+    words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *words)},
         within=_within,
+        METADATA_VERSION=METADATA_VERSION,
         by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},
         verdicts=list(Verdict),
+        severities=list(Severity),
+        SEVERITY_RANK=SEVERITY_RANK,
+        VERDICT_RANK=VERDICT_RANK,
         left=LEFT,
         right=RIGHT,
         width=WIDTH,

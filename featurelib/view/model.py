@@ -155,10 +155,11 @@ class FleetCounts:
 
     `features` counts each feature of each cluster. `muted`: those of `findings` that a mute sets
     aside; `muted_until`: the day the nearest of these mutes runs out, null without any.
-    `need_person`: clusters with a finding above info that is not muted. `can_move`: clusters whose
-    plan has steps. `incompatible_nodes`: nodes that do not fit what is finalized already.
-    `all_too_old`: nothing could be judged for the age of the evidence. `too_old`: clusters that are
-    UNKNOWN and have such evidence. `not_landed`: expected clusters from which nothing landed.
+    `need_person`: clusters where a person has to look, or has a plan to approve. `can_move`:
+    clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit what is finalized
+    already. `all_too_old`: nothing could be judged for the age of the evidence. `too_old`: clusters
+    that are UNKNOWN and have such evidence. `not_landed`: expected clusters from which nothing
+    landed.
     """
 
     clusters: Count
@@ -182,10 +183,11 @@ class FleetCounts:
 class Cause:
     """One thing that holds clusters back; what unlocks most clusters comes first.
 
-    `alone`: clusters that nothing else holds back, so that removing it unlocks them. `feature` and
-    `supported` say what the nodes in the way have in common; `supported` null = they do not list
-    the feature. `features`: all that it holds back. `held`: the names of the clusters. `muted`: the
-    clusters where all of it is muted, and holds back all the same.
+    `alone`: clusters that nothing else holds back, so that removing it unlocks them; `unlocked` are
+    their keys. `ghosts`: the nodes are off and still registered. `feature` and `supported` say what
+    the nodes in the way have in common; `supported` null = they do not list the feature.
+    `features`: all that it holds back. `held`: the names of the clusters. `muted`: the clusters
+    where all of it is muted, and holds back all the same.
     """
 
     title: str
@@ -196,6 +198,8 @@ class Cause:
     features: tuple[str, ...]
     clusters: Count
     alone: Count
+    unlocked: tuple[str, ...]
+    ghosts: bool
     nodes: Count
     held: tuple[str, ...]
     muted: Count
@@ -276,11 +280,12 @@ class ReportedCluster:
     `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
     made safe to show. `name` is the inventory's, or the id. `owner`, `contact` and `managed_by`
     (who finalizes there, if not we) are the inventory's too, null where it does not say, and so are
-    `labels`, each as `key=value`.
-    `summary`: what to know in one line. `commands`: one for each request of the plan, in order;
-    none where no tool of these releases names single features, or a name is not safe to type.
-    `joining`: who may join, null where that is not known. `returns`: how far back it goes once the
-    plan is carried out, of what moves and of metadata.version.
+    `labels`, each as `key=value`. `severity`: of its worst finding that is not muted, null without
+    one. `needs_person`: somebody has to look, or has a plan to approve. `summary`: what to know in
+    one line. `commands`: one for each request of the plan, in order; none where no tool of these
+    releases names single features, or a name is not safe to type. `joining`: who may join, null
+    where that is not known. `returns`: how far back it goes once the plan is carried out, of what
+    moves and of metadata.version.
     """
 
     key: str
@@ -291,6 +296,7 @@ class ReportedCluster:
     managed_by: str | None
     labels: tuple[str, ...]
     verdict: Verdict
+    severity: Severity | None
     phase: Phase
     nodes: Count
     needs_person: bool
@@ -305,18 +311,41 @@ class ReportedCluster:
     plan_file: str | None
 
 
+Verb = Literal[
+    "Mend", "Collect", "Approve", "Hand over", "Unregister", "Upgrade", "Start", "Look at"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One thing to do today: what is the matter, how to do it, and where.
+
+    `how` and `command` may be empty; of several clusters they are about the first. `clusters`: the
+    `key` of each. `owners`: whose they are, as far as the inventory says.
+    """
+
+    verb: Verb
+    text: str
+    how: str
+    command: str
+    clusters: tuple[str, ...]
+    owners: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """featurelib's report on one nightly audit of a fleet of Kafka clusters.
 
     `version` goes up when a reader of the older one could misread; new members do not raise it.
-    `mutes`: expired ones first, then those that meet nothing.
+    `today`: at most seven things, the most urgent first. `mutes`: expired ones first, then those
+    that meet nothing.
     """
 
     format: Literal["featurelib.report"]
     version: Literal[1]
     run: ReportedRun
     fleet: FleetCounts
+    today: tuple[Task, ...]
     causes: tuple[Cause, ...]
     clusters: tuple[ReportedCluster, ...]
     mutes: tuple[ReportedMute, ...]

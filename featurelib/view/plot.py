@@ -1,9 +1,10 @@
 """Makes the range plot of one feature: a bar for each range nodes have, and levels that matter.
 
-        finalized 25 (4.0-IV3)   ceiling 27 (4.1-IV1)
-              |                     |
-    brokers 1-3 ████████████████████        7-27
-    broker 4  ████████                      7-25 · in the way
+    brokers 1-3   ██████████████████████┊   7–27
+    broker 4      ███████████████████|  ┊   7–25 · in the way
+                  7                  25 27
+                | finalized 25 (4.0-IV3)
+                ┊ ceiling 27 (4.1-IV1)
 
 Where it stands is the page's (featurelib.view.html). Which bar is in the way was judged by the
 core: the findings and the incompatible nodes of the report say it.
@@ -23,6 +24,7 @@ from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedRet
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
+LABEL = 17  # letters beside a bar
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # its role and its id
 Ends = tuple[int, int]
@@ -50,17 +52,21 @@ def portraits(evidence: Evidence) -> dict[str, Portrait]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Nodes of one range; `ends` are None where there is no range to draw."""
+    """Nodes of one range; `ends` are None where there is no range to draw.
+
+    `label`: who they are, or how many where that is too long to stand beside a bar.
+    """
 
     ends: Ends | None
     state: str
     nodes: str
+    label: str
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A level that matters, as a line through all bars with its own row of text."""
+    """A level that matters: a line through all bars, with its words below them."""
 
     kind: str
     text: str
@@ -128,17 +134,18 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
         [number for role, number in nodes if role == of.text]
         for of in (Role.BROKER, Role.CONTROLLER)
     )
+    ids = {number for _, number in nodes}  # two halves of one process are one node
     parts = [STATES[state]]
     if ends is not None:
         low, high = ends
         said = str(low) if low == high else f"{low}–{high}"
-        ids = {number for _, number in nodes}  # two halves of one process are one node
         parts.insert(0, "does not list it" if ends == NOT_LISTED else said)
-        parts.append(count(len(ids), "node") if len(ids) > 1 else "")
+    who = brokers_and_controllers(brokers, controllers)
     return Bar(
         ends=None if ends == NOT_LISTED else ends,
         state=state,
-        nodes=brokers_and_controllers(brokers, controllers),
+        nodes=who,
+        label=who if len(who) <= LABEL or len(ids) == 1 else count(len(ids), "node"),
         text=" · ".join(filter(None, parts)),
     )
 

@@ -57,6 +57,7 @@ from featurelib.view.model import (
     ReportedRun,
     ReportedStep,
 )
+from featurelib.view.today import plan_day
 from featurelib.words import (
     LENGTH,
     LONGEST_PATH,
@@ -160,12 +161,14 @@ def summarize(
     clusters.sort(key=_worst_first)
     names = {cluster: entry.title for cluster, entry in entries.items()}
     shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
+    causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     return Report(
         format="featurelib.report",
         version=1,
         run=run,
-        fleet=_count_fleet(clusters),
-        causes=rank_causes(clusters),
+        fleet=fleet,
+        today=plan_day(clusters, causes, fleet, run),
+        causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
     )
@@ -216,10 +219,11 @@ class _Reader:
             managed_by=_shown(entry.managed_by),
             labels=tuple(clean(f"{key}={entry.labels[key]}") for key in sorted(entry.labels)),
             verdict=verdict,
+            severity=_worst(findings),
             phase=Phase(row["phase"]),
             nodes=row["nodes"] or 0,
-            needs_person=needs_person(verdict, findings),
-            summary=summarize_cluster(verdict, findings, steps),
+            needs_person=needs_person(verdict, findings, steps),
+            summary=summarize_cluster(verdict, findings, steps, has_features=bool(readiness)),
             readiness=tuple(sorted(readiness, key=lambda ready: metadata_first(ready.feature))),
             findings=tuple(findings),
             incompatible=tuple(
@@ -308,8 +312,14 @@ def _commands(steps: Sequence[ReportedStep], dialects: Sequence[str]) -> tuple[s
     )
 
 
+def _worst(findings: Iterable[ReportedFinding]) -> Severity | None:
+    """The severity of the worst finding that is not muted."""
+    there = {finding.severity for finding in unmuted(findings)}
+    return next((severity for severity in Severity if severity in there), None)
+
+
 def _worst_first(cluster: ReportedCluster) -> tuple[bool, bool, int, str, str]:
-    critical = any(finding.severity is Severity.CRITICAL for finding in unmuted(cluster.findings))
+    critical = cluster.severity is Severity.CRITICAL
     set_aside = cluster.verdict in OPEN and not cluster.needs_person
     rank = VERDICT_RANK[cluster.verdict]
     return not critical, set_aside, rank, cluster.name, cluster.key

@@ -15,11 +15,11 @@ from featurelib.view.digest import (
     ahead_lines,
     count_muted,
     group_findings,
-    hint,
     lead,
     lead_note,
     mute_text,
     muted_lines,
+    step_text,
     unmuted,
 )
 from featurelib.view.layout import WIDEST, Page, paint, plain
@@ -31,8 +31,8 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
-    ReportedStep,
 )
+from featurelib.view.today import next_step
 from featurelib.words import count, place, some, time_text
 
 LIMIT = 20
@@ -79,6 +79,8 @@ def render_text(
     """The report as text of `width` columns; `limit` 0 shows every row."""
     page = Page(width, parts=True)
     _head(report, page)
+    _today(report, limit, page)
+    _counts(report, page)
     movable = [cluster for cluster in report.clusters if cluster.steps]
     acts = [cluster for cluster in report.clusters if _needs_act(cluster)]
     parts: tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...] = (
@@ -96,7 +98,7 @@ def render_text(
             if limit and len(rows) > limit and show is not _causes:
                 page.text(_dim(f"… and {len(rows) - limit:,} more: {ALL}"))
     page.line()
-    sentence, command = hint(report)
+    sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
     if command:  # on a line of its own, so that it can be copied
         page.text(paint(command, "bold"))
@@ -119,7 +121,7 @@ def _terminal_width(stream: TextIO) -> int | None:
 
 
 def _head(report: Report, page: Page) -> None:
-    run, fleet = report.run, report.fleet
+    run = report.run
     release = f"featurelib {run.release}".strip()
     page.text(_dim(f"{release} · run {run.number} · as of {time_text(run.as_of)}"))
     page.text(_dim(f"judged by the policy {run.dialect}, with the catalogue of {run.catalogue}"))
@@ -129,6 +131,26 @@ def _head(report: Report, page: Page) -> None:
     page.text(paint(lead(report), "bold"))
     if about := lead_note(report):
         page.text(_dim(about))
+
+
+def _today(report: Report, limit: int, page: Page) -> None:
+    """A row a task: the verb, where, and below each other what is the matter and how to do it."""
+    if not report.today:
+        return
+    named = {cluster.key: cluster.name for cluster in report.clusters}
+    rows = [["", "where", "what"]]
+    for task in report.today:
+        names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
+        where = _lines(*names, _dim(some(task.owners, NAMES)))
+        what = _lines(task.text, task.how, paint(task.command, "bold") if task.command else "")
+        rows.append([paint(task.verb, "bold"), where, what])
+    page.line()
+    page.text(paint("Today", "bold underline"))
+    _table(rows, page, most=(0, NAME))
+
+
+def _counts(report: Report, page: Page) -> None:
+    fleet = report.fleet
     if fleet.clusters:
         page.line()
         heads = ["", *(paint(verdict.value, STYLES[verdict]) for verdict in Verdict), "all"]
@@ -200,7 +222,7 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
-        steps = _first([_step_text(step) for step in cluster.steps], LINES if limit else 0)
+        steps = _first([step_text(step) for step in cluster.steps], LINES if limit else 0)
         ready = cluster.verdict is Verdict.READY
         beyond = "" if ready else f"{cluster.verdict.value} beyond that, see below"
         requests = len({step.request for step in cluster.steps})
@@ -222,7 +244,10 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
 
 
 def _verdict(cluster: ReportedCluster) -> str:
-    return paint(cluster.verdict.value, STYLES[cluster.verdict])
+    """The verdict; nothing is green where something is critical."""
+    is_calm = cluster.severity is not Severity.CRITICAL
+    style = STYLES[cluster.verdict if is_calm else Severity.CRITICAL]
+    return paint(cluster.verdict.value, style)
 
 
 def _needs_act(cluster: ReportedCluster) -> bool:
@@ -240,10 +265,6 @@ def _people(cluster: ReportedCluster) -> str:
     """`payments · #payments-oncall · managed by strimzi`, as far as the inventory says."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
-
-
-def _step_text(step: ReportedStep) -> str:
-    return f"{step.feature} {step.from_level.text} → {step.to_level.text}"
 
 
 def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
@@ -282,7 +303,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
     if cluster.steps:
         firsts = {step.request: step for step in reversed(cluster.steps)}
         steps = [
-            (f"{step.request}. " if step is firsts[step.request] else "   ") + _step_text(step)
+            (f"{step.request}. " if step is firsts[step.request] else "   ") + step_text(step)
             for step in cluster.steps
         ]
         yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]

@@ -16,6 +16,7 @@ class Page:
     tiles: list[tuple[str, str]] = field(default_factory=list)  # number, label
     rows: list[str] = field(default_factory=list)  # the verdict of each row of the grid
     verdicts: list[str] = field(default_factory=list)  # of the features of clusters in full
+    tasks: list[str] = field(default_factory=list)  # the verb of each thing to do today
     mutes: list[str] = field(default_factory=list)  # the state of each
     articles: int = 0
     tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
@@ -55,11 +56,14 @@ class _Reader(HTMLParser):
             return
         self.page.texts.append(text)
         names = [tag for tag, _ in self._in]
-        if names[-2:] == ["li", "b"]:
+        lists = [given.get("class") for tag, given in self._in if tag in ("ul", "section")]
+        if "today" in lists:
+            self.page.tasks += [text] if names[-2:] == ["li", "b"] else []
+        elif "tiles" in lists and names[-1] == "b":
             self.page.tiles.append((text, ""))
         elif names[-2:] == ["li", "strong"]:
             self.page.mutes.append(text)
-        elif names[-1:] == ["li"] and self.page.tiles and self.page.tiles[-1][1] == "":
+        elif "tiles" in lists and self.page.tiles[-1][1] == "":
             self.page.tiles[-1] = (self.page.tiles[-1][0], text)
         if names[-1:] == ["td"] and "article" in names:
             self.page.verdicts += [text] if (self._in[-1][1].get("class") or "") == text else []

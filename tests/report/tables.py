@@ -41,12 +41,13 @@ def report(
     *,
     names: Mapping[str, str] | None = None,
     newest: int = 0,
+    out: str = "",
     mutes: tuple[Mute, ...] = (),
     **more: Any,
 ) -> Report:
     """`names`: by cluster id, as an inventory that says nothing else."""
     run = report_run(
-        CATALOGUE, 20261121080000, AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72
+        CATALOGUE, 20261121080000, AS_OF, release="0.1.0", newest=newest, max_age=HOURS_72, out=out
     )
     if names is not None:
         more["inventory"] = Fleet(cluster=tuple(Entry(id=i, name=n) for i, n in names.items()))

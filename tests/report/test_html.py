@@ -36,7 +36,7 @@ HOSTILE = [
     '=HYPERLINK("http://evil.example")',
     "\x1b[2J\x1b]0;title\x07",
     "‮gnp.elif",
-    "{{ 7 * 7 }}{% raw %}",
+    "{{ 77 * 7777 }}{% raw %}",
     "javascript:alert(1)",
     "&lt;b&gt;",
 ]
@@ -52,7 +52,7 @@ def test_every_sample_stands_in_full_and_every_link_leads_somewhere() -> None:
     said = report_samples()
     page = read_page(render_html(said, sample_portraits()))
     assert page.articles == len(said.clusters) == len(page.rows)
-    inside = [link.removeprefix("#") for link in page.links if link.startswith("#")]
+    inside = [link[1:] for link in page.links if link.startswith("#") and "=" not in link]
     assert set(inside) <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
     assert list(render_pages(said, {}, most=9)) == []
@@ -94,7 +94,7 @@ def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
 
 
 def test_the_words_beside_the_widest_bar_have_room() -> None:
-    widest = f"does not list it · {STATES['unfit']} · 2,500 nodes"
+    widest = f"does not list it · {STATES['unfit']}"
     assert len(widest) * 6.2 <= WIDTH - RIGHT - 10  # pixels of a letter, on average
 
 
@@ -111,11 +111,11 @@ def test_nodes_of_equal_ranges_share_a_bar_and_silent_ones_have_their_own() -> N
     nodes |= {("controller", 9): wide, ("broker", 3): {"f": (1, 2)}, ("broker", 5): {}}
     unknown = {("broker", 6): None, ("controller", 10): None}
     [plot] = draw(cluster, Portrait(nodes={**nodes, **unknown}))
-    assert [(bar.nodes, bar.state, bar.text) for bar in plot.bars] == [
-        ("broker 5", "fits", "does not list it"),
-        ("broker 3", "holds", "1–2 · in the way"),
-        ("brokers 1-2, 4; controller 9", "fits", "1–30000 · 4 nodes"),
-        ("broker 6; controller 10", "silent", "not known"),
+    assert [(bar.nodes, bar.label, bar.state, bar.text) for bar in plot.bars] == [
+        ("broker 5", "broker 5", "fits", "does not list it"),
+        ("broker 3", "broker 3", "holds", "1–2 · in the way"),
+        ("brokers 1-2, 4; controller 9", "4 nodes", "fits", "1–30000"),
+        ("broker 6; controller 10", "2 nodes", "silent", "not known"),
     ]
     assert plot.levels == (1, 2, 27, 30_000)
     places = [Scale(plot.levels).at(level) for level in plot.levels]
@@ -141,7 +141,20 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
     text = render_html(said, seen)
     page = read_page(text)
     allowed = {tag for tag, _ in plain.tags} | {"svg", "path", "line", "text", "figure", "wbr"}
-    allowed |= {"figcaption", "ol", "ul", "tr", "td", "th", "h4", "b", "details", "summary"}
+    allowed |= {
+        "figcaption",
+        "title",
+        "strong",
+        "ol",
+        "ul",
+        "tr",
+        "td",
+        "th",
+        "h4",
+        "b",
+        "details",
+        "summary",
+    }
     assert {tag for tag, _ in page.tags} <= allowed | {"table", "thead", "tbody", "pre", "code"}
     scripts = [attributes for tag, attributes in page.tags if tag == "script"]
     assert scripts == [{}]
@@ -149,7 +162,9 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
     assert not any(link.startswith("javascript:") for link in page.links)
     assert "\x1b" not in text
     assert "‮" not in text
-    assert "49" not in re.sub(r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert "598829" not in re.sub(
+        r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.DOTALL
+    )
 
 
 def test_gauges_escape_their_labels() -> None:

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from featurelib.audit.findings import Mute, wordings
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
-from featurelib.view.model import render_json
+from featurelib.view.model import Verb, render_json
 from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from tests.report.page import Page, read_page
@@ -143,9 +143,21 @@ def test_all_forms_of_a_report_count_the_same(
     for counted in (count_tables(fleet), count_json(document)):
         assert document["fleet"] | counted == document["fleet"]
     check_text(text, document)
+    check_today(text, document)
     check_page(read_page(render_html(said, {})), document)
     check_gauges(render_prometheus(said), document)
     check_mutes(mutes, fleet["findings"], document)
+
+
+def check_today(text: str, document: Any) -> None:
+    """Whoever needs a person stands in some task, nobody else does, and all forms have them."""
+    tasks = document["today"]
+    assert len(tasks) <= 7
+    needing = {cluster["key"] for cluster in document["clusters"] if cluster["needs_person"]}
+    assert {key for task in tasks for key in task["clusters"]} == needing
+    part = text.partition("\nToday\n")[2].partition("\n\n")[0]
+    verbs = re.findall(rf"^({'|'.join(get_args(Verb))})(?:  | ·)", part, re.MULTILINE)
+    assert verbs == [task["verb"] for task in tasks]
 
 
 def check_page(page: Page, document: Any) -> None:
@@ -163,6 +175,7 @@ def check_page(page: Page, document: Any) -> None:
     names = {"in_use": "until", "expired": "ran", "unused": "matches"}
     assert {state: listed[names[state]] for state in names} == states(document)
     assert count(Verdict, page.rows) == fleet["clusters_by_verdict"]
+    assert page.tasks == [task["verb"] for task in document["today"]]
     verdicts = [
         ready["verdict"] for cluster in document["clusters"] for ready in cluster["readiness"]
     ]

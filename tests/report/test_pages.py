@@ -95,7 +95,7 @@ def test_axe_finds_no_fault(
 
 def test_the_table_narrows_and_sorts(browser: Browser, files: dict[str, Path]) -> None:
     page = opened(browser, files["samples"])
-    page.fill("#find", "ghost")
+    page.fill("#find", "ghost-broker")
     assert page.text_content("#shown") == "1 of 26 clusters"
     assert page.locator("#grid tbody tr:visible th").all_text_contents() == ["ghost-broker"]
     page.fill("#find", "")
@@ -132,3 +132,39 @@ def test_nothing_is_asked_of_a_network_and_no_error_is_logged(
     page.close()
     assert asked == [files["fleet"].as_uri()]
     assert errors == []
+
+
+def test_what_was_chosen_stands_in_the_address_and_levels_are_sorted_as_numbers(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["samples"])
+    page.select_option("#severity", "blocker")
+    head = page.locator("#grid thead th", has_text="metadata.version").locator("button")
+    head.click()
+    head.click()
+    rows = page.locator("#grid tbody tr:visible th").all_text_contents()
+    column = "#grid tbody tr:visible td.B, #grid tbody tr:visible td.D"
+    levels = [int(text.split()[1]) for text in page.locator(column).all_text_contents()[:3]]
+    assert levels == sorted(levels, reverse=True)
+    again = browser.new_page()
+    again.goto(page.url)
+    assert again.locator("#grid tbody tr:visible th").all_text_contents() == rows
+    assert again.locator("article:visible").count() == len(rows) < 26
+    link = page.locator(".today a", has_text="ghost-broker")
+    assert link.get_attribute("href") == "#cluster-h0FOOR_sRsiOiKHch7mH4w"
+    again.close()
+    page.context.close()
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_what_there_is_to_do_today_stands_on_the_first_screen(
+    browser: Browser, files: dict[str, Path], size: tuple[int, int]
+) -> None:
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    page.goto(files["samples"].as_uri())
+    tasks = page.locator(".today li")
+    assert tasks.count() == 7
+    box = tasks.last.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= size[1]
+    page.close()

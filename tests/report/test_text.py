@@ -101,7 +101,7 @@ def test_the_first_rows_are_shown_and_the_others_counted() -> None:
     assert "Can be finalized now" not in text
     text = render_text(said, limit=0)
     assert "more: --limit" not in text
-    assert text.count("cluster-24") == 2
+    assert text.count("cluster-24") == 3  # today, the table, and by itself
     assert render_text(said, limit=3).count("… and 22 more: --limit 0 shows all") == 2
 
 
@@ -124,18 +124,18 @@ def test_the_first_findings_of_a_cluster_are_shown_and_the_others_counted() -> N
         ("/data/out/", "featurelib show /data/out/plans/b.json"),
         ("file:/data/out", "featurelib show /data/out/plans/b.json"),
         ("my out", "featurelib show 'my out/plans/b.json'"),
-        (None, "featurelib show FOLDER/plans/b.json"),
+        ("", "featurelib show FOLDER/plans/b.json"),
     ],
 )
-def test_a_plan_is_the_next_step_where_nothing_is_broken(out: str | None, command: str) -> None:
+def test_a_plan_is_the_next_step_where_nothing_is_broken(out: str, command: str) -> None:
     step = {"request": 1, "feature": "f", "from_level": 0, "to_level": 1}
     step["upgrade_type"] = "UPGRADE"
     ready = plan("b", "READY", steps=[step | {"timeout_ms": 1}])
     tables = judged([plan("a", "BLOCKED"), ready], [unfit("a", 1, "f", 1, 2)])
-    said = report(tables, plan_files={"b": "plans/b.json"})
-    said = replace(said, run=replace(said.run, out=out))
+    said = report(tables, plan_files={"b": "plans/b.json"}, out=out)
     text = " ".join(render_text(said).split())
-    assert text.endswith("Next Read the plan of b, and carry it out step by step: " + command)
+    next_step = "Next Approve b: f 0 (not finalized) → 1. Read the plan, then approve it. "
+    assert text.endswith(next_step + command)
 
 
 def test_a_file_gets_a_hundred_columns_and_no_colour() -> None:
@@ -154,7 +154,7 @@ def test_a_file_gets_a_hundred_columns_and_no_colour() -> None:
     ],
 )
 def test_a_terminal_gets_its_width_and_colour(environment: dict[str, str], colour: bool) -> None:
-    small = replace(report_samples(), clusters=report_samples().clusters[:1])
+    small = replace(report_samples(), clusters=report_samples().clusters[:1], today=())
     assert _on_a_terminal(small, environment) == render_text(small, width=64, colour=colour)
 
 

@@ -1,43 +1,85 @@
-// The page is whole without this: it only sorts and narrows the table of clusters.
+// The page is whole without this: it only sorts and narrows the table of clusters, and what stands
+// of each below. What was chosen stands in the address, so that a link shows the same.
 (() => {
   const table = document.getElementById("grid");
   if (!table) return;
   const body = table.tBodies[0];
   const rows = [...body.rows];
-  const filter = document.querySelector(".filter");
-  const [text, verdict] = ["find", "verdict"].map((id) => document.getElementById(id));
+  const heads = [...table.tHead.rows[0].cells];
+  const inputs = [...document.querySelectorAll(".filter input, .filter select")];
   const count = document.getElementById("shown");
-  filter.hidden = false;
+  const of = { verdict: "v", severity: "w", owner: "o" };
+  document.querySelector(".filter").hidden = false;
+  const part = (row) => {
+    const link = row.cells[0].firstElementChild.getAttribute("href");
+    return link[0] === "#" ? document.getElementById(link.slice(1)) : null;
+  };
 
   const narrow = () => {
-    const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = inputs[0].value.toLowerCase().split(/\s+/).filter(Boolean);
+    const chosen = inputs.slice(1).filter((input) => input.value);
     let shown = 0;
     for (const row of rows) {
-      const said = (row.textContent + " " + (row.dataset.f || "")).toLowerCase();
-      const fits = words.every((word) => said.includes(word));
-      row.hidden = !fits || (verdict.value !== "" && row.dataset.v !== verdict.value);
+      const said = `${row.textContent} ${row.dataset.f}`.toLowerCase();
+      row.hidden =
+        !words.every((word) => said.includes(word)) ||
+        !chosen.every((input) => row.dataset[of[input.id]] === input.value);
+      const below = part(row);
+      if (below) below.hidden = row.hidden;
       shown += row.hidden ? 0 : 1;
     }
     count.textContent = `${shown} of ${rows.length} clusters`;
   };
-  text.addEventListener("input", narrow);
-  verdict.addEventListener("change", narrow);
 
   const { compare } = new Intl.Collator("en", { numeric: true });
-  [...table.tHead.rows[0].cells].forEach((head, column) => {
+  const value = (cell) => cell.dataset.s ?? cell.textContent;
+  const sort = (column, down) => {
+    for (const head of heads) head.removeAttribute("aria-sort");
+    heads[column].setAttribute("aria-sort", down ? "descending" : "ascending");
+    const order = rows.map((row, place) => [value(row.cells[column]), place, row]);
+    // What has no value comes last, whichever way.
+    order.sort(
+      (a, b) =>
+        (a[0] === "") - (b[0] === "") ||
+        (down ? -1 : 1) * compare(a[0], b[0]) ||
+        a[1] - b[1],
+    );
+    body.append(...order.map((entry) => entry[2]));
+  };
+
+  const keep = () => {
+    const state = new URLSearchParams();
+    for (const input of inputs) if (input.value) state.set(input.id, input.value);
+    const head = heads.find((one) => one.ariaSort);
+    if (head) state.set("sort", `${head.textContent}${head.ariaSort === "descending" ? "-" : ""}`);
+    history.replaceState(null, "", `#${state}`);
+  };
+  const follow = () => {
+    const state = new URLSearchParams(location.hash.slice(1));
+    if (!location.hash.includes("=")) return;
+    for (const input of inputs) input.value = state.get(input.id) ?? "";
+    const by = state.get("sort") ?? "";
+    const column = heads.findIndex((head) => head.textContent === by.replace(/-$/, ""));
+    if (column >= 0) sort(column, by.endsWith("-"));
+    narrow();
+  };
+
+  for (const input of inputs)
+    input.addEventListener("input", () => {
+      narrow();
+      keep();
+    });
+  heads.forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = head.textContent;
+    button.append(...head.childNodes);
     head.replaceChildren(button);
     button.addEventListener("click", () => {
-      const down = head.getAttribute("aria-sort") === "ascending";
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const order = rows.map((row, place) => [row.cells[column].textContent, place, row]);
-      order.sort((a, b) => (down ? -1 : 1) * compare(a[0], b[0]) || a[1] - b[1]);
-      body.append(...order.map((entry) => entry[2]));
+      sort(column, head.getAttribute("aria-sort") === "ascending");
+      keep();
     });
   });
-  count.textContent = `${rows.length} of ${rows.length} clusters`;
-  if (text.value || verdict.value) narrow(); // a browser fills in again what was typed before
+  window.addEventListener("hashchange", follow);
+  narrow(); // a browser fills in again what was typed before
+  follow();
 })();

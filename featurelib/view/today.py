@@ -1,0 +1,175 @@
+"""What there is to do today: at most seven things, the most urgent first.
+
+What is critical comes first, then what did not land, then plans that wait for somebody, then the
+changes that unlock most clusters, and last whatever else needs a look. A cluster may stand in more
+than one; those that need a person, and no others, stand in some.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from featurelib.feature import Severity, Verdict
+from featurelib.view.digest import (
+    AUDIT,
+    BY_NODE,
+    GHOSTS,
+    NOT_ANSWERING,
+    NOT_LANDED,
+    SHOW,
+    group_findings,
+    has_landed,
+    is_all_old,
+    is_newest_old,
+    is_theirs,
+    shown_plan,
+    step_text,
+    unmuted,
+)
+from featurelib.view.model import (
+    Cause,
+    FleetCounts,
+    Report,
+    ReportedCluster,
+    ReportedFinding,
+    ReportedRun,
+    Task,
+    Verb,
+)
+from featurelib.words import code_text, count, some
+
+MOST = 7
+CRITICAL = 3  # kinds of critical findings with a line each
+FEATURES = 2  # of a plan, named in one line
+
+Clusters = Sequence[ReportedCluster]
+
+
+def plan_day(
+    clusters: Clusters, causes: Sequence[Cause], fleet: FleetCounts, run: ReportedRun
+) -> tuple[Task, ...]:
+    """Return the tasks of these clusters, worst first as the report has them."""
+    if is_all_old(fleet):
+        tasks, causes = [_collect_again(clusters, run), *_not_landed(clusters)], ()
+    else:
+        tasks = [*_critical(clusters), *_not_landed(clusters), *_waiting(clusters, run.out)]
+    by_key = {cluster.key: cluster for cluster in clusters}
+    for cause in sorted(causes, key=lambda cause: -cause.alone):
+        if len(tasks) < MOST - 1 and cause.code != NOT_LANDED:
+            tasks += _unlock(cause, [by_key[key] for key in cause.unlocked])
+    covered = {key for task in tasks for key in task.clusters}
+    if rest := [c for c in clusters if c.needs_person and c.key not in covered]:
+        tasks.append(_task("Look at", rest, "What each needs stands with the cluster."))
+    return tuple(tasks)
+
+
+def _task(verb: Verb, clusters: Clusters, text: str, how: str = "", command: str = "") -> Task:
+    return Task(
+        verb=verb,
+        text=text,
+        how=how,
+        command=command,
+        clusters=tuple(cluster.key for cluster in clusters),
+        owners=tuple(dict.fromkeys(c.owner for c in clusters if c.owner is not None)),
+    )
+
+
+def next_step(report: Report) -> tuple[str, str]:
+    """Return the most urgent task in a sentence, and its command, which may be empty."""
+    if not report.today:
+        return "Nothing to do until the next run.", ""
+    task = report.today[0]
+    named = {cluster.key: cluster.name for cluster in report.clusters}
+    where = some([named[key] for key in task.clusters], FEATURES)
+    owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
+    # A remedy's command stands with its task: whether it fits is for a person to say.
+    command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
+    return f"{task.verb} {where}{owners}: {task.text} {task.how}".rstrip(), command
+
+
+def _collect_again(clusters: Clusters, run: ReportedRun) -> Task:
+    """Nothing can be judged for the age of what landed."""
+    old = [cluster for cluster in clusters if has_landed(cluster.findings)]
+    text, how = "What landed is too old to judge by.", "Collect the fleet again, and run again."
+    if not is_newest_old(run):
+        return _task("Collect", old, text, how)
+    where = shlex.quote(run.tables) if run.tables else "FOLDER"
+    how = "Collect the fleet again. To see what the old evidence said:"
+    return _task("Collect", old, text, how, f"{AUDIT} --tables {where} --as-of newest")
+
+
+def _critical(clusters: Clusters) -> Iterator[Task]:
+    """A task for each kind of critical finding; the last one takes in all further kinds."""
+    held: dict[str, list[tuple[ReportedCluster, ReportedFinding]]] = defaultdict(list)
+    for cluster in clusters:
+        for finding in unmuted(cluster.findings):
+            if finding.severity is Severity.CRITICAL:
+                held[finding.code].append((cluster, finding))
+    kinds = list(held.items())
+    if len(kinds) > CRITICAL:
+        rest = [row for _, rows in kinds[CRITICAL - 1 :] for row in rows]
+        kinds = [*kinds[: CRITICAL - 1], ("other critical findings", rest)]
+    for code, rows in kinds:
+        yield _mend("Mend", code_text(code), [c for c, _ in rows], [f for _, f in rows])
+
+
+def _mend(
+    verb: Verb, title: str, clusters: Iterable[ReportedCluster], findings: Sequence[ReportedFinding]
+) -> Task:
+    """A task of findings that have a remedy: of one cluster in full, of many by their title."""
+    distinct = list({cluster.key: cluster for cluster in clusters}.values())
+    group, *others = group_findings(findings)
+    if len(distinct) > 1 or others:
+        text = f"{title[:1].upper()}{title[1:]}."
+        return _task(verb, distinct, text, f"In the first: {group.first.remedy}")
+    text = " ".join(filter(None, (group.messages[0], group.others)))
+    return _task(verb, distinct, text, group.first.remedy, group.first.command)
+
+
+def _not_landed(clusters: Clusters) -> Iterator[Task]:
+    if missing := [cluster for cluster in clusters if not has_landed(unmuted(cluster.findings))]:
+        yield _task(
+            "Collect", missing, "Nothing landed, so nothing is known.", "See its collector."
+        )
+
+
+def _waiting(clusters: Clusters, out: str | None) -> Iterator[Task]:
+    """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
+    Clusters that are READY as a whole come first."""
+    plans = sorted((c for c in clusters if c.steps), key=lambda c: c.verdict is not Verdict.READY)
+    ours = [cluster for cluster in plans if not is_theirs(cluster)]
+    theirs = [cluster for cluster in plans if is_theirs(cluster)]
+    verbs: tuple[tuple[Verb, Clusters], ...] = (("Approve", ours), ("Hand over", theirs))
+    for verb, mine in verbs:
+        if not mine:
+            continue
+        first = mine[0]
+        moves = f"{some([step_text(step) for step in first.steps], FEATURES)}."
+        text = moves if len(mine) == 1 else f"Levels can be finalized. {first.name}: {moves}"
+        managers = some(list(dict.fromkeys(c.managed_by for c in mine if c.managed_by)), 2)
+        how = "Read the plan, then approve it."
+        if mine is theirs:
+            how = f"{managers} finalizes there, and has to carry the plan out."
+        command = f"{SHOW} {shown_plan(out, first)}" if first.plan_file else ""
+        yield _task(verb, mine, text, how, command)
+
+
+def _unlock(cause: Cause, clusters: Clusters) -> Iterator[Task]:
+    """The one change that lets these clusters move; none where all that holds them is muted."""
+    codes = GHOSTS if cause.ghosts else (cause.code,)
+    found = {c.key: [f for f in unmuted(c.findings) if f.code in codes] for c in clusters}
+    clusters = [cluster for cluster in clusters if found[cluster.key]]
+    if not clusters:
+        return
+    verbs: dict[str, Verb] = {BY_NODE: "Upgrade", NOT_ANSWERING: "Start"}
+    verb = "Unregister" if cause.ghosts else verbs.get(cause.code, "Mend")
+    task = _mend(verb, cause.title, clusters, [f for few in found.values() for f in few])
+    holds = ""
+    if cause.ghosts:
+        holds = f"Held back by it: {some(cause.features, FEATURES)}."
+    elif len(clusters) > 1:
+        holds = f"{count(len(clusters), 'cluster')} can move then."
+    text = f"{task.text} {holds}".rstrip()
+    yield _task(verb, clusters, text, task.how, task.command)
