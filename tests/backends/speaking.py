@@ -72,6 +72,23 @@ def speaking(answers: Mapping[int, Answering]) -> Iterator[Listener]:
     thread.join(5)
 
 
+Mine = tuple[int, str, int]
+
+
+@contextmanager
+def node(
+    offered: Mapping[Api, tuple[int, int]], **answers: Callable[[Mine], Any]
+) -> Iterator[Listener]:
+    """A listener that offers these requests and answers each as told, by the name of the request;
+    an answer is made of (1, host, port), which is the listener itself."""
+    told: dict[int, Answering] = {Api.API_VERSIONS: api_versions(offered)}
+    with speaking(told) as listener:
+        host, port = listener.address.split(":")
+        for name, answer in answers.items():
+            told[Api[name.upper()]] = lambda version, answer=answer: answer((1, host, int(port)))
+        yield listener
+
+
 def api_versions(offered: Mapping[Api, tuple[int, int]], refuses: int = 99) -> Answering:
     """ApiVersions of a listener that refuses versions from `refuses` on."""
 

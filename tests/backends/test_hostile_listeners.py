@@ -9,8 +9,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
 from featurelib.errors import UnreachableError
 from featurelib.feature import Role
-from tests.backends.speaking import Answering, Listener, api_versions, listing, speaking
+from tests.backends.speaking import Listener, Mine, api_versions, listing, node
 
 OFFERED = {
     Api.API_VERSIONS: (0, 4),
@@ -55,17 +55,10 @@ def quorum(*voters: int) -> Any:
     return DescribeQuorumResponse(error_code=0, error_message=None, topics=topics, nodes=[])
 
 
-@contextmanager
-def hostile(**answers: Any) -> Iterator[Listener]:
+def hostile(**answers: Callable[[Mine], Any]) -> AbstractContextManager[Listener]:
     """A listener of KRaft that lists itself as node 1 unless said otherwise."""
-    told: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
-    with speaking(told) as listener:
-        mine = (1, "127.0.0.1", int(listener.address.split(":")[1]))
-        told[Api.DESCRIBE_CLUSTER] = lambda version: listing(mine)
-        told[Api.DESCRIBE_QUORUM] = lambda version: quorum(1)
-        for name, answer in answers.items():
-            told[Api[name.upper()]] = lambda version, answer=answer: answer(mine)
-        yield listener
+    usual = {"describe_cluster": listing, "describe_quorum": lambda mine: quorum(1)}
+    return node(OFFERED, **(usual | answers))
 
 
 def looked(listener: Listener, role: Role = Role.BROKER) -> tuple[Lines, list[str], float]:

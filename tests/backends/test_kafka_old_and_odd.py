@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from featurelib.errors import OutcomeUnknownError, RefusedError, UnreachableErro
 from featurelib.landing import ApiVersionsAnswer, read
 from featurelib.landing.line import Landing
 from featurelib.model import Move, Step
-from tests.backends.speaking import Answering, Listener, api_versions, speaking
+from tests.backends.speaking import Answering, Listener, Mine, api_versions, node, speaking
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SECRET = "s3cret-of-alice"
@@ -33,33 +33,27 @@ NOT_CONTROLLER = 41
 OLD = {Api.METADATA: (0, 9), Api.API_VERSIONS: (0, 3), Api.UPDATE_FEATURES: (0, 0)}  # 2.7, 2.8
 
 
-@contextmanager
 def only_broker(
     offered: Mapping[Api, tuple[int, int]] = OLD,
-    update: Answering | None = None,
+    update: Iterable[Any] = (),
     cluster_id: str | None = "c",
-) -> Iterator[Listener]:
-    """A broker that lists itself by Metadata, as number 7."""
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(offered)}
-    with speaking(answers) as listener:
-        host, port = listener.address.split(":")
+) -> AbstractContextManager[Listener]:
+    """A broker that lists itself by Metadata; `update` are its answers of UpdateFeatures."""
+
+    def metadata(mine: Mine) -> Any:
         broker = MetadataResponse.MetadataResponseBroker(
-            node_id=7, host=host, port=int(port), rack=None
+            node_id=mine[0], host=mine[1], port=mine[2], rack=None
         )
-        answers[Api.METADATA] = lambda version: MetadataResponse(
-            brokers=[broker], cluster_id=cluster_id, controller_id=7, topics=[]
+        return MetadataResponse(
+            brokers=[broker], cluster_id=cluster_id, controller_id=mine[0], topics=[]
         )
-        if update is not None:
-            answers[Api.UPDATE_FEATURES] = update
-        yield listener
+
+    left = iter(update)
+    return node(offered, metadata=metadata, update_features=lambda mine: next(left))
 
 
-def updates(*codes: int) -> Answering:
-    """Answers of UpdateFeatures, one after the other."""
-    left = list(codes)
-    return lambda version: UpdateFeaturesResponse(
-        error_code=left.pop(0), error_message=None, results=[]
-    )
+def updated(code: int) -> Any:
+    return UpdateFeaturesResponse(error_code=code, error_message=None, results=[])
 
 
 def step(upgrade_type: str = "UPGRADE") -> Step:
@@ -111,7 +105,7 @@ def test_a_server_that_offers_a_version_and_refuses_it_is_asked_in_a_lower_one()
 def test_version_0_of_an_update_says_whether_it_may_go_down(
     upgrade_type: str, allows_downgrade: int
 ) -> None:
-    with only_broker(update=updates(0)) as listener:
+    with only_broker(update=[updated(0)]) as listener:
         assert opened(listener).update(step(upgrade_type)) == Reply(
             code=0, message=None, results=()
         )
@@ -123,14 +117,14 @@ def test_version_0_of_an_update_says_whether_it_may_go_down(
 
 def test_after_not_controller_a_request_is_not_sent_again() -> None:
     """Whoever answered so may have appended it, and the next leader may commit that."""
-    with only_broker(update=updates(NOT_CONTROLLER, 0)) as listener:
+    with only_broker(update=map(updated, (NOT_CONTROLLER, 0))) as listener:
         assert opened(listener).update(step()).code == NOT_CONTROLLER
     assert sent_updates(listener) == 1
 
 
 def test_an_answer_that_makes_no_sense_leaves_the_outcome_unknown() -> None:
     nonsense = ApiVersionsResponse(error_code=0, api_keys=[])
-    with only_broker(update=lambda version: nonsense) as listener:
+    with only_broker(update=[nonsense]) as listener:
         backend = opened(listener)
         with pytest.raises(OutcomeUnknownError, match="UpdateFeatures was sent to"):
             backend.update(step())

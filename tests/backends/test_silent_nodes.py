@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from featurelib.backends.kafka.discover import PAUSE_SECONDS
 from featurelib.backends.kafka.internals import Api
 from featurelib.config.fleet import FleetEntry
 from tests.backends.rig.cluster import RunningCluster
-from tests.backends.speaking import Answering, Listener, api_versions, listing, speaking
+from tests.backends.speaking import Listener, listing, node
 
 LIMIT = 2.0  # seconds
 OVERHEAD = 0.9  # of a busy machine; far below a second limit
@@ -38,10 +38,11 @@ def at(server: socket.socket) -> str:
     return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def brokers(*addresses: str) -> Answering:
-    """DescribeCluster with brokers 1, 2, … at these addresses."""
-    nodes = [(node, *a.split(":")) for node, a in enumerate(addresses, start=1)]
-    return lambda version: listing(*((node, host, int(port)) for node, host, port in nodes))
+def live_beside(*addresses: str) -> AbstractContextManager[Listener]:
+    """A broker that lists itself, and others at these addresses as 2, 3, …"""
+    others = [(number, *a.split(":")) for number, a in enumerate(addresses, start=2)]
+    rest = [(number, host, int(port)) for number, host, port in others]
+    return node(OFFERED, describe_cluster=lambda mine: listing(mine, *rest))
 
 
 def looked(backend: Backend, say: Say = lambda text: None) -> tuple[float, Lines]:
@@ -54,10 +55,9 @@ def looked(backend: Backend, say: Say = lambda text: None) -> tuple[float, Lines
 
 
 def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
-    with speaking(answers) as live, ExitStack() as stack:
+    with ExitStack() as stack:
         first, second, broker, one, two = (at(stack.enter_context(silent())) for _ in range(5))
-        answers[Api.DESCRIBE_CLUSTER] = brokers(live.address, broker)
+        live = stack.enter_context(live_beside(broker))
         entry = FleetEntry(
             id="c",
             bootstrap=(first, second, live.address),
@@ -80,16 +80,14 @@ def test_a_look_takes_one_time_limit_however_many_are_silent() -> None:
 
 
 def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back() -> None:
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
-    with speaking(answers) as live, silent() as server:
-        answers[Api.DESCRIBE_CLUSTER] = brokers(live.address, at(server))
+    with silent() as server, live_beside(at(server)) as live:
         entry = FleetEntry(id="c", bootstrap=(live.address,))
         backend = open_kafka(entry, timeout=LIMIT)
         assert "error" in looked(backend)[1]["broker", 2]
         took, lines = looked(backend)
         assert took >= AGAIN  # it was asked, not skipped
         assert "error" in lines["broker", 2]
-        back = Listener(answers, at(server))
+        back = Listener(live.answers, at(server))
         thread = threading.Thread(target=back.serve, args=(server,), daemon=True)
         thread.start()
         took, lines = looked(backend)
@@ -105,9 +103,7 @@ def test_a_node_that_was_silent_is_asked_in_every_look_and_heard_when_it_is_back
 
 
 def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> None:
-    answers: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
-    with speaking(answers) as live:
-        answers[Api.DESCRIBE_CLUSTER] = brokers(live.address)
+    with live_beside() as live:
         entry = FleetEntry(id="c", bootstrap=(live.address,), controller_bootstrap=("7@[::1]:1",))
         _, lines = looked(open_kafka(entry, timeout=LIMIT))
     assert lines["controller", 7]["endpoint"] == "[::1]:1"
@@ -115,11 +111,8 @@ def test_a_controller_written_as_node_id_and_ipv6_address_is_asked_there() -> No
 
 
 def test_brokers_of_two_clusters_are_refused_whoever_is_faster() -> None:
-    mine: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
-    other: dict[int, Answering] = {Api.API_VERSIONS: api_versions(OFFERED)}
-    with speaking(mine) as live, speaking(other) as stranger:
-        mine[Api.DESCRIBE_CLUSTER] = brokers(live.address, stranger.address)
-        other[Api.DESCRIBE_CLUSTER] = lambda version: listing(cluster="d")
+    other = node(OFFERED, describe_cluster=lambda mine: listing(cluster="d"))
+    with other as stranger, live_beside(stranger.address) as live:
         backend = open_kafka(FleetEntry(id="", bootstrap=(live.address,)), timeout=LIMIT)
         with pytest.raises(Exception, match="nodes of one cluster, found some of c and some of d"):
             looked(backend)

@@ -38,6 +38,13 @@ class Desk:
         assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
+    def upgrade(self, cluster: str) -> str:
+        """Plan, approve and apply what the newest release allows; what applying said."""
+        self.run("plan", cluster, "upgrade", "--out", "plan.json")
+        self.run("approve", "plan.json", "--expires", "1h", "--yes", "--reason", "test")
+        approved = ("plan.json", "--approval", "plan.approval.json")
+        return self.run("apply", *approved, "--yes", "--journal", "journal.sqlite")
+
     def leaks(self, *secrets: str) -> list[str]:
         """Where a secret stands: what was printed, and the name of a file that was written."""
         found = [text for text in self.said if any(one in text for one in secrets)]
