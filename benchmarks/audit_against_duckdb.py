@@ -42,7 +42,7 @@ from benchmarks.yardstick import (
 from featurelib.audit.evidence import Conditions
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.spark.audit import CORE_COLUMNS, audit, judge_snapshots
+from featurelib.spark.audit import CORE_COLUMNS, audit, judge_by, judge_snapshots
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store, spark_schema
 from featurelib.tables import (
@@ -81,7 +81,7 @@ class Side:
 
         def judge() -> None:
             snapshots = self.store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-            judged = judge_snapshots(snapshots, conditions, {})
+            judged = judge_snapshots(snapshots, judge_by(conditions, {}))
             judged.write.format("noop").mode("overwrite").save()
 
         return clock(judge)

@@ -8,7 +8,7 @@ that a night can be judged again.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import tables
@@ -90,11 +89,11 @@ def audit(
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
     """
-    snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
+    known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at"])
     store.expect_newer(run, *tables.GOLD)
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
-    newest = F.unix_micros(F.max("observed_at")).alias("at")
-    when = int(snapshots.agg(newest).collect()[0].at or 0) if as_of is None else as_of
+    newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
+    when = newest if as_of is None else as_of
     waiting, read = read_waiting(store)
     inputs |= read
     conditions = Conditions(
@@ -105,8 +104,15 @@ def audit(
         waiting=waiting,
         forgotten=forgotten,
     )
-    expected = with_expected(snapshots, fleet)
-    cells = judge_snapshots(expected, conditions, severities, catalogue, guarding).toArrow()
+    judging = judge_by(conditions, severities, catalogue, guarding)
+    missing = expected_rows(known["cluster"], fleet)
+    if len(known) + len(missing) <= BATCH_CLUSTERS:  # workers would take longer to start
+        rows = store.fetch(CLUSTER_SNAPSHOT, columns=CORE_COLUMNS)
+        whole = pa.concat_tables([rows, missing]).combine_chunks()
+        cells = pa.Table.from_batches(judging(whole.to_batches()), CELLS)
+    else:
+        snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
+        cells = judge_snapshots(with_rows(snapshots, missing), judging).toArrow()
     judged = rows_of(cells)
     clusters = judged.plans.num_rows
     if clusters == 0:
@@ -132,19 +138,23 @@ def locate_lines(store: Store, findings: pa.Table) -> dict[int, str]:
     """line_id → `file:line` of the landing lines that findings rest on, for a person to open.
 
     Only files of bronze that hold lines of these times are read; a fleet with more findings than
-    anybody opens is left to a join on line_id.
+    anybody opens is left to a join on line_id in a notebook.
     """
     wanted = findings.select(["line_id", "observed_at"]).drop_null()
     ids = pc.unique(wanted["line_id"])
     if len(ids) == 0 or len(ids) > MOST_LOCATED:
         return {}
     times = pc.min_max(wanted["observed_at"].cast(pa.int64())).as_py()
-    between = [F.timestamp_micros(F.lit(times[end])) for end in ("min", "max")]
-    keys = store.session.createDataFrame(pa.table({"line_id": ids}))
-    lines = store.read(LANDING_LINE).filter(F.col("observed_at").between(*between))
-    found = lines.join(F.broadcast(keys), on="line_id", how="left_semi")
-    rows = found.select("line_id", "source_file", "line_number").collect()
-    return {row.line_id: place(row) for row in rows}
+    lines = store.fetch(
+        LANDING_LINE,
+        [
+            ("observed_at", ">=", times["min"]),
+            ("observed_at", "<=", times["max"]),
+            ("line_id", "in", ids.to_pylist()),
+        ],
+        ["line_id", "source_file", "line_number"],
+    )
+    return {row["line_id"]: place(row) for row in lines.to_pylist()}
 
 
 def append_gold(store: Store, judged: Judged, run: int) -> None:
@@ -194,24 +204,37 @@ def _release() -> str:
         return "unpackaged"
 
 
-def with_expected(snapshots: DataFrame, fleet: Fleet) -> DataFrame:
-    """`snapshots`, and a row without evidence for every expected cluster that never landed."""
-    if not fleet.cluster:
+def expected_rows(known: pa.ChunkedArray, fleet: Fleet) -> pa.Table:
+    """CORE_COLUMNS without evidence, of every expected cluster that never landed."""
+    landed = set(known.to_pylist())
+    missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
+    schema = pa.schema([SNAPSHOT.field(name) for name in CORE_COLUMNS])
+    nothing = {name: pa.nulls(len(missing), schema.field(name).type) for name in CORE_COLUMNS}
+    return pa.table(nothing | {"cluster": pa.array(missing, pa.string())}, schema=schema)
+
+
+def with_rows(snapshots: DataFrame, rows: pa.Table) -> DataFrame:
+    """`snapshots` and these rows of the driver's."""
+    if rows.num_rows == 0:
         return snapshots
-    names = pa.table({"cluster": [entry.id for entry in fleet.cluster]})
-    listed = snapshots.sparkSession.createDataFrame(names)
-    missing = listed.join(snapshots.select("cluster"), on="cluster", how="left_anti")
-    return snapshots.unionByName(missing, allowMissingColumns=True)
+    return snapshots.unionByName(snapshots.sparkSession.createDataFrame(rows))
 
 
-def judge_snapshots(
-    snapshots: DataFrame,
+Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def judge_snapshots(snapshots: DataFrame, judging: Judging) -> DataFrame:
+    """The core's four tables as CELLS, judged by Spark's workers."""
+    return snapshots.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names)
+
+
+def judge_by(
     conditions: Conditions,
     severities: dict[str, Severity],
     catalogue: Catalogue | None = None,
     guarding: Guarding | None = None,
-) -> DataFrame:
-    """The core's four tables as CELLS: a row for BATCH_CLUSTERS, which fits the JVM's memory."""
+) -> Judging:
+    """What makes CELLS of snapshot rows: a row for BATCH_CLUSTERS, which fits the JVM's memory."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
@@ -222,7 +245,7 @@ def judge_snapshots(
                 plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
                 yield _cells(replace(said, plans=plans), rows["observed_at"])
 
-    return snapshots.mapInArrow(judge_batches, from_arrow_schema(CELLS)).select(*CELLS.names)
+    return judge_batches
 
 
 def _cells(judged: Judged, observed_at: pa.Array) -> pa.RecordBatch:
@@ -258,8 +281,12 @@ def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str,
     if newest is None:
         return {}, {}
     inputs = {FEATURE_READINESS.full_name: store.version(FEATURE_READINESS)}
-    rows = store.read(FEATURE_READINESS, *inputs.values()).filter(F.col("run") == newest)
-    table = rows.filter(F.col("ready_since").isNotNull()).toArrow()
+    table = store.fetch(
+        FEATURE_READINESS,
+        [("run", "=", newest), ("ready_since", "is not null", None)],
+        ["cluster", "feature", "finalized_level", "ready_since"],
+        *inputs.values(),
+    )
     since = table.column("ready_since").cast(pa.int64()).to_pylist()
     names, features, levels = (
         table.column(name).to_pylist() for name in ("cluster", "feature", "finalized_level")
@@ -274,8 +301,11 @@ def read_evidence(
     store: Store, fleet: Fleet, conditions: Conditions, clusters: Sequence[str]
 ) -> Iterator[Evidence]:
     """The evidence of these clusters, in batches."""
-    rows = with_expected(store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS), fleet)
-    table = rows.filter(F.col("cluster").isin(list(clusters))).toArrow()
+    chosen = [("cluster", "in", list(clusters))]
+    rows = store.fetch(CLUSTER_SNAPSHOT, chosen, CORE_COLUMNS)
+    missing = expected_rows(rows["cluster"], fleet)
+    missing = missing.filter(pc.is_in(missing["cluster"], pa.array(clusters, pa.string())))
+    table = pa.concat_tables([rows, missing])
     absent = load_dialect(STRICT).can.absent_metadata_version
     for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_CLUSTERS):
         yield evidence.read(batch, conditions, absent)
@@ -283,16 +313,12 @@ def read_evidence(
 
 def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
     """All that was ever said to be finalized in these clusters: the columns of HISTORY."""
-    said = store.read(tables.FINALIZED_FEATURES).select(*HISTORY)
-    return said.filter(F.col("cluster").isin(list(clusters))).toArrow()
+    return store.fetch(tables.FINALIZED_FEATURES, [("cluster", "in", list(clusters))], HISTORY)
 
 
 def verdicts_before(store: Store, run: int) -> dict[Verdict, int] | None:
-    """How many clusters had which verdict in the newest run before `run`; None for the first."""
-    plans = store.read(tables.UPGRADE_PLANS).filter(F.col("run") < F.lit(run))
-    newest = plans.agg(F.max("run").alias("run")).collect()[0].run
-    if newest is None:
-        return None
-    rows = plans.filter(F.col("run") == F.lit(newest)).groupBy("verdict").count().collect()
-    counts = Counter({Verdict(row["verdict"]): row["count"] for row in rows})
-    return {verdict: counts[verdict] for verdict in Verdict}
+    """How many clusters had which verdict in the newest night that ended before `run`; None for
+    the first."""
+    nights = store.fetch(AUDIT_RUN, [("run", "<", run)]).to_pylist()
+    newest = max(nights, key=lambda night: int(night["run"]), default=None)
+    return newest and {verdict: newest[verdict.name.lower()] for verdict in Verdict}

@@ -8,12 +8,13 @@ two commits, the next run reads those files again and finds their lines repeated
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
@@ -25,7 +26,7 @@ from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.spark.lines import SCHEMA, parse_files
 from featurelib.spark.local_files import ENDINGS, list_local
-from featurelib.spark.store import Store, resolve_uri
+from featurelib.spark.store import Store, Wanted, escape, resolve_uri
 from featurelib.tables import CLUSTER_SNAPSHOT, INGEST_RUN, LANDING_LINE
 
 LOCAL = "file:"
@@ -94,17 +95,17 @@ def read_quarantine(
     """How many quarantined lines bronze holds, of one run or of all, and `file:line` and reason of
     the newest run's first, `most` of all. Files without such a line are left out by their
     statistics."""
-    bad = store.read(LANDING_LINE).filter(F.col("reason").isNotNull())
-    bad = bad if run is None else bad.filter(F.col("run") == F.lit(run))
-    ordered = bad.orderBy(F.desc("run"), "source_file", "line_number").limit(most + 1)
-    rows = ordered.select("source_file", "line_number", "reason").collect()
-    newest = [(place(row), row.reason) for row in rows]
-    return (len(rows) if len(rows) <= most else bad.count()), newest[:most]
+    of_run: list[Wanted] = [] if run is None else [("run", "=", run)]
+    columns = ["run", "source_file", "line_number", "reason"]
+    bad = store.fetch(LANDING_LINE, [*of_run, ("reason", "is not null", None)], columns)
+    order = [("run", "descending"), ("source_file", "ascending"), ("line_number", "ascending")]
+    first = bad.take(pc.select_k_unstable(bad, most, order)).to_pylist()
+    return bad.num_rows, [(place(row), row["reason"]) for row in first]
 
 
-def place(row: Row) -> str:
+def place(row: dict[str, Any]) -> str:
     """Where a line of bronze stood, as `file:line`."""
-    return f"{row.source_file.removeprefix('file:')}:{row.line_number}"
+    return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
 
 
 def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> DataFrame:
@@ -230,8 +231,7 @@ def _run_row(landing: str, files: list[Row], counts: IngestCounts, run: int) -> 
 
 def _open_files(session: SparkSession, paths: list[str]) -> DataFrame:
     reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
-    literal = [re.sub(r"([\\{}\[\]*?])", r"\\\1", path) for path in paths]
-    return reader.option("pathGlobFilter", NAMES).load(literal)
+    return reader.option("pathGlobFilter", NAMES).load([escape(path) for path in paths])
 
 
 def _expect_equal(what: str, counted: int, found: int) -> None:

@@ -15,6 +15,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -79,7 +80,8 @@ def refine(
     if done is not None:
         store.expect_ahead(CLUSTER_SNAPSHOT, *HISTORIES)
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
-        known = _known(store.read(CLUSTER_SNAPSHOT), done, until)
+        columns = ["cluster", "observed_at", "waiting"]
+        known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
         waited = _waited(bronze, known, until)
     if known is not None and known.done >= newest and not known.ahead and waited is None:
         say("refine: nothing new came in")
@@ -91,7 +93,8 @@ def refine(
         say("refine: snapshot of every cluster written")
         _follow_up(store, upto, anew=known is None or waited is not None)
         say("refine: histories written")
-    return RefineCounts(run=upto, clusters=store.read(CLUSTER_SNAPSHOT).count())
+    clusters = store.fetch(CLUSTER_SNAPSHOT, columns=["run"]).num_rows
+    return RefineCounts(run=upto, clusters=clusters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +111,15 @@ class _Known:
     waits: bool
 
 
-def _known(snapshots: DataFrame, done: int, until: int | None) -> _Known:
-    at = F.unix_micros("observed_at")
-    is_ahead = F.lit(False) if until is None else at > F.lit(until)
-    waits = F.col("waiting") > F.lit(0)
-    found = snapshots.agg(
-        F.max(at).alias("newest"),
-        F.collect_list(F.when(is_ahead, F.col("cluster"))).alias("ahead"),
-        F.max(waits).alias("waits"),
-    ).collect()[0]
-    newest = end_of_second(found.newest or 0)
-    return _Known(done=done, newest=newest, ahead=tuple(found.ahead), waits=bool(found.waits))
+def _known(snapshots: pa.Table, done: int, until: int | None) -> _Known:
+    at = snapshots["observed_at"].cast(pa.int64())
+    ahead = [] if until is None else snapshots["cluster"].filter(pc.greater(at, until)).to_pylist()
+    return _Known(
+        done=done,
+        newest=end_of_second(pc.max(at).as_py() or 0),
+        ahead=tuple(ahead),
+        waits=(pc.max(snapshots["waiting"]).as_py() or 0) > 0,
+    )
 
 
 def _dated(lines: DataFrame, after: int | None = None, until: int | None = None) -> DataFrame:

@@ -17,9 +17,12 @@ Two drivers can both win a commit: hold.py keeps the second out.
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,9 +32,12 @@ from uuid import uuid4
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql import DataFrame, SparkSession
+from pyarrow.dataset import Dataset
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -47,6 +53,19 @@ VERSION_PROPERTY = "featurelib.tableVersion"
 RETENTION_DAYS = 90  # longer than any approved plan lives
 LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
+
+Wanted = tuple[str, str, Any]  # a column, how it compares, with what; times are microseconds
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda column, values: column.isin(values),
+    "not in": lambda column, values: ~column.isin(values),
+    "is null": lambda column, _: _is_null(column),
+    "is not null": lambda column, _: ~_is_null(column),
+}
 
 
 class Store:
@@ -93,21 +112,40 @@ class Store:
         self._check(table, head)
         return head
 
-    def read(self, table: Table, version: int | None = None) -> DataFrame:
-        """The table's rows, now or as of one of its versions."""
+    def read(
+        self, table: Table, version: int | None = None, wanted: Sequence[Wanted] = ()
+    ) -> DataFrame:
+        """The table's rows for which all of `wanted` holds, now or as of one of its versions. Files
+        whose bounds in the log exclude it are not opened."""
+        self._expect_readable(table)
+        found = self._log(table).frame(self.session, version, wanted)
+        missing = {name: F.lit(None) for name in table.schema.names if name not in found.columns}
+        rows = (
+            fit(table, found.withColumns(missing)) if missing else found.select(*table.schema.names)
+        )
+        return rows.filter(as_column(table, wanted)) if wanted else rows
+
+    def fetch(
+        self,
+        table: Table,
+        wanted: Sequence[Wanted] = (),
+        columns: Sequence[str] | None = None,
+        version: int | None = None,
+    ) -> pa.Table:
+        """The same rows in the driver's memory: for what is known to be few."""
+        names = list(columns or table.schema.names)
+        log = self._log(table)
+        if isinstance(log, LocalLog) and (opened := log.dataset(version)) is not None:
+            self._expect_readable(table)
+            return log.fetch(opened, wanted, names)
+        return self.read(table, version, wanted).select(*names).toArrow()
+
+    def _expect_readable(self, table: Table) -> None:
         if _is_outdated(table, self.check(table)):
             raise NoEvidenceError(
                 f"table {table.full_name} at {self.path(table)}: an earlier featurelib wrote it, "
                 "in a form of its own. Run nightly, or refine: both make it anew from bronze."
             )
-        reader = self.session.read.format("delta")
-        if version is not None:
-            reader = reader.option("versionAsOf", version)
-        found = reader.load(self.path(table))
-        missing = {name: F.lit(None) for name in table.schema.names if name not in found.columns}
-        return (
-            fit(table, found.withColumns(missing)) if missing else found.select(*table.schema.names)
-        )
 
     def append(self, table: Table, df: DataFrame, run: int) -> int:
         """Add one run's rows in one commit; returns the table's version, which holds them."""
@@ -284,6 +322,43 @@ def _is_outdated(table: Table, head: Head) -> bool:
     return table.is_rebuilt and head.properties.get(VERSION_PROPERTY) != str(table.version)
 
 
+def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
+    """All of `wanted`, for Spark."""
+
+    def literal(name: str, value: Any) -> Any:
+        is_time = pa.types.is_timestamp(table.schema.field(name).type)
+        return F.timestamp_micros(F.lit(value)) if is_time else value
+
+    conditions = [_COMPARED[how](F.col(name), literal(name, of)) for name, how, of in wanted]
+    found: Column = functools.reduce(operator.and_, conditions)
+    return found
+
+
+def as_expression(table: Table, wanted: Sequence[Wanted]) -> pc.Expression | None:
+    """All of `wanted`, for Arrow; None = nothing is wanted."""
+
+    def literal(name: str, value: Any) -> Any:
+        kind = table.schema.field(name).type
+        return pa.array(value, kind) if isinstance(value, list) else pa.scalar(value, kind)
+
+    conditions = [_COMPARED[how](pc.field(name), literal(name, of)) for name, how, of in wanted]
+    return functools.reduce(operator.and_, conditions) if conditions else None
+
+
+def _by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
+    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
+    return [
+        (name, ">=", of // 1000 * 1000)
+        if how in (">", ">=") and pa.types.is_timestamp(table.schema.field(name).type)
+        else (name, how, of)
+        for name, how, of in wanted
+    ]
+
+
+def _is_null(column: Column | pc.Expression) -> Any:
+    return column.isNull() if isinstance(column, Column) else column.is_null()
+
+
 def _types(schema: T.StructType) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
@@ -384,6 +459,45 @@ class LocalLog:
             writer_properties=deltalake.WriterProperties(max_row_group_size=GROUP_ROWS),
         )
 
+    def dataset(self, version: int | None) -> Dataset | None:
+        """The files of a version, with their bounds in the log; None = they alone do not say what
+        the table holds (deletion vectors, renamed columns), and Delta itself has to be asked."""
+        found = deltalake.DeltaTable(self._path, version=version)
+        if found.protocol().min_reader_version > 1:
+            return None
+        # Arrow's own file system: through deltalake's, threads call Python while the process ends.
+        return found.to_pyarrow_dataset(filesystem=SubTreeFileSystem(self._path, LocalFileSystem()))
+
+    def frame(
+        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+    ) -> DataFrame:
+        """The rows of a version, those at least for which all of `wanted` holds. The log is read
+        here: Delta would start some jobs to do it."""
+        found = self.dataset(version)
+        if found is None:
+            return read_delta(session, LOCAL + self._path, version)
+        bounds = as_expression(self._table, _by_bounds(self._table, wanted))
+        fragments = found.get_fragments(bounds)
+        files = [escape(f"{LOCAL}{self._path}/{one.path}") for one in fragments]
+        schema = spark_schema(self._table)
+        if not files:
+            return session.createDataFrame([], schema)
+        return session.read.schema(schema).parquet(*files)
+
+    def fetch(self, found: Dataset, wanted: Sequence[Wanted], names: list[str]) -> pa.Table:
+        """Rows for which all of `wanted` holds; columns that the table lacks are null."""
+        needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
+        there = [name for name in needed if name in found.schema.names]
+        bounds = as_expression(self._table, _by_bounds(self._table, wanted))
+        with explaining(LOCAL + self._path):
+            rows = found.to_table(columns=there, filter=bounds)
+        schema = pa.schema([self._table.schema.field(name) for name in needed])
+        lacking = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+        filled = [rows[name] if name in there else lacking[name] for name in needed]
+        whole = pa.table(filled, names=list(needed)).cast(schema)
+        exactly = as_expression(self._table, wanted)
+        return (whole if exactly is None else whole.filter(exactly)).select(names)
+
     def _schema(self) -> pa.Schema:
         needed = self._table.required
         return pa.schema([f.with_nullable(f.name not in needed) for f in self._table.schema])
@@ -423,6 +537,12 @@ class SparkLog:
             builder = builder.property(key, value)
         builder.addColumns(spark_schema(self._table)).comment(self._table.comment).execute()
 
+    def frame(
+        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+    ) -> DataFrame:
+        del wanted  # Delta looks for bounds by itself
+        return read_delta(session, self._uri, version)
+
     def _run_in(self, note: str | None) -> int | None:
         """The run of a commit of ours; one of an earlier release names no application."""
         try:
@@ -435,6 +555,17 @@ class SparkLog:
     def append(self, rows: pa.Table, run: int, note: str) -> None:
         frame = self._session.createDataFrame(rows)
         writer(frame, self._table, run, note).mode("append").save(self._uri)
+
+
+def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:
+    """A table by its place, as Delta reads it."""
+    reader = session.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(uri)
+
+
+def escape(path: str) -> str:
+    """`path` where Spark takes a pattern."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
 def alter(session: SparkSession, uri: str, change: str) -> None:

@@ -48,7 +48,8 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_created_table_has_its_schema_comment_version_and_plain_protocol(store: Store) -> None:
     store.create(FINDINGS)
-    assert store.read(FINDINGS).schema == spark_schema(FINDINGS)
+    as_delta_has_it = store.session.read.format("delta").load(store.path(FINDINGS))
+    assert as_delta_has_it.schema == spark_schema(FINDINGS)
     outside = DeltaTable(store.path(FINDINGS).removeprefix("file:"))
     assert outside.metadata().description == FINDINGS.comment
     assert outside.metadata().configuration == {
@@ -86,7 +87,8 @@ def test_append_adds_overwrite_replaces_a_run_counts_once_and_every_version_can_
     )
     assert [row.level for row in store.read(THING).collect()] == [9]
     assert store.version(THING) == after
-    assert store.read(THING).schema == spark_schema(THING)
+    as_delta_has_it = session.read.format("delta").load(store.path(THING))
+    assert as_delta_has_it.schema == spark_schema(THING)
     newest, *_ = DeltaTable(store.path(THING).removeprefix("file:")).history(1)
     assert json.loads(newest["userMetadata"])["run"] == RUN + 2 == store.newest_run(THING)
     store.expect_newer(RUN + 3, THING)
