@@ -8,30 +8,32 @@ two commits, the next run reads those files again and finds their lines repeated
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import Window as W
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
-from featurelib.spark.lines import SCHEMA, parse_files
+from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
 from featurelib.spark.local_files import ENDINGS, list_local
 from featurelib.spark.store import Store, Wanted, escape, resolve_uri
-from featurelib.tables import CLUSTER_SNAPSHOT, INGEST_RUN, LANDING_LINE
+from featurelib.tables import CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
 
 LOCAL = "file:"
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
 SHOWN = 5  # quarantined lines that are said at once
+FEW_BYTES = 32 << 20  # of lines: this process reads them in less than a second
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
 
 
@@ -53,27 +55,20 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     TableError and ConfigError (see Store), all before the first write to an existing table.
     """
     listed = list_files(store.session, landing, say)
-    check_files(landing, listed.collect())
+    check_files(landing, listed)
     store.create(LANDING_LINE, INGEST_RUN)
     store.expect_ahead(LANDING_LINE, INGEST_RUN)
-    if store.newest_run(INGEST_RUN) is not None:
-        listed = drop_known(listed, store.read(INGEST_RUN))
-    # As a number: a collected timestamp would pass through the driver's own time zone.
-    at = F.unix_micros("modified_at").alias("modified_at")
-    listed = listed.select("source_file", "size", at)
-    files = sorted(listed.collect(), key=lambda file: file.source_file)
+    files = drop_known(listed, store.fetch(INGEST_RUN, columns=["files"]))
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
     # Every run that read a file committed there; and what was folded is told by its run.
     store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
     with _say_unreadable(landing):
-        # Parsed once; on disk, because a night's lines need not fit into a driver's heap.
-        lines = read_lines(store.session, [file.source_file for file in files])
-        lines = lines.persist(StorageLevel.DISK_ONLY)
-        total = sum_lines(lines).collect()[0]
-    counts = _commit_lines(store, lines, total, len(files), run)
-    lines.unpersist()
+        few = read_few(files)
+    counts = None if few is None else _commit_few(store, few, len(files), run)
+    if counts is None:
+        counts = _commit_many(store, landing, files, run)
     store.add(INGEST_RUN, _run_row(landing, files, counts, run), run)
     say(
         f"ingest: {counts.lines} lines = {counts.accepted} accepted + {counts.repeated} repeated "
@@ -108,8 +103,16 @@ def place(row: dict[str, Any]) -> str:
     return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
 
 
-def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> DataFrame:
-    """source_file, size, modified_at of every landing file below `landing`, none of it read.
+class Landed(NamedTuple):
+    """A landing file as it lies there; when it was changed in microseconds."""
+
+    source_file: str
+    size: int
+    modified_at: int
+
+
+def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) -> list[Landed]:
+    """Every landing file below `landing`, sorted by name, none of it read.
 
     Spark leaves out empty files, hidden ones, and those whose name begins with `_`; so does what
     looks into a local folder.
@@ -117,16 +120,16 @@ def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) 
     uri = resolve_uri(landing)
     with _say_unreadable(landing):
         if uri.startswith(LOCAL) and os.path.isdir(folder := uri.removeprefix(LOCAL)):
-            return session.createDataFrame(list_local(folder, say))
-        files = _open_files(session, [uri])
-    return files.select(
-        F.col("path").alias("source_file"),
-        F.col("length").alias("size"),
-        F.col("modificationTime").alias("modified_at"),
-    )
+            there = list_local(folder, say)
+            at = there["modified_at"].cast(pa.int64())
+            columns = (there["source_file"], there["size"], at)
+            return sorted(map(Landed, *(column.to_pylist() for column in columns)))
+        at_micros = F.unix_micros("modificationTime")
+        files = _open_files(session, [uri]).select("path", "length", at_micros)
+        return sorted(Landed(*row) for row in files.collect())
 
 
-def check_files(landing: str, files: list[Row]) -> None:
+def check_files(landing: str, files: Sequence[Landed]) -> None:
     """NoEvidenceError when there is nothing to read, LandingError for a file too big to."""
     if not files:
         raise NoEvidenceError(
@@ -141,11 +144,32 @@ def check_files(landing: str, files: list[Row]) -> None:
             )
 
 
-def drop_known(listed: DataFrame, runs: DataFrame) -> DataFrame:
-    """The files that no earlier run read as they are now: source_file, size, modified_at."""
-    known = runs.select(F.explode("files").alias("file")).select("file.*")
-    keys = ["source_file", "size", "modified_at"]
-    return listed.join(known, on=keys, how="left_anti").select(*keys)
+def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
+    """The files that no earlier run read as they are now. `runs` have what each read: `files`."""
+    of_runs = pa.chunked_array([pc.list_flatten(one) for one in runs["files"].chunks], FILE)
+    names = pa.array([file.source_file for file in listed], pa.string())
+    of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
+    name, size, at = (pc.struct_field(of_runs, field.name) for field in FILE)
+    columns = (name.to_pylist(), size.to_pylist(), at.cast(pa.int64()).to_pylist())
+    known = set(zip(*columns, strict=True))
+    return [file for file in listed if file not in known]
+
+
+def read_few(files: Sequence[Landed]) -> pa.Table | None:
+    """Every line of these files as read_lines has them, read here; None = they are too many, or
+    elsewhere: workers read them. For few lines, workers take longer to start than to read."""
+    is_local = all(file.source_file.startswith(LOCAL) for file in files)
+    if not is_local or sum(file.size for file in files) > FEW_BYTES:
+        return None
+    batches: list[pa.RecordBatch] = []
+    held = 0
+    for file in files:
+        for batch in parse_file(file.source_file, partial(read_local, file.source_file)):
+            batches.append(batch)
+            held += batch.nbytes
+            if held > 2 * FEW_BYTES:  # gzipped
+                return None
+    return pa.Table.from_batches(batches, SCHEMA)
 
 
 def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
@@ -186,22 +210,65 @@ def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
     return joined.select(*lines.columns, repeated.alias("repeated"))
 
 
-def select_known(bronze: DataFrame, oldest: int | None, newest: int | None) -> DataFrame:
-    """content_hash of the lines that could repeat one observed between these times (µs, UTC).
+def known_lines(oldest: int | None, newest: int | None) -> list[list[Wanted]]:
+    """Which lines could repeat one observed between these times (µs, UTC): one of these.
 
-    Equal lines were observed at the same time, so Delta skips the files of other nights. Both
-    bounds are null when no line has a time: then only lines without one can be repeated.
+    Equal lines were observed at the same time, so the files of other nights are not opened. Both
+    bounds are null when no line has a time: then only lines without one can be repeated, and only
+    lines with a fault have none.
     """
-    at = F.col("observed_at")
-    bounds = [F.timestamp_micros(F.lit(bound).cast("bigint")) for bound in (oldest, newest)]
-    return bronze.filter(at.between(*bounds) | at.isNull()).select("content_hash")
+    timeless: list[Wanted] = [("observed_at", "is null", None), ("reason", "is not null", None)]
+    if oldest is None:
+        return [timeless]
+    return [timeless, [("observed_at", ">=", oldest), ("observed_at", "<=", newest)]]
 
 
-def _commit_lines(store: Store, lines: DataFrame, total: Row, files: int, run: int) -> IngestCounts:
+ORDER = ("cluster", "observed_at", "source_file", "line_number")
+
+
+def _commit_few(store: Store, lines: pa.Table, files: int, run: int) -> IngestCounts | None:
+    """Commit what is new among the driver's lines; None = too many could be repeated."""
+    times = pc.min_max(lines["observed_at"].cast(pa.int64())).as_py()
+    known = known_lines(times["min"], times["max"])
+    weights = [store.weigh(LANDING_LINE, wanted) for wanted in known]
+    if any(weight is None or weight > FEW_BYTES for weight in weights):
+        return None
+    counted, doubled = (pc.sum(lines[name]).as_py() or 0 for name in ("counted", "doubled"))
+    _expect_equal("rows parsed", counted, lines.num_rows + doubled)
+    seen: set[bytes] = set()
+    for wanted in known:
+        seen.update(store.fetch(LANDING_LINE, wanted, ["content_hash"])["content_hash"].to_pylist())
+    is_new = []  # files are sorted by name, so of equal lines the first is kept
+    for one in lines["content_hash"].to_pylist():
+        is_new.append(one not in seen)
+        seen.add(one)
+    fresh = lines.filter(pa.array(is_new)).sort_by([(name, "ascending") for name in ORDER])
+    numbered = fresh.add_column(0, "run", pa.repeat(pa.scalar(run, pa.int64()), fresh.num_rows))
+    store.add(LANDING_LINE, numbered, run)
+    accepted = fresh["reason"].null_count
+    return IngestCounts(
+        files=files,
+        lines=counted,
+        accepted=accepted,
+        repeated=lines.num_rows - fresh.num_rows + doubled,
+        quarantined=fresh.num_rows - accepted,
+    )
+
+
+def _commit_many(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
+    """Commit what is new among the lines of these files, which workers read."""
+    with _say_unreadable(landing):
+        # Parsed once; on disk, because a night's lines need not fit into a driver's heap.
+        lines = read_lines(store.session, [file.source_file for file in files])
+        lines = lines.persist(StorageLevel.DISK_ONLY)
+        total = sum_lines(lines).collect()[0]
     _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
-    known = select_known(store.read(LANDING_LINE), total.oldest, total.newest)
+    known = [
+        store.read(LANDING_LINE, wanted=wanted).select("content_hash")
+        for wanted in known_lines(total.oldest, total.newest)
+    ]
     observation = Observation()
-    marked = mark_repeated(lines, known).observe(
+    marked = mark_repeated(lines, reduce(DataFrame.unionByName, known)).observe(
         observation,
         F.count_if(~F.col("repeated") & F.col("reason").isNull()).alias("accepted"),
         F.count_if("repeated").alias("repeated"),
@@ -209,22 +276,22 @@ def _commit_lines(store: Store, lines: DataFrame, total: Row, files: int, run: i
     )
     fresh = marked.filter(~F.col("repeated")).withColumn("run", F.lit(run))
     # Neighbours resemble each other: a quarter less to store than in the order of hashes.
-    fresh = fresh.sortWithinPartitions("cluster", "observed_at", "source_file", "line_number")
-    store.append(LANDING_LINE, fresh, run)
+    store.append(LANDING_LINE, fresh.sortWithinPartitions(*ORDER), run)
+    lines.unpersist()
     found = observation.get
     found["repeated"] += total.doubled
-    counts = IngestCounts(files=files, lines=total.counted, **found)
+    counts = IngestCounts(files=len(files), lines=total.counted, **found)
     parts = counts.accepted + counts.repeated + counts.quarantined
     _expect_equal("accepted + repeated + quarantined", counts.lines, parts)
     return counts
 
 
-def _run_row(landing: str, files: list[Row], counts: IngestCounts, run: int) -> pa.Table:
+def _run_row(landing: str, files: Sequence[Landed], counts: IngestCounts, run: int) -> pa.Table:
     row = {
         "run": run,
         "landing": landing,
         **asdict(counts),
-        "files": [file.asDict() for file in files],
+        "files": [file._asdict() for file in files],
     }
     return pa.Table.from_pylist([row], schema=INGEST_RUN.schema)
 
@@ -244,11 +311,18 @@ def _say_unreadable(landing: str) -> Iterator[None]:
     """LandingError where there is nothing at `landing`; what its disk or store said, in a line."""
     try:
         with explaining(f"landing {landing}"):
-            yield
+            try:
+                yield
+            except FileNotFoundError as error:  # taken away since it was listed
+                raise _say_missing(landing) from error
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise LandingError(
-            f"landing {landing}: there is no such folder or file; nothing was written. "
-            "Name the folder that holds the landing files with --landing."
-        ) from error
+        raise _say_missing(landing) from error
+
+
+def _say_missing(landing: str) -> LandingError:
+    return LandingError(
+        f"landing {landing}: there is no such folder or file; nothing was written. "
+        "Name the folder that holds the landing files with --landing."
+    )

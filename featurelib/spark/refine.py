@@ -7,10 +7,10 @@ what a crash left open is followed up before anything new is folded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -27,7 +27,7 @@ from featurelib.landing import Landing, Quarantined, read
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
-from featurelib.spark.store import Store
+from featurelib.spark.store import Store, Wanted
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,
@@ -39,7 +39,17 @@ from featurelib.tables import (
 BATCH_CLUSTERS = 500
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
-ENTRY = ("run", "cluster", "line_id", "raw", "state")  # a line to fold, or what is known
+FEW_BYTES = 4 << 20  # of Parquet: the driver folds them while workers would start
+SORTED = ("cluster", "run", "line_id")
+ENTRY = pa.schema(  # a line to fold, or what is known
+    [
+        ("run", pa.int64()),
+        ("cluster", pa.string()),
+        ("line_id", pa.int64()),
+        ("raw", pa.binary()),
+        ("state", pa.binary()),
+    ]
+)
 FOLDED = SNAPSHOT.append(pa.field("learned", pa.binary()))
 
 
@@ -74,24 +84,22 @@ def refine(
         )
     store.create(*HISTORIES, CLUSTER_SNAPSHOT)
     done = store.newest_run(CLUSTER_SNAPSHOT)
-    bronze = store.read(LANDING_LINE).filter(F.col("reason").isNull())
     until = None if as_of is None else latest(as_of)
-    known = waited = None
+    known, waited = None, False
     if done is not None:
         store.expect_ahead(CLUSTER_SNAPSHOT, *HISTORIES)
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
         columns = ["cluster", "observed_at", "waiting"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
-        waited = _waited(bronze, known, until)
-    if known is not None and known.done >= newest and not known.ahead and waited is None:
+        waited = known.waits and not _is_empty(store, _waited(known, until))
+    if known is not None and known.done >= newest and not known.ahead and not waited:
         say("refine: nothing new came in")
         upto = newest
     else:
         upto = newest if known is None else max(newest, run or 0, known.done + 1)
-        folded = _folded(store, bronze, known, waited, until, upto)
-        store.overwrite(CLUSTER_SNAPSHOT, folded.withColumn("run", F.lit(upto)), upto)
+        _fold_clusters(store, known, _parts(store, known, waited, until, upto), upto)
         say("refine: snapshot of every cluster written")
-        _follow_up(store, upto, anew=known is None or waited is not None)
+        _follow_up(store, upto, anew=known is None or waited)
         say("refine: histories written")
     clusters = store.fetch(CLUSTER_SNAPSHOT, columns=["run"]).num_rows
     return RefineCounts(run=upto, clusters=clusters)
@@ -122,94 +130,137 @@ def _known(snapshots: pa.Table, done: int, until: int | None) -> _Known:
     )
 
 
-def _dated(lines: DataFrame, after: int | None = None, until: int | None = None) -> DataFrame:
-    """Lines dated later than `after`, and not later than `until`; one without a date is early."""
-    at = F.col("observed_at")
-    if until is not None:
-        lines = lines.filter(at.isNull() | (at <= F.timestamp_micros(F.lit(until))))
-    return lines if after is None else lines.filter(at > F.timestamp_micros(F.lit(after)))
+def _dated(after: int | None, until: int | None) -> list[Wanted]:
+    """Lines dated later than `after`, and not later than `until`."""
+    later: list[Wanted] = [] if after is None else [("observed_at", ">", after)]
+    return later if until is None else [*later, ("observed_at", "<=", until)]
 
 
-def _waited(bronze: DataFrame, known: _Known, until: int | None) -> DataFrame | None:
-    """The lines that earlier nights left in bronze and tonight reaches; None = there are none."""
-    if not known.waits:
-        return None
-    waited = _dated(bronze.filter(F.col("run") <= F.lit(known.done)), known.newest, until)
-    return None if waited.isEmpty() else waited
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Rows to fold: valid lines of bronze for which all of `wanted` holds, or what is known of
+    clusters. `run` stands in place of their own. Only those of `dumps`, if there are any: rows of
+    (cluster, observed_at)."""
+
+    wanted: Sequence[Wanted]
+    table: Table = LANDING_LINE
+    run: int | None = None
+    dumps: pa.Table | None = None
+
+    @property
+    def rows(self) -> list[Wanted]:
+        is_line = self.table == LANDING_LINE
+        return [*self.wanted, ("reason", "is null", None)] if is_line else list(self.wanted)
+
+    def fetch(self, store: Store) -> pa.Table:
+        """The rows as ENTRY, in the driver."""
+        found = store.fetch(self.table, self.rows, self._columns())
+        if self.dumps is not None:
+            found = found.join(self.dumps, ["cluster", "observed_at"], join_type="left semi")
+        if self.run is not None:
+            found = found.drop_columns(["run"])
+            found = found.append_column("run", pa.repeat(pa.scalar(self.run), found.num_rows))
+        for field in ENTRY:
+            if field.name not in found.column_names:
+                found = found.append_column(field, pa.nulls(found.num_rows, field.type))
+        return found.select(ENTRY.names).cast(ENTRY)
+
+    def frame(self, store: Store) -> DataFrame:
+        """The rows as ENTRY, for Spark."""
+        found = store.read(self.table, wanted=self.rows).select(*self._columns())
+        if self.dumps is not None:
+            dumps = F.broadcast(store.session.createDataFrame(self.dumps))
+            found = found.join(dumps, on=["cluster", "observed_at"], how="left_semi")
+        if self.run is not None:
+            found = found.withColumn("run", F.lit(self.run))
+        missing = {n: F.lit(None) for n in ENTRY.names if n not in found.columns}
+        types = from_arrow_schema(ENTRY)
+        return found.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
+
+    def _columns(self) -> list[str]:
+        names = [name for name in ENTRY.names if name in self.table.schema.names]
+        return [*names, "observed_at"]
 
 
-def _folded(
-    store: Store,
-    bronze: DataFrame,
-    known: _Known | None,
-    waited: DataFrame | None,
-    until: int | None,
-    upto: int,
-) -> DataFrame:
-    """Every cluster folded up to `until`. What waited is folded as if it came in this run."""
-    since = min(store.newest_run(table) or 0 for table in HISTORIES)
-    late = None if until is None else _dated(bronze, until)
+def _is_empty(store: Store, part: _Part) -> bool:
+    return len(store.fetch(part.table, part.rows, ["line_id"])) == 0
+
+
+def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:
+    """The lines that earlier nights left in bronze and tonight reaches."""
+    return _Part(wanted=[("run", "<=", known.done), *_dated(known.newest, until)], run=upto)
+
+
+def _parts(
+    store: Store, known: _Known | None, waited: bool, until: int | None, upto: int
+) -> list[_Part]:
+    """What every cluster is folded from, up to `until`. What waited is folded as if it came in this
+    run. Of lines later than `until` it is only told that they are there."""
+    late: list[Wanted] = [] if until is None else [("observed_at", ">", until)]
+    waiting = [_Part(wanted=late, run=LATE)] if late else []
     if known is None:
-        return _fold_clusters(_dated(bronze, until=until), None, 0, since, late)
-    is_old = F.col("run") <= F.lit(known.done)
-    old, new = _dated(bronze.filter(is_old), until=known.newest), bronze.filter(~is_old)
-    fresh = _dated(new, until=until)
-    if waited is not None:
-        fresh = fresh.unionByName(waited.withColumn("run", F.lit(upto).cast("bigint")))
-    if until is not None and not known.waits and not known.ahead:
-        late = _dated(new, until)
-    lines = _with_whole_dumps(fresh, old)
-    before = store.read(CLUSTER_SNAPSHOT)
+        return [_Part(wanted=_dated(None, until)), *waiting]
+    new: Wanted = ("run", ">", known.done)
+    fresh = [_Part(wanted=[new, *_dated(None, until)])]
+    if waited:
+        fresh.append(_waited(known, until, upto))
+    if late and not known.waits and not known.ahead:
+        waiting = [_Part(wanted=[new, *late], run=LATE)]
+    lines = [*fresh, *_whole_dumps(store, fresh, known)]
+    before = _Part(wanted=[], table=CLUSTER_SNAPSHOT, run=0)
     if known.ahead:
-        is_ahead = F.col("cluster").isin(*known.ahead)
-        anew = _dated(bronze.filter(is_ahead), until=until)
-        lines = lines.filter(~is_ahead).unionByName(anew)
-        before = before.filter(~is_ahead)
-    return _fold_clusters(lines, before, known.done, since, late)
+        others, ahead = (("cluster", how, list(known.ahead)) for how in ("not in", "in"))
+        lines = [replace(part, wanted=[*part.wanted, others]) for part in lines]
+        lines.append(_Part(wanted=[ahead, *_dated(None, until)]))
+        before = replace(before, wanted=[others])
+    return [*lines, *waiting, before]
 
 
-def _with_whole_dumps(fresh: DataFrame, old: DataFrame) -> DataFrame:
-    """`fresh` and, of every metadata log dump it has a line of, the lines that came before.
+def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_Part]:
+    """Of every metadata log dump that `fresh` has a line of, the lines that came before.
 
     What a record means depends on the file it stands in, so a dump is read whole, however many
-    files it was split over. Between the times of these dumps Delta has to look; the files of all
-    other nights are skipped.
+    files it was split over. Only files that have lines between the times of these dumps are opened.
     """
-    is_log = F.col("kind") == F.lit("metadata_log")
-    dumps = fresh.filter(is_log)
-    ends = [F.unix_micros(end("observed_at")) for end in (F.min, F.max)]
-    first, last = dumps.agg(*ends).collect()[0]
-    if first is None:
-        return fresh
-    between = F.col("observed_at").between(*(F.timestamp_micros(F.lit(at)) for at in (first, last)))
-    touched = dumps.select("cluster", "observed_at").distinct()
-    earlier = old.filter(is_log & between)
-    context = earlier.join(F.broadcast(touched), on=["cluster", "observed_at"], how="left_semi")
-    return fresh.unionByName(context)
+    is_log: Wanted = ("kind", "=", "metadata_log")
+    keys = ["cluster", "observed_at"]
+    found = [store.fetch(LANDING_LINE, [*part.rows, is_log], keys) for part in fresh]
+    dumps = pa.concat_tables(found).group_by(keys).aggregate([])
+    if dumps.num_rows == 0:
+        return []
+    times = pc.min_max(dumps["observed_at"].cast(pa.int64())).as_py()
+    between: list[Wanted] = [
+        ("observed_at", ">=", times["min"]),
+        ("observed_at", "<=", min(times["max"], known.newest)),
+    ]
+    return [_Part(wanted=[("run", "<=", known.done), is_log, *between], dumps=dumps)]
 
 
-def _fold_clusters(
-    lines: DataFrame, before: DataFrame | None, done: int, since: int, late: DataFrame | None
-) -> DataFrame:
-    """One row a cluster: what was known (`before`) and valid `lines`.
+def _fold_clusters(store: Store, known: _Known | None, parts: Sequence[_Part], upto: int) -> None:
+    """Write one row a cluster.
 
     Lines of runs up to `done` were folded already; they only make dumps whole, but for a cluster
-    that has lines of such runs and is not in `before`: it is folded anew. Of `late` it is only told
-    that they are there. The histories have what runs up to `since` showed.
+    that has lines of such runs and is not in the snapshot: it is folded anew. The histories have
+    what runs up to `since` showed. Few lines and clusters are folded here, many by workers.
     """
-    parts = lines.select(*ENTRY[:-1]).withColumn("state", F.lit(None).cast("binary"))
-    if late is not None:
-        waiting = late.withColumn("run", F.lit(LATE)).select(*ENTRY[:-1])
-        parts = parts.unionByName(waiting, allowMissingColumns=True)
-    if before is not None:
-        known = before.select(F.lit(0).cast("bigint").alias("run"), "cluster", "state")
-        parts = parts.unionByName(known, allowMissingColumns=True)
-    ordered = parts.repartition("cluster").sortWithinPartitions("cluster", "run", "line_id")
+    done = 0 if known is None else known.done
+    since = min(store.newest_run(table) or 0 for table in HISTORIES)
+    weights = [store.weigh(part.table, part.rows) for part in parts]
+    if all(weight is not None for weight in weights) and sum(filter(None, weights)) <= FEW_BYTES:
+        entries = pa.concat_tables([part.fetch(store) for part in parts])
+        ordered = entries.sort_by([(name, "ascending") for name in SORTED])
+        folded = pa.Table.from_batches(fold_batches(ordered.to_batches(), done, since), FOLDED)
+        run = pa.repeat(pa.scalar(upto, pa.int64()), folded.num_rows)
+        store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite")
+        return
 
     def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return fold_batches(batches, done, since)
 
-    return ordered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
+    frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
+    gathered = frame.repartition("cluster").sortWithinPartitions(*SORTED)
+    rows = gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
+    store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto)
 
 
 _Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
@@ -222,7 +273,7 @@ def fold_batches(
     entries: Iterator[_Entry] = (
         entry
         for batch in batches
-        for entry in zip(*(batch.column(name).to_pylist() for name in ENTRY), strict=True)
+        for entry in zip(*(batch.column(name).to_pylist() for name in ENTRY.names), strict=True)
     )
     rows: list[_Folded] = []
     for cluster, mine in groupby(entries, key=itemgetter(1)):
@@ -277,13 +328,20 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
     there once.
     """
 
+    taught: list[Wanted] = [("learned", "is not null", None)]
+
     def append(table: Table) -> None:
         since = store.newest_run(table) or 0
         if since >= upto:
             return
-        rows = store.read(CLUSTER_SNAPSHOT).filter(F.col("learned").isNotNull())
-        schema = from_arrow_schema(table.schema)
         unfold = partial(_unfold, table, since)
+        weight = store.weigh(CLUSTER_SNAPSHOT)
+        if weight is not None and weight <= FEW_BYTES and not (anew and since):
+            few = store.fetch(CLUSTER_SNAPSHOT, taught, ["cluster", "learned"])
+            store.add(table, pa.Table.from_batches(unfold(few.to_batches()), table.schema), upto)
+            return
+        schema = from_arrow_schema(table.schema)
+        rows = store.read(CLUSTER_SNAPSHOT, wanted=taught)
         learned = rows.select("cluster", "learned").mapInArrow(unfold, schema)
         learned = learned.select(*table.schema.names)
         if anew and since:

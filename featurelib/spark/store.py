@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import deltalake
@@ -54,6 +54,7 @@ RETENTION_DAYS = 90  # longer than any approved plan lives
 LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
 
+Mode = Literal["append", "overwrite"]
 Wanted = tuple[str, str, Any]  # a column, how it compares, with what; times are microseconds
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -140,6 +141,15 @@ class Store:
             return log.fetch(opened, wanted, names)
         return self.read(table, version, wanted).select(*names).toArrow()
 
+    def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
+        """Bytes of the files that may hold such rows, as they are stored; None = nobody can say
+        without a job of Spark's."""
+        log = self._log(table)
+        if not isinstance(log, LocalLog) or (opened := log.dataset(None)) is None:
+            return None
+        with explaining(self.path(table)):
+            return sum(os.path.getsize(path) for path in log.files(opened, wanted))
+
     def _expect_readable(self, table: Table) -> None:
         if _is_outdated(table, self.check(table)):
             raise NoEvidenceError(
@@ -155,13 +165,16 @@ class Store:
         """Put one run's rows in place of all others, as one commit; returns its version."""
         return self._write(table, df, run, mode="overwrite")
 
-    def add(self, table: Table, rows: pa.Table, run: int) -> int:
-        """Add one run's rows that the driver holds, in one commit, as append does."""
+    def add(self, table: Table, rows: pa.Table, run: int, mode: Mode = "append") -> int:
+        """Add one run's rows that the driver holds, in one commit, as append does; or put them in
+        place of all others, as overwrite does."""
         self.create(table)
         self._expect_fit()
         note = _note(table, run)
+        if table.sort_by:
+            rows = rows.sort_by([(name, "ascending") for name in table.sort_by])
         with explaining(self.path(table)):
-            self._log(table).append(rows, run, note)
+            self._log(table).add(rows, run, note, mode)
         return self._committed(table, run, note)
 
     def version(self, table: Table) -> int:
@@ -440,7 +453,7 @@ class LocalLog:
             raise_if_key_not_exists=False,  # of ours it knows nothing
         )
 
-    def append(self, rows: pa.Table, run: int, note: str) -> None:
+    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
         """Add one run's rows as one commit, which carries the run and the note; a run that is not
         greater than the newest adds nothing, without a word."""
         opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
@@ -450,13 +463,15 @@ class LocalLog:
         deltalake.write_deltalake(
             opened,
             rows.select(self._table.schema.names).cast(self._schema()),
-            mode="append",
+            mode=mode,
             schema_mode="merge",  # columns of a later release are null
             commit_properties=deltalake.CommitProperties(
                 custom_metadata={"userMetadata": note},
                 app_transactions=[deltalake.Transaction(application(self._table), run)],
             ),
-            writer_properties=deltalake.WriterProperties(max_row_group_size=GROUP_ROWS),
+            writer_properties=deltalake.WriterProperties(
+                max_row_group_size=min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS)
+            ),
         )
 
     def dataset(self, version: int | None) -> Dataset | None:
@@ -468,6 +483,11 @@ class LocalLog:
         # Arrow's own file system: through deltalake's, threads call Python while the process ends.
         return found.to_pyarrow_dataset(filesystem=SubTreeFileSystem(self._path, LocalFileSystem()))
 
+    def files(self, found: Dataset, wanted: Sequence[Wanted]) -> list[str]:
+        """The files that may hold such rows."""
+        bounds = as_expression(self._table, _by_bounds(self._table, wanted))
+        return [f"{self._path}/{one.path}" for one in found.get_fragments(bounds)]
+
     def frame(
         self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
     ) -> DataFrame:
@@ -476,9 +496,7 @@ class LocalLog:
         found = self.dataset(version)
         if found is None:
             return read_delta(session, LOCAL + self._path, version)
-        bounds = as_expression(self._table, _by_bounds(self._table, wanted))
-        fragments = found.get_fragments(bounds)
-        files = [escape(f"{LOCAL}{self._path}/{one.path}") for one in fragments]
+        files = [escape(LOCAL + path) for path in self.files(found, wanted)]
         schema = spark_schema(self._table)
         if not files:
             return session.createDataFrame([], schema)
@@ -552,9 +570,9 @@ class SparkLog:
         except (ValueError, KeyError, TypeError, AttributeError):  # of somebody else
             return None
 
-    def append(self, rows: pa.Table, run: int, note: str) -> None:
+    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
         frame = self._session.createDataFrame(rows)
-        writer(frame, self._table, run, note).mode("append").save(self._uri)
+        writer(frame, self._table, run, note).mode(mode).save(self._uri)
 
 
 def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:

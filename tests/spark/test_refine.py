@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from featurelib.audit.columns import latest
 from featurelib.errors import NoEvidenceError
@@ -65,6 +65,11 @@ ENTRY = pa.schema(
     ]
 )
 HASHED = '"cluster_id":"c","observed_at":"2026-11-21T00:00:0'
+
+
+@pytest.fixture
+def store(store: Store, either_way: None) -> Store:
+    return store
 
 
 def run_refine(store: Store, as_of: int | None = None, run: int | None = None) -> list[str]:
@@ -252,20 +257,19 @@ def refine_until(
     run: int | None = None,
 ) -> None:
     """A refine that dies when it would write `table`."""
-    append, overwrite = Store.append, Store.overwrite
 
     def guard(write: Any) -> Any:
-        def guarded(store: Store, to: Table, df: DataFrame, run: int) -> int:
+        def guarded(store: Store, to: Table, *rows: Any) -> int:
             if to is table:
                 raise Killed
-            version: int = write(store, to, df, run)
+            version: int = write(store, to, *rows)
             return version
 
         return guarded
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "append", guard(append))
-        patch.setattr(Store, "overwrite", guard(overwrite))
+        for name in ("append", "overwrite", "add"):
+            patch.setattr(Store, name, guard(getattr(Store, name)))
         with pytest.raises(Killed):
             run_refine(store, as_of, run)
 
