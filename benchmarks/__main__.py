@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import audit_against_duckdb, parse_against_from_json, thirty_nights
+from benchmarks import audit_against_duckdb, night, parse_against_from_json, thirty_nights
 from benchmarks.facts import Shape
 from benchmarks.measure import Ratio, apart, show_ratios
 from benchmarks.yardstick import ORDERS
@@ -41,7 +41,7 @@ SIZES = {
 
 def run(size: Size, folder: Path | None) -> list[Ratio]:
     """Run everything, each benchmark in a process and a JVM of its own; returns all ratios."""
-    ratios = []
+    ratios = apart(night.run, size.repeat, folder)
     for clusters in size.audit:
         shape = Shape(clusters=clusters)
         for order in ORDERS:

@@ -158,6 +158,24 @@ def resident(root: int, leave_out: frozenset[int] = frozenset()) -> int:
     return sum(map(_resident, _tree(root, leave_out)))
 
 
+def resident_of(root: int) -> dict[str, int]:
+    """Resident bytes of `root`, of the Java below it, and of the biggest Python below that."""
+    held = {"driver": _resident(root), "jvm": 0, "worker": 0}
+    for java in _tree(root):
+        if java != root and _name(java) == "java":
+            held["jvm"] = max(held["jvm"], _resident(java))
+            workers = (_resident(one) for one in _tree(java) if one != java)
+            held["worker"] = max(held["worker"], *workers, 0)
+    return held
+
+
+def _name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def processor(root: int) -> float:
     """Seconds that processors spent on the processes below `root`, ended ones included; its own are
     left out, because looking at memory is among them."""
