@@ -27,7 +27,8 @@ from featurelib.landing import Landing, Quarantined, read
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
-from featurelib.spark.store import Store, Wanted
+from featurelib.spark.store import Store
+from featurelib.spark.wanted import Wanted
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,

@@ -17,9 +17,7 @@ Two drivers can both win a commit: hold.py keeps the second out.
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,12 +30,11 @@ from uuid import uuid4
 
 import deltalake
 import pyarrow as pa
-import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -47,6 +44,7 @@ from featurelib.faults import damaged, explaining
 from featurelib.lake import expect_whole_log
 from featurelib.spark.executors import Executors
 from featurelib.spark.hold import LOCK_NAME, hold_folder, hold_remote
+from featurelib.spark.wanted import Wanted, as_column, as_expression, by_bounds
 from featurelib.tables import Table
 
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -55,18 +53,6 @@ LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
 
 Mode = Literal["append", "overwrite"]
-Wanted = tuple[str, str, Any]  # a column, how it compares, with what; times are microseconds
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda column, values: column.isin(values),
-    "not in": lambda column, values: ~column.isin(values),
-    "is null": lambda column, _: _is_null(column),
-    "is not null": lambda column, _: ~_is_null(column),
-}
 
 
 class Store:
@@ -335,43 +321,6 @@ def _is_outdated(table: Table, head: Head) -> bool:
     return table.is_rebuilt and head.properties.get(VERSION_PROPERTY) != str(table.version)
 
 
-def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
-    """All of `wanted`, for Spark."""
-
-    def literal(name: str, value: Any) -> Any:
-        is_time = pa.types.is_timestamp(table.schema.field(name).type)
-        return F.timestamp_micros(F.lit(value)) if is_time else value
-
-    conditions = [_COMPARED[how](F.col(name), literal(name, of)) for name, how, of in wanted]
-    found: Column = functools.reduce(operator.and_, conditions)
-    return found
-
-
-def as_expression(table: Table, wanted: Sequence[Wanted]) -> pc.Expression | None:
-    """All of `wanted`, for Arrow; None = nothing is wanted."""
-
-    def literal(name: str, value: Any) -> Any:
-        kind = table.schema.field(name).type
-        return pa.array(value, kind) if isinstance(value, list) else pa.scalar(value, kind)
-
-    conditions = [_COMPARED[how](pc.field(name), literal(name, of)) for name, how, of in wanted]
-    return functools.reduce(operator.and_, conditions) if conditions else None
-
-
-def _by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
-    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
-    return [
-        (name, ">=", of // 1000 * 1000)
-        if how in (">", ">=") and pa.types.is_timestamp(table.schema.field(name).type)
-        else (name, how, of)
-        for name, how, of in wanted
-    ]
-
-
-def _is_null(column: Column | pc.Expression) -> Any:
-    return column.isNull() if isinstance(column, Column) else column.is_null()
-
-
 def _types(schema: T.StructType) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
@@ -485,7 +434,7 @@ class LocalLog:
 
     def files(self, found: Dataset, wanted: Sequence[Wanted]) -> list[str]:
         """The files that may hold such rows."""
-        bounds = as_expression(self._table, _by_bounds(self._table, wanted))
+        bounds = as_expression(self._table, by_bounds(self._table, wanted))
         return [f"{self._path}/{one.path}" for one in found.get_fragments(bounds)]
 
     def frame(
@@ -506,7 +455,7 @@ class LocalLog:
         """Rows for which all of `wanted` holds; columns that the table lacks are null."""
         needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
         there = [name for name in needed if name in found.schema.names]
-        bounds = as_expression(self._table, _by_bounds(self._table, wanted))
+        bounds = as_expression(self._table, by_bounds(self._table, wanted))
         with explaining(LOCAL + self._path):
             rows = found.to_table(columns=there, filter=bounds)
         schema = pa.schema([self._table.schema.field(name) for name in needed])
