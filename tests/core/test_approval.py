@@ -201,17 +201,14 @@ def test_no_tampered_approval_is_accepted() -> None:
     assert sum(tried.values()) > 0.9 * CASES
 
 
-@pytest.mark.parametrize(
-    ("span", "text"),
-    [
-        (timedelta(), "0 seconds"),
-        (timedelta(seconds=61), "1 minute 1 second"),
-        (timedelta(days=2, hours=3, minutes=4), "2 days 3 hours"),
-        (timedelta(days=1, seconds=5), "1 day 5 seconds"),
-    ],
-)
-def test_a_span_is_said_in_its_two_largest_units(span: timedelta, text: str) -> None:
-    assert say_span(span) == text
+def test_a_span_is_said_in_its_two_largest_units() -> None:
+    spans = {
+        "0 seconds": timedelta(),
+        "1 minute 1 second": timedelta(seconds=61),
+        "2 days 3 hours": timedelta(days=2, hours=3, minutes=4),
+        "1 day 5 seconds": timedelta(days=1, seconds=5),
+    }
+    assert {say_span(span): span for span in spans.values()} == spans
 
 
 def test_the_shipped_schema_is_made_from_the_types() -> None:
