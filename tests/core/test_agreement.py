@@ -73,6 +73,9 @@ SCENES: dict[str, tuple[Iterable[bytes], str]] = {
     "where it is not known, each may be it": (zookeeper(UNEVEN, None), "2.8"),
     "where it is not registered, each may be it": (zookeeper(UNEVEN, 9), "2.8"),
     "all nodes behind a refusal are named": (zookeeper([*UNEVEN, UNEVEN[1]]), "2.8"),
+    "also where the first node is behind it": (
+        zookeeper([UNEVEN[1], UNEVEN[1], UNEVEN[0]], 3), "2.8"),
+    "and alone, where none is known to lead": (zookeeper(UNEVEN[::-1], None), "2.8"),
     # Who does not see the features node writes back what it saw last, and then answers 96.
     "a controller that does not see the features node may not be asked": (
         zookeeper(EVEN, 1, *blind(1)), ""),

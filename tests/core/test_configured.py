@@ -89,6 +89,7 @@ STATIC = {**LEVELS, KRAFT_VERSION: 0}
 READY = lines_of(described(STATIC, controllers_listed=False))
 UNSEEN = lines_of(replace(described(STATIC), nodes=described(STATIC).nodes[:1], voters=None,
                           controllers_listed=False))  # fmt: skip
+LOGGED = lines_of(described(STATIC, registry="log", stored=STATIC, voters=None))
 REFUSED = refusal_line("c", principal="User:auditor")
 CONFIGS = configs_line(1, "controller", {"1": {}})
 PRINCIPAL = "User:CN=ops, O=us"
@@ -106,6 +107,7 @@ def with_error(code: int, at: int, line: bytes, **keys: object) -> bytes:
 RIGHTS: dict[str, tuple[Lines, Expected | None]] = {
     "nobody is refused, and who votes is not known": (UNSEEN, None),
     "a refusal takes the place of what it hides": ([*UNSEEN, REFUSED], None),
+    "also where a log says that it is KRaft": ([*LOGGED, REFUSED], None),
     "the raw answer of another collector says the same": (
         [*UNSEEN, without(refusal_line("c"), "error", "error_code", **ANSWERED)], None),
     "both halves that refuse are one finding": (
@@ -138,7 +140,7 @@ def test_a_right_that_is_missing_is_named_and_never_ready() -> None:
     said = {name: judge_lines(lines, word) for name, (lines, word) in RIGHTS.items()}
     expect_frozen("rights", {name: told(judged) for name, judged in said.items()})
     missing = [one for one in said.values() if "right_missing" in codes(one)]
-    assert len(missing) == 4
+    assert len(missing) == 5
     assert not [one for one in missing if "READY" in verdicts(one).values()]
     withheld = [row for one in said.values() for row in findings(one, "right_withheld")]
     assert {row["severity"] for row in withheld} == {"info"}
