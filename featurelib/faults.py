@@ -156,7 +156,8 @@ def _short(said: str, where: str) -> SurroundingsError:
 def _ended(said: str, where: str) -> SurroundingsError:
     return SurroundingsError(
         f"Spark's own process has ended, or was ended ({said}). Run again: nothing is counted "
-        "twice. If it happens again, give it more memory: ./spark-submit.sh --driver-memory 4g …"
+        "twice. If it happens again, look whether the cluster that MASTER names answers, or give "
+        "more memory: ./spark-submit.sh --driver-memory 4g …"
     )
 
 
@@ -185,8 +186,8 @@ def _other_python(said: str, where: str) -> ConfigError:
 
 def _no_connector(said: str, where: str) -> ConfigError:
     return ConfigError(
-        f"{where or 'a store'}: Spark has no connector for it here ({said}). Add its jars, as in "
-        "--conf spark.jars.packages=… (docs/how-to/spark-cluster.md), or name another place."
+        f"{where or 'a store'}: nothing here can open it ({said}). Name another place, or give "
+        "Spark what opens it (docs/how-to/spark-cluster.md)."
     )
 
 
@@ -218,7 +219,9 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         ),
         (
             r"SparkContext was shut down|Py4JNetworkError[^\n]*|Answer from Java side is empty"
-            r"|Cannot call methods on a stopped SparkContext|while trying to connect to the Java",
+            r"|Cannot call methods on a stopped SparkContext|while trying to connect to the Java"
+            # What a job's own Python cannot reach without saying where is its JVM.
+            r"|^(?:ConnectionRefused|ConnectionReset|BrokenPipe)Error: \[Errno \d+\] [\w ]+$",
             _ended,
         ),
         (

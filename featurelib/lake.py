@@ -17,7 +17,13 @@ import pyarrow as pa
 from pyarrow.parquet import filters_to_expression
 
 from featurelib.audit.audit import Judged
-from featurelib.errors import ConfigError, NoEvidenceError, TableError, install_line
+from featurelib.errors import (
+    ConfigError,
+    NoEvidenceError,
+    SurroundingsError,
+    TableError,
+    install_line,
+)
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.schema import SNAPSHOT, TIME
 from featurelib.tables import (
@@ -232,11 +238,12 @@ class Lake:
                 "writes with --tables FOLDER."
             ) from error
         except (DeltaError, OSError) as error:
-            old = "Snapshots of old nights are kept for 90 days; leave out --run for the newest."
-            raise TableError(
-                f"table {table.full_name} at {where}: cannot be read: {in_a_line(str(error))}. "
-                + (old if version is not None else "Is it reachable, and may this user read it?")
-            ) from error
+            said = f"table {table.full_name} at {where}: cannot be read: {in_a_line(str(error))}. "
+            if version is not None:
+                old = "Snapshots of old nights are kept for 90 days; leave out --run for the newest"
+                raise TableError(f"{said}{old}.") from error
+            asked = "Is it reachable, and may this user read it? Then run again"
+            raise SurroundingsError(f"{said}{asked}.") from error
         written = found.metadata().configuration.get(VERSION_PROPERTY, "none")
         if not written.isdecimal() or int(written) > table.version:
             raise TableError(

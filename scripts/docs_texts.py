@@ -113,11 +113,13 @@ ENDS = {
     2: "usage: an option, a file or the environment is not as needed; nothing was done",
     3: "refused, nothing was written",
     4: "the outcome is not known: something may have been written. Run `featurelib resume`",
-    5: "could not look: nothing reachable, no evidence, or no network at the first start",
+    5: "could not look: nothing reachable, no evidence, surroundings that fail (a disk, a store, a "
+    "worker, a damaged table), or no network at the first start",
     70: "a fault in featurelib itself: one line; `FEATURELIB_TRACE=1` shows where it comes from",
     74: "what the command does is done, and not all of its output could be written (a full disk, a "
     "closed stream)",
     130: "interrupted (Ctrl-C): at once, with one line; run it again",
+    143: "a job was ended by SIGTERM (137: by SIGKILL); run it again",
     141: "whoever read the output went away, as `head` does",
 }
 ERRORS_INTRO = """

@@ -46,7 +46,8 @@ import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark.sql import SparkSession
 
-from featurelib.errors import BusyError, ConfigError
+from featurelib.errors import BusyError
+from featurelib.faults import explaining
 
 LOCK_NAME = ".featurelib.lock"
 LEASE_NAME = ".featurelib.lease"
@@ -137,14 +138,9 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
 
 
 def _open_lock(path: Path) -> int:
-    try:
+    with explaining(f"--tables {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ConfigError(
-            f"tables: the lock {path} cannot be opened ({error.strerror}). "
-            "Name a folder this user may write with --tables."
-        ) from error
 
 
 def _say_locked(folder: Path, content: bytes) -> str:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
 from featurelib.errors import BusyError, ConfigError, FeatureLibError, SurroundingsError
 from featurelib.faults import explain
+from featurelib.spark.ingest import ingest
+from featurelib.spark.refine import refine
 from featurelib.spark.session import open_session
+from featurelib.spark.store import Store
 from featurelib.spark.versions import all_jars, expect_one_spark, jars_for
+from featurelib.tables import (
+    CLUSTER_SNAPSHOT,
+    FINALIZED_FEATURES,
+    LANDING_LINE,
+    NODE_ADVERTISEMENT,
+    Table,
+)
+from tests.spark.nights import RUN, SAMPLES, Row, in_order, open_table, put_bronze, sample_lines
 
 TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)" * 300
 
@@ -98,7 +116,7 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
     (
         'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"',
         ConfigError,
-        "hdfs://localhost:1/t: Spark has no connector for it here (No FileSystem for scheme",
+        "hdfs://localhost:1/t: nothing here can open it (No FileSystem for scheme",
     ),
     (
         "java.lang.RuntimeException: file:/t/silver/x/part-0.c000.zstd.parquet is not a "
@@ -146,6 +164,76 @@ def test_a_fault_of_the_surroundings_is_one_sentence(
 
 def test_what_is_not_known_is_a_fault_of_ours() -> None:
     assert explain(RuntimeError("AssertionError: 3 lines by their newlines, but 2 rows")) is None
+
+
+@pytest.mark.spark
+def test_what_spark_says_of_its_surroundings_today_is_known(store: Store, tmp_path: Path) -> None:
+    put_bronze(store, RUN, sample_lines("ghost-broker"))
+    (file,) = (tmp_path / "tables" / LANDING_LINE.path).glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-9])
+    (tmp_path / "tables" / LANDING_LINE.path / f".{file.name}.crc").unlink(missing_ok=True)
+    lines = Store(store.session, store.root).read(LANDING_LINE)
+    with pytest.raises(Exception, match="FAILED_READ_FILE") as damaged:
+        lines.collect()
+    assert "table bronze.landing_line: cannot be read, because" in str(explain(damaged.value))
+
+    def die(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield from batches
+
+    with pytest.raises(Exception, match="Python worker") as died:
+        store.session.range(1).mapInArrow(die, "id long").collect()
+    assert str(explain(died.value)).startswith("a worker of Spark died (Python worker exited unexp")
+    for uri, kind, sentence in (
+        ("hdfs://127.0.0.1:1/t", SurroundingsError, "cannot be reached, or is not there"),
+        ("hdfs://no-such-host.invalid/t", SurroundingsError, "cannot be reached, or is not there"),
+        ("nowhere://b/t", ConfigError, "nothing here can open it"),
+    ):
+        with pytest.raises(kind, match=f"{uri}.*: {sentence}"):
+            Store(store.session, uri).exists(LANDING_LINE)
+
+
+def _empty_entry(log: Path) -> None:
+    max(log.glob("*.json")).write_bytes(b"")
+
+
+def _lost_commit(log: Path) -> None:
+    max(log.glob("*.json")).unlink()
+    for checked in log.glob("*.crc"):
+        checked.unlink()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("table", "harm", "moved"),
+    [
+        (CLUSTER_SNAPSHOT, _empty_entry, ["silver"]),
+        (LANDING_LINE, _lost_commit, ["bronze", "silver"]),
+    ],
+)
+def test_a_table_that_lost_a_commit_is_refused_and_made_anew_as_the_line_says(
+    store: Store, tmp_path: Path, table: Table, harm: Callable[[Path], None], moved: list[str]
+) -> None:
+    """Else the next night would go on from what is left, with clusters missing in silence."""
+    shutil.copytree(SAMPLES / "ghost-broker", tmp_path / "landing")
+
+    def run_night(run: int) -> list[list[Row]]:
+        now = Store(store.session, store.root)
+        ingest(now, str(tmp_path / "landing"), run, lambda said: None)
+        refine(now, lambda said: None, run=run)
+        silver = (CLUSTER_SNAPSHOT, NODE_ADVERTISEMENT, FINALIZED_FEATURES)
+        kept = ("cluster", "observed_at", "texts", "names", "line_id", "feature", "level")
+        found = [open_table(store.root, one).to_pyarrow_table() for one in (LANDING_LINE, *silver)]
+        return [in_order(one.select([n for n in kept if n in one.column_names])) for one in found]
+
+    before = run_night(RUN)
+    harm(tmp_path / "tables" / table.path / "_delta_log")
+    with pytest.raises(SurroundingsError, match=f"^table {table.full_name}.*Restore it") as lost:
+        run_night(RUN + 1)
+    assert all(part in str(lost.value) for part in moved)
+    for part in moved:
+        shutil.rmtree(tmp_path / "tables" / part)
+    assert run_night(RUN + 2) == before
 
 
 def test_a_spark_that_is_not_known_is_refused_before_it_is_started(

@@ -227,7 +227,7 @@ def test_landing_without_files_and_landing_that_is_missing_are_told_apart(
         run_ingest(store, str(tmp_path / "l"))
     with pytest.raises(LandingError, match="there is no such folder or file"):
         run_ingest(store, str(tmp_path / "missing"))
-    with pytest.raises(ConfigError, match=r"no connector for it here .No FileSystem for scheme"):
+    with pytest.raises(ConfigError, match=r"nothing here can open it .No FileSystem for scheme"):
         run_ingest(store, "nowhere://host/l")
     assert not os.path.exists(store.root.removeprefix("file:"))
 
