@@ -2,7 +2,7 @@
 
 A master and two workers, each on a loopback address of its own, started from pyspark's own jars.
 The executors' Python has the packages of the driver's and no featurelib: what a driver ships is all
-they have of it. The S3 is moto's server.
+they have of it. The S3 is moto's server, the HDFS Hadoop's mini cluster.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pyspark
 
-from tests.backends.rig.jars import UnavailableError
+from tests.backends.rig.jars import UnavailableError, more_jars
 from tests.backends.rig.process import Process
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,18 @@ class ObjectStore:
     """A running S3 with one bucket."""
 
     url: str
-    env: Mapping[str, str] = field(default_factory=dict)  # as deltalake reads it
+    root: str = f"s3a://{BUCKET}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What deltalake is told to find it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any",
+        }
 
     def options(self) -> list[str]:
         """What Spark is told to find it."""
@@ -76,11 +87,45 @@ class ObjectStore:
             }
         )
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, landing: Path) -> None:
+        for file in landing.iterdir():
+            self.request(f"{BUCKET}/landing/{file.name}", file.read_bytes())
+
+    def request(self, name: str, content: bytes) -> None:
         plain = {"Content-Type": "application/octet-stream"}
         request = urllib.request.Request(f"{self.url}/{name}", content, plain, method="PUT")
         with urllib.request.urlopen(request, timeout=30):
             pass
+
+    def tables(self, into: Path) -> str:
+        """Where deltalake, told by `env`, finds the tables, which it reads as they lie."""
+        return f"s3://{BUCKET}/tables"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameNode:
+    """A running HDFS: Hadoop's mini cluster."""
+
+    root: str
+    jvm: list[str]
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {}
+
+    def options(self) -> list[str]:
+        return []
+
+    def put(self, landing: Path) -> None:
+        self._shell("-put", str(landing), f"{self.root}/landing")
+
+    def tables(self, into: Path) -> str:
+        """Where deltalake finds the tables: it does not speak hdfs, so they are copied."""
+        self._shell("-get", f"{self.root}/tables", str(into))
+        return str(into)
+
+    def _shell(self, *words: str) -> None:
+        subprocess.run([*self.jvm, "org.apache.hadoop.fs.FsShell", *words], check=True)
 
 
 def as_options(settings: Mapping[str, str]) -> list[str]:
@@ -90,9 +135,7 @@ def as_options(settings: Mapping[str, str]) -> list[str]:
 @contextmanager
 def running_cluster(home: Path) -> Iterator[Machines]:
     """UnavailableError where Java or loopback addresses are missing."""
-    java = shutil.which("java", path=_java_path())
-    if java is None:
-        raise UnavailableError("there is no java on the PATH")
+    java = find_java()
     spark = Path(pyspark.__file__).parent
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
@@ -120,16 +163,47 @@ def running_s3(home: Path) -> Iterator[ObjectStore]:
     command = [sys.executable, "-c", serve, "-H", "127.0.0.1", "-p", str(port)]
     with ExitStack() as stack:
         _start(stack, home, "s3", command, "Running on")
-        env = {
-            "AWS_ENDPOINT_URL": url,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "any",
-            "AWS_SECRET_ACCESS_KEY": "any",
-        }
-        store = ObjectStore(url=url, env=env)
-        store.put(BUCKET, b"")
+        store = ObjectStore(url=url)
+        store.request(BUCKET, b"")
         yield store
+
+
+NAME_NODE = """
+public class NameNode {
+  public static void main(String[] words) throws Exception {
+    var settings = new org.apache.hadoop.conf.Configuration();
+    settings.set("hdfs.minidfs.basedir", words[0]);
+    var builder = new org.apache.hadoop.hdfs.MiniDFSCluster.Builder(settings).numDataNodes(1);
+    System.out.println("up at " + builder.build().getFileSystem().getUri() + " now");
+    Thread.sleep(Long.MAX_VALUE);
+  }
+}
+"""
+
+
+@contextmanager
+def running_hdfs(home: Path) -> Iterator[NameNode]:
+    """UnavailableError where Java or the jar is missing."""
+    java = find_java()
+    spark = Path(pyspark.__file__).parent
+    jars = [*map(str, more_jars("hdfs")), f"{spark}/jars/*"]
+    jvm = [java, *SMALL.split(), "-Xmx256m", "-cp", ":".join(jars)]
+    home.mkdir(parents=True, exist_ok=True)
+    source = home / "NameNode.java"
+    source.write_text(NAME_NODE, encoding="utf-8")
+    with ExitStack() as stack:
+        command = [*jvm, str(source), str(home / "data")]
+        _start(stack, home, "hdfs", command, " now\n")
+        said = (home / "hdfs.log").read_text(encoding="utf-8")
+        yield NameNode(root=said.partition("up at ")[2].split()[0], jvm=jvm)
+
+
+def find_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        raise UnavailableError("there is no java on the PATH")
+    return java
 
 
 def _start(stack: ExitStack, home: Path, name: str, command: Sequence[str], ready: str) -> None:
@@ -172,8 +246,3 @@ def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
-
-
-def _java_path() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return f"{home}/bin" if home else os.environ.get("PATH", "")

@@ -1,4 +1,4 @@
-"""More than one machine: a night on a real cluster and an S3, and what is refused there.
+"""More than one machine: a night on a real cluster and S3 or HDFS, and what is refused there.
 
 The machines are processes on loopback (tests/spark/machines.py).
 """
@@ -18,12 +18,13 @@ from featurelib.tables import INGEST_RUN, LANDING_LINE
 from tests.backends.rig.jars import UnavailableError
 from tests.spark.drivers import Driver, said, submit
 from tests.spark.machines import (
-    BUCKET,
     Machines,
+    NameNode,
     ObjectStore,
     bare_python,
     fetch_s3_jars,
     running_cluster,
+    running_hdfs,
     running_s3,
 )
 from tests.spark.nights import SAMPLES, Row, all_tables, rows_of
@@ -41,36 +42,41 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         yield running
 
 
-@pytest.fixture
-def s3(tmp_path: Path) -> Iterator[ObjectStore]:
+@pytest.fixture(params=["s3", *(["hdfs"] if os.environ.get("FEATURELIB_HDFS") else [])])
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ObjectStore | NameNode]:
+    """HDFS only where FEATURELIB_HDFS is set: it needs a jar of 56 MB."""
     try:
-        fetch_s3_jars()
+        if request.param == "s3":
+            fetch_s3_jars()
+        with {"s3": running_s3, "hdfs": running_hdfs}[request.param](tmp_path / "store") as running:
+            for name, value in running.env.items():
+                monkeypatch.setenv(name, value)
+            yield running
     except UnavailableError as missing:
-        pytest.skip(f"S3: {missing}")
-    with running_s3(tmp_path / "s3") as running:
-        yield running
+        pytest.skip(f"{request.param}: {missing}")
 
 
-def test_a_night_on_machines_and_s3_has_the_tables_of_a_local_one(
-    machines: Machines, s3: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_night_on_machines_has_the_tables_of_a_local_one(
+    machines: Machines, store: ObjectStore | NameNode, tmp_path: Path
 ) -> None:
     """A second driver is refused in one line; the first is killed, and the third makes it good."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
     for path in SAMPLES.glob("*/landing.jsonl"):
-        name = f"{path.parent.name}.jsonl"
-        s3.put(f"{BUCKET}/landing/{name}", path.read_bytes())
-        (tmp_path / "landing").mkdir(exist_ok=True)
-        shutil.copy(path, tmp_path / "landing" / name)
-    tables = f"s3a://{BUCKET}/tables"
-    spark = [*machines.options(), *s3.options()]
-    places = ["--landing", f"s3a://{BUCKET}/landing", "--tables", tables]
-    words = [*spark, "nightly", *places, "--out", f"s3a://{BUCKET}/out", "--as-of", "newest"]
+        shutil.copy(path, landing / f"{path.parent.name}.jsonl")
+    store.put(landing)
+    spark = [*machines.options(), *store.options()]
+    places = ["--landing", f"{store.root}/landing", "--tables", f"{store.root}/tables"]
+    words = [*spark, "nightly", *places, "--out", f"{store.root}/out", "--as-of", "newest"]
     with submit(*words, env=machines.env()) as first:
         first.wait_for(said("new files"))
         with submit(*words, env=machines.env()) as second:
             assert second.finish() == ""
         assert second.process.returncode == 3
         refusal = expect_one_line(second)
-        assert refusal.startswith(f"error: tables {tables}: held by nightly run 20")
+        assert refusal.startswith(f"error: tables {store.root}/tables: held by nightly run 20")
         assert f" on {socket.gethostname()}, since 20" in refusal
         assert "; nothing was written. Run again when it has ended; if it is dead, in " in refusal
         first.wait_for(said("snapshot of every cluster written"))
@@ -80,14 +86,12 @@ def test_a_night_on_machines_and_s3_has_the_tables_of_a_local_one(
     assert third.process.returncode == 0
     assert "Traceback" not in "".join(third.said)
 
-    local = ["--landing", tmp_path / "landing", "--tables", tmp_path / "tables"]
+    local = ["--landing", landing, "--tables", tmp_path / "tables"]
     with submit("nightly", *local, "--as-of", "newest") as driver:
         driver.finish()
     assert driver.process.returncode == 0
-    for name, value in s3.env.items():
-        monkeypatch.setenv(name, value)
     expected = ten_tables(tmp_path / "tables")
-    found = ten_tables(f"s3://{BUCKET}/tables")
+    found = ten_tables(store.tables(tmp_path / "copied"))
     assert len(found) == 10
     for name, rows in found.items():
         assert rows == expected[name], name
