@@ -186,11 +186,12 @@ def running_hdfs(home: Path) -> Iterator[NameNode]:
     """UnavailableError where Java or the jar is missing."""
     java = find_java()
     spark = Path(pyspark.__file__).parent
-    jars = [*map(str, more_jars("hdfs")), f"{spark}/jars/*"]
+    jars = [str(home), *map(str, more_jars("hdfs")), f"{spark}/jars/*"]
     jvm = [java, *SMALL.split(), "-Xmx256m", "-cp", ":".join(jars)]
     home.mkdir(parents=True, exist_ok=True)
     source = home / "NameNode.java"
     source.write_text(NAME_NODE, encoding="utf-8")
+    (home / "core-site.xml").write_text("<configuration/>")  # Hadoop's shell asks for one
     with ExitStack() as stack:
         command = [*jvm, str(source), str(home / "data")]
         _start(stack, home, "hdfs", command, " now\n")
