@@ -40,7 +40,7 @@ from featurelib.tables import (
 BATCH_CLUSTERS = 500
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
 LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
-FEW_BYTES = 4 << 20  # of Parquet: the driver folds them while workers would start
+FEW_BYTES = 32 << 20  # unpacked: the driver folds them while workers would start
 SORTED = ("cluster", "run", "line_id")
 ENTRY = pa.schema(  # a line to fold, or what is known
     [

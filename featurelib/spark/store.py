@@ -32,6 +32,7 @@ import deltalake
 import pyarrow as pa
 from delta.tables import DeltaTable
 from deltalake.exceptions import TableNotFoundError
+from pyarrow import parquet
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyspark.sql import DataFrame, SparkSession
@@ -128,13 +129,16 @@ class Store:
         return self.read(table, version, wanted).select(*names).toArrow()
 
     def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
-        """Bytes of the files that may hold such rows, as they are stored; None = nobody can say
-        without a job of Spark's."""
+        """Bytes of the files that may hold such rows, unpacked: a line of 16 MB may be stored in
+        some kB. None = nobody can say without a job of Spark's."""
         log = self._log(table)
         if not isinstance(log, LocalLog) or (opened := log.dataset(None)) is None:
             return None
         with explaining(self.path(table)):
-            return sum(os.path.getsize(path) for path in log.files(opened, wanted))
+            footers = (parquet.read_metadata(path) for path in log.files(opened, wanted))
+            groups = (foot.row_group(at) for foot in footers for at in range(foot.num_row_groups))
+            weight: int = sum(group.total_byte_size for group in groups)
+            return weight
 
     def _expect_readable(self, table: Table) -> None:
         if _is_outdated(table, self.check(table)):
