@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.spark.conftest import SETTINGS
 from tests.spark.nights import ROOT
@@ -51,9 +50,7 @@ class Driver:
 
 
 @contextmanager
-def submit(
-    *words: object, env: Mapping[str, str] | None = None, cwd: str | Path = "/"
-) -> Iterator[Driver]:
+def submit(*words: object, env: Mapping[str, str] | None = None) -> Iterator[Driver]:
     command = [str(ROOT / "spark-submit.sh")]
     for key in QUICK:
         command += ["--conf", f"{key}={SETTINGS[key]}"]
@@ -63,7 +60,7 @@ def submit(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        cwd=cwd,
+        cwd="/",
         env={
             **clean_environment(),
             "CI": "true",

@@ -48,11 +48,11 @@ class Machines:
         }
         return ["--driver-memory", "600m", "--executor-memory", "512m", *as_options(settings)]
 
-    def env(self, python: Path | None = None) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
         """What a driver finds in its environment."""
         return {
             "MASTER": self.master,
-            "PYSPARK_PYTHON": str(python or self.python),
+            "PYSPARK_PYTHON": str(self.python),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
@@ -216,8 +216,11 @@ def _start(stack: ExitStack, home: Path, name: str, command: Sequence[str], read
 
 def python_without_featurelib(home: Path) -> Path:
     """A Python of its own, with links to every package here but ours."""
-    python = bare_python(home / "executors")
-    [packages] = (home / "executors" / "lib").glob("python3.*/site-packages")
+    folder = home / "executors"
+    command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    python = folder / "bin" / "python"
+    [packages] = (folder / "lib").glob("python3.*/site-packages")
     [here] = Path(sys.prefix, "lib").glob("python3.*/site-packages")
     for path in here.iterdir():
         if "featurelib" not in path.name and path.name != "__pycache__":
@@ -226,13 +229,6 @@ def python_without_featurelib(home: Path) -> Path:
     done = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=False)
     assert "No module named 'featurelib'" in done.stderr, done.stderr
     return python
-
-
-def bare_python(folder: Path) -> Path:
-    """A Python without any package."""
-    command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder / "bin" / "python"
 
 
 def fetch_s3_jars() -> None:

@@ -13,7 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from featurelib.errors import ConfigError
+from featurelib.spark.executors import NEEDED, Executors
 from featurelib.tables import INGEST_RUN, LANDING_LINE
 from tests.backends.rig.jars import UnavailableError
 from tests.spark.drivers import Driver, said, submit
@@ -21,7 +24,6 @@ from tests.spark.machines import (
     Machines,
     NameNode,
     ObjectStore,
-    bare_python,
     fetch_s3_jars,
     running_cluster,
     running_hdfs,
@@ -114,27 +116,26 @@ def expect_one_line(driver: Driver) -> str:
     return last
 
 
-@pytest.mark.parametrize("wrong", ["folder", "packages"])
-def test_executors_that_are_not_fit_are_refused_before_the_first_write(
-    machines: Machines, tmp_path: Path, wrong: str
+@pytest.mark.parametrize(
+    ("needed", "token", "says"),
+    [
+        (NEEDED, "b", r"tables {path}: the executor on {host} does not see this folder as the"),
+        (("no_such",), "a", r"executors: the Python on {host} lacks no_such; nothing was written"),
+        (("featurelib", "no_such"), "a", r"the Python on {host} lacks no_such; .* PYSPARK_PYTHON"),
+    ],
+)
+def test_executors_that_are_not_fit_are_refused_with_their_host(
+    session: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    needed: tuple[str, ...],
+    token: str,
+    says: str,
 ) -> None:
-    landing = SAMPLES / "zk-282-stock"
-    tables: str | Path = tmp_path / "tables"
-    python = machines.python
-    if wrong == "folder":
-        tables = "/proc/self/cwd/tables"  # another one for each process
-    else:
-        python = bare_python(tmp_path / "bare")
-    words = [*machines.options(), "nightly", "--landing", landing, "--tables", tables]
-    with submit(*words, env=machines.env(python), cwd=tmp_path) as driver:
-        assert driver.finish() == ""
-    assert driver.process.returncode == 2
-    line = expect_one_line(driver)
-    if wrong == "folder":
-        assert line.startswith(
-            f"error: tables {tables}: the executor on {socket.gethostname()} does not see this "
-            "folder as the driver does; nothing was written. Name a place that all machines share"
-        )
-    else:
-        assert "PYSPARK_PYTHON names" in line
-    assert os.listdir(tmp_path / "tables") == [".featurelib.lock"]
+    """The workers of this machine, asked as executors are."""
+    (tmp_path / "lock").write_text("a")
+    monkeypatch.setattr(session.sparkContext, "master", "spark://elsewhere:7077")
+    monkeypatch.setattr("featurelib.spark.executors.NEEDED", needed)
+    expected = says.format(path=tmp_path, host=socket.gethostname())
+    with pytest.raises(ConfigError, match=expected):
+        Executors(session, tmp_path / "lock", token).expect(print)
