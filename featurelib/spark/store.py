@@ -123,9 +123,12 @@ class Store:
         """The same rows in the driver's memory: for what is known to be few."""
         names = list(columns or table.schema.names)
         log = self._log(table)
-        if isinstance(log, LocalLog) and (opened := log.dataset(version)) is not None:
+        if isinstance(log, LocalLog):
             self._expect_readable(table)
-            return log.fetch(opened, wanted, names)
+            with explaining(self.path(table)):
+                opened = log.dataset(version)
+            if opened is not None:
+                return log.fetch(opened, wanted, names)
         return self.read(table, version, wanted).select(*names).toArrow()
 
     def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
