@@ -1,7 +1,7 @@
 """Facts as snapshot rows, built column by column: the rows that folding the lines gives.
 
 For fleets whose lines nobody wants to store. Two columns that no verdict depends on differ from
-rows of a real night: a line's id is its number in the fleet, and `state` is null.
+rows of a real night: a line's id is its number in the fleet, and `state` is empty.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from benchmarks.facts import CONTROLLERS, Bool, Facts, Int
 from benchmarks.fleet_lines import CONTROLLER_EPOCH, REFUSED, dissenting_levels
 from featurelib.feature import Role, Witness
+from featurelib.rows import Cells, Column, TableRows, cells_of, texts_of
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.records import pack, with_checksum
 
 BATCH = 1000  # clusters
 
 
-def build_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
-    """The fleet's rows as batches of featurelib.schema.SNAPSHOT."""
+def build_rows(facts: Facts) -> Iterator[TableRows]:
+    """The fleet's rows, of featurelib.schema.SNAPSHOT, some at a time."""
     for first in range(0, facts.shape.clusters, BATCH):
         yield _Batch(facts, slice(first, min(first + BATCH, facts.shape.clusters))).build()
 
@@ -39,11 +39,11 @@ class _Batch:
         self.line = lines + np.arange(facts.shape.lines) + 1
         self.answers = facts.answering(clusters)
         self.ids = np.array([facts.node_ids(i) for i in range(clusters.start, clusters.stop)])
-        self.parts: dict[str, pa.Array] = {}
+        self.parts: dict[str, Cells] = {}
         self.dissenter = facts.dissenter[clusters]
         self.last = self.nodes - 1 - np.argmax(self.answers[:, self.nodes - 1 :: -1], axis=1)
 
-    def build(self) -> pa.RecordBatch:
+    def build(self) -> TableRows:
         profile = self._profiles()
         shown = self._level_maps()
         observing = self.answers[:, : self.nodes].copy()
@@ -66,14 +66,12 @@ class _Batch:
         names = msgspec.msgpack.encode(self.facts.builds.names)
         failed = [not all(row) for row in self.answers.tolist()]
         errors = [msgspec.msgpack.encode([REFUSED] if one else []) for one in failed]
-        columns = {
-            "cluster": pa.array(self.facts.ids[self.clusters], pa.string()),
-            "observed_at": pa.array(self.at[:, -1]),
-            "waiting": pa.array([0] * self.count, pa.int32()),
-            "features_node": pa.nulls(self.count, pa.string()),
-            "names": pa.array([names] * self.count, pa.binary()),
-            "texts": pa.array(errors, pa.binary()),
-            "state": pa.nulls(self.count, pa.binary()),
+        columns: dict[str, Column | Int] = {
+            "cluster": texts_of(self.facts.ids[self.clusters]),
+            "observed_at": self.at[:, -1],
+            "waiting": np.zeros(self.count, dtype=np.int64),
+            "names": cells_of([names] * self.count),
+            "texts": cells_of(errors),
         }
         for part in LAYOUT:
             if part not in self.parts:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from benchmarks.built_rows import build_rows
 from benchmarks.facts import Shape, draw
 from benchmarks.measure import Ratio, show_ratios
+from featurelib.arrow import batch_of, rows_of
 from featurelib.audit.audit import judge as judge_rows
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
@@ -24,7 +25,7 @@ from featurelib.core.batch import NOT_HERE, Batch
 from featurelib.core.cluster import Case, build
 from featurelib.core.dialect import STRICT, load
 from featurelib.core.judge import decide, judge
-from featurelib.schema import LAYOUT
+from featurelib.schema import LAYOUT, SNAPSHOT
 from featurelib.snapshot.records import Records, Snapshots
 from tests.core.controllers import words
 from tests.core.controllers.draw import Drawn
@@ -116,21 +117,21 @@ def run(clusters: int, nodes: int) -> list[Ratio]:
 def edge(clusters: int = 2000) -> Ratio:
     """Arrow rows of a fleet to columns, against judging them: verdicts, findings and plans."""
     facts = draw(Shape(clusters=clusters))
-    table = pa.Table.from_batches(list(build_rows(facts))).combine_chunks()
-    [stored] = table.to_batches()
+    batches = [batch_of(rows) for rows in build_rows(facts)]
+    [stored] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     conditions = Conditions(as_of=facts.as_of, max_age=DAY * 3)
     catalogue, dialect = load_catalogue(), load(STRICT)
     return Ratio(
         what="edge / core, a fleet's rows",
         of=cpu(lambda: _opened(stored)),
-        to=cpu(lambda: judge_rows(stored, conditions, catalogue, dialect)),
+        to=cpu(lambda: judge_rows(rows_of(stored, SNAPSHOT), conditions, catalogue, dialect)),
         bar=1.0,
     )
 
 
 def _opened(stored: pa.RecordBatch) -> list[Records]:
     """Every part of the rows, laid open."""
-    snapshots = Snapshots(stored)
+    snapshots = Snapshots(rows_of(stored, SNAPSHOT))
     return [snapshots[part] for part in LAYOUT]
 
 

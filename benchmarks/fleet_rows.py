@@ -15,11 +15,14 @@ import pyarrow.parquet as pq
 from benchmarks.built_rows import BATCH, build_rows
 from benchmarks.facts import Facts
 from benchmarks.fleet_lines import write_lines
+from featurelib.arrow import batch_of, schema_of
 from featurelib.catalogue import load
 from featurelib.feature import Role
 from featurelib.landing import Quarantined, read
+from featurelib.rows import TableRows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from featurelib.tables import with_run
 
 ADVERTISEMENT = pa.schema(
     [
@@ -35,7 +38,7 @@ FINALIZED = pa.schema([("cluster", pa.string()), ("feature", pa.string()), ("lev
 ROW_GROUP = 122_880  # what DuckDB writes, and shares out between its threads
 
 
-def fold_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
+def fold_rows(facts: Facts) -> Iterator[TableRows]:
     """The fleet's snapshot rows, folded by featurelib from the fleet's lines."""
     catalogue = load()
     rows: list[tuple[str, ClusterState]] = []
@@ -59,9 +62,9 @@ def fold_rows(facts: Facts) -> Iterator[pa.RecordBatch]:
 def write_snapshot(facts: Facts, folder: Path, run: int, files: int = 4) -> None:
     """The snapshot table's rows (silver.cluster_snapshot, without `learned`) as Parquet files."""
     folder.mkdir(parents=True)
-    schema = SNAPSHOT.insert(0, pa.field("run", pa.int64()))
+    schema = schema_of(with_run(SNAPSHOT))
     writers = [pq.ParquetWriter(folder / f"part-{i}.parquet", schema) for i in range(files)]
-    for i, batch in enumerate(build_rows(facts)):
+    for i, batch in enumerate(map(batch_of, build_rows(facts))):
         row = pa.array([run] * batch.num_rows, pa.int64())
         writers[i % files].write_batch(
             pa.RecordBatch.from_arrays([row, *batch.columns], schema=schema)

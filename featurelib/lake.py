@@ -1,4 +1,4 @@
-"""The tables without Spark: what the nights found, and each cluster's newest snapshot, as Arrow.
+"""The tables without Spark: what the nights found, and each cluster's newest snapshot, as rows.
 
 Only read, and only what is asked for: the run and the cluster choose files before rows. A night is
 there once its row in gold.audit_run is. Any Delta reader sees the same; this one needs no Java.
@@ -13,8 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyarrow.parquet import filters_to_expression
+import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.errors import (
@@ -25,7 +24,8 @@ from featurelib.errors import (
     install_line,
 )
 from featurelib.faults import damaged, explaining, in_a_line
-from featurelib.schema import SNAPSHOT, TIME
+from featurelib.rows import TableRows
+from featurelib.schema import SNAPSHOT
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
@@ -36,10 +36,10 @@ from featurelib.tables import (
     UPGRADE_PLANS,
     Table,
 )
+from featurelib.words import moment
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyarrow.fs import FileSystem
 
 Wanted = tuple[str, str, object]  # a column, how it compares (deltalake's words), with what
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -62,15 +62,15 @@ class Lake:
             )
 
     @cached_property
-    def runs(self) -> pa.Table:
+    def runs(self) -> TableRows:
         """Rows of gold.audit_run, the newest first. Raises NoEvidenceError where no night is."""
         table = self._read(AUDIT_RUN)
-        if table.num_rows == 0:
+        if len(table) == 0:
             raise NoEvidenceError(
                 f"table {AUDIT_RUN.full_name} below {self.root}: expected a run, found none. "
                 "Run the nightly first."
             )
-        return table.sort_by([("run", "descending")])
+        return table.take(np.argsort(-table.numbers("run"), kind="stable"))
 
     def run(self, run: int | None = None) -> int:
         """`run` if that night is there, or the newest. Raises ConfigError."""
@@ -100,7 +100,7 @@ class Lake:
         run: int | None = None,
         cluster: str | None = None,
         columns: Sequence[str] | None = None,
-    ) -> pa.Table:
+    ) -> TableRows:
         """One run's rows of a gold table (None: the newest), of all clusters or of one."""
         wanted: list[Wanted] = [("run", "=", self.run(run))]
         if cluster is not None:
@@ -116,7 +116,7 @@ class Lake:
             plans=self.rows(UPGRADE_PLANS, run=run, cluster=cluster),
         )
 
-    def history(self, table: Table, cluster: str, run: int | None = None) -> pa.Table:
+    def history(self, table: Table, cluster: str, run: int | None = None) -> TableRows:
         """All rows of a history of silver about one cluster, of all nights up to one."""
         return self._read(table, [("cluster", "=", cluster), ("run", "<=", self.run(run))])
 
@@ -127,9 +127,8 @@ class Lake:
         """
         if not lines:
             return {}
-        ends = pa.array([min(lines.values()), max(lines.values())], pa.int64()).cast(TIME)
-        first, last = ends.to_pylist()
-        wanted = [
+        first, last = moment(min(lines.values())), moment(max(lines.values()))
+        wanted: list[Wanted] = [
             ("cluster", "=", cluster),
             ("observed_at", ">=", first),
             ("observed_at", "<=", last),
@@ -151,7 +150,7 @@ class Lake:
         """Raises ConfigError, naming the nearest, for a cluster that is not in that night.
 
         `names` are what an inventory calls clusters."""
-        if self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"]).num_rows:
+        if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
         known = self.clusters(run)
         folded = {one.casefold(): one for one in (*known, *names)}
@@ -163,7 +162,7 @@ class Lake:
             "add --fleet FILE (fleet= in Python); that of the samples is data/samples/fleet.toml."
         )
 
-    def snapshot(self, cluster: str, run: int | None = None) -> pa.RecordBatch:
+    def snapshot(self, cluster: str, run: int | None = None) -> TableRows:
         """One cluster as that night read it: a row of featurelib.schema.SNAPSHOT.
 
         Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
@@ -171,14 +170,14 @@ class Lake:
         # The version of the snapshots which that night judged; None = the newest there is.
         inputs = {one["table"]: one["version"] for one in self.night(run)["inputs"] or ()}
         judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
-        wanted = [("cluster", "=", cluster)]
+        wanted: list[Wanted] = [("cluster", "=", cluster)]
         found = self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
-        if found.num_rows == 0:
+        if len(found) == 0:
             self.expect_cluster(cluster, run)
             raise NoEvidenceError(
                 f"cluster {cluster}: nothing landed from it up to run {self.run(run)}. Collect it."
             )
-        return found.combine_chunks().to_batches()[0]
+        return found
 
     def _read(
         self,
@@ -186,47 +185,37 @@ class Lake:
         wanted: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
         version: int | None = None,
-    ) -> pa.Table:
+    ) -> TableRows:
         """Rows for which all of `wanted` holds; the bounds in the log leave out files before one is
         opened, and those of a file's own groups what is in it."""
-        names = list(columns or table.schema.names)
-        schema = pa.schema([table.schema.field(name) for name in names])
+        opened = self._opened(table, version)
+        from featurelib import arrow  # it is there: the table could be opened
+
+        schema = table.schema if columns is None else table.schema.select(columns)
+        # A table on this machine Arrow reads by itself. Through deltalake's own way its threads
+        # call Python, and now and then one still does when the process ends, which aborts it.
+        files = None if "://" in self.root else arrow.folder(f"{self.root}/{table.path}")
         chosen = list(wanted) or None
-        dataset = self._opened(table, version).to_pyarrow_dataset(
-            filesystem=self._files(table), file_pruning_predicate=chosen
-        )
-        rows = None if chosen is None else filters_to_expression(chosen)
-        # A table of an earlier release lacks the columns that were added since.
-        there = [name for name in names if name in dataset.schema.names]
+        dataset = opened.to_pyarrow_dataset(filesystem=files, file_pruning_predicate=chosen)
         where = f"{self.root}/{table.path}"
         try:
             with explaining(where):
-                found = dataset.to_table(columns=there, filter=rows)
-        except (pa.ArrowException, OSError) as error:
+                return arrow.read_rows(dataset, schema, chosen)
+        except arrow.FAULTS as error:
             raise damaged(in_a_line(str(error)), where) from error
-        lacking = {field.name: pa.nulls(found.num_rows, field.type) for field in schema}
-        columns = [found[name] if name in there else lacking[name] for name in names]
-        return pa.table(columns, names=names).cast(schema)
-
-    def _files(self, table: Table) -> FileSystem | None:
-        """How Arrow reads the files of a table of this machine: by itself. Through deltalake's own
-        way its threads call Python, and now and then one still does when the process ends, which
-        aborts it."""
-        if "://" in self.root:
-            return None
-        from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-
-        return SubTreeFileSystem(f"{self.root}/{table.path}", LocalFileSystem())
 
     def _opened(self, table: Table, version: int | None) -> DeltaTable:
         """The table as this release reads it. Raises NoEvidenceError, TableError, ConfigError."""
         if (table.full_name, version) in self._open:
             return self._open[table.full_name, version]
         try:
+            import pyarrow  # noqa: F401  # what is read comes as Arrow's
             from deltalake import DeltaTable
             from deltalake.exceptions import DeltaError, TableNotFoundError
         except ImportError as error:
-            raise ConfigError(f"reading tables needs the package deltalake. {INSTALL}") from error
+            raise ConfigError(
+                f"reading tables needs the packages deltalake and pyarrow. {INSTALL}"
+            ) from error
         where = f"{self.root}/{table.path}"
         try:
             with explaining(where):

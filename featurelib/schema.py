@@ -1,18 +1,77 @@
-"""Arrow schemas of everything that crosses a floor: the words of the house, with their types.
+"""The columns of everything that crosses a floor: the words of the house, with their types.
 
 A *version* is an end of a supported range, a *level* is chosen. Both are int16, as on Kafka's wire.
 Times are microseconds since the epoch in UTC. `line_id` is the first eight bytes of a landing
 line's SHA-256, big-endian and signed: it finds the line again in `bronze.landing_line`.
+
+Schemas are plain values; featurelib.rows holds columns of these types, and only featurelib.arrow
+knows what Arrow calls them.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 
-TIME = pa.timestamp("us", tz="UTC")
-LEVEL = pa.int16()
-NODE = pa.int32()
+import numpy as np
+
+
+class Scalar(StrEnum):
+    """A type of one value, by Arrow's name of it."""
+
+    BOOL = "bool"
+    SHORT = "int16"
+    INT = "int32"
+    LONG = "int64"
+    TEXT = "string"
+    BYTES = "binary"
+    TIME = "timestamp[us, tz=UTC]"
+    DATE = "date32[day]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf:
+    """Any number of values, or of rows."""
+
+    of: Scalar | Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The columns of a row in their order, each with its type; a value may be null."""
+
+    fields: tuple[tuple[str, Kind], ...]
+
+    @classmethod
+    def of(cls, fields: Iterable[tuple[str, Kind]]) -> Schema:
+        """A schema of these columns."""
+        return cls(fields=tuple(fields))
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.fields]
+
+    def __getitem__(self, column: str) -> Kind:
+        return dict(self.fields)[column]
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """A schema of these columns of it."""
+        return Schema.of([(name, self[name]) for name in names])
+
+    def with_first(self, name: str, kind: Kind) -> Schema:
+        """The same with one column more, before all others."""
+        return Schema.of([(name, kind), *self.fields])
+
+    def with_last(self, name: str, kind: Kind) -> Schema:
+        """The same with one column more, after all others."""
+        return Schema.of([*self.fields, (name, kind)])
+
+
+Kind = Scalar | ListOf | Schema
+BOOL, SHORT, INT, LONG = Scalar.BOOL, Scalar.SHORT, Scalar.INT, Scalar.LONG
+TEXT, BYTES, TIME, DATE = Scalar.TEXT, Scalar.BYTES, Scalar.TIME, Scalar.DATE
+LEVEL, NODE = SHORT, INT
 
 _MOMENT = [("at", "<i8"), ("line", "<i8")]  # when it was seen, in which line
 # What a row of silver.cluster_snapshot holds for the core, part by part: each part is a binary
@@ -144,67 +203,67 @@ TEXT_FIELDS = {
     "message": "texts",
 }
 
-SNAPSHOT = pa.schema(
+SNAPSHOT = Schema.of(
     [
-        ("cluster", pa.string()),
+        ("cluster", TEXT),
         ("observed_at", TIME),  # of the newest line that counts; null = there is none
-        ("waiting", pa.int32()),  # lines dated later than what was judged: none of them counts yet
-        ("features_node", pa.string()),  # the stored text, untouched; null = absent or never read
-        ("names", pa.binary()),  # MessagePack
-        ("texts", pa.binary()),  # MessagePack
-        *((part, pa.binary()) for part in LAYOUT),
-        ("checksum", pa.int64()),  # of all columns before it; null = nothing landed
-        ("state", pa.binary()),  # what the next fold needs and the core does not
+        ("waiting", INT),  # lines dated later than what was judged: none of them counts yet
+        ("features_node", TEXT),  # the stored text, untouched; null = absent or never read
+        ("names", BYTES),  # MessagePack
+        ("texts", BYTES),  # MessagePack
+        *((part, BYTES) for part in LAYOUT),
+        ("checksum", LONG),  # of all columns before it; null = nothing landed
+        ("state", BYTES),  # what the next fold needs and the core does not
     ]
 )
 
-FINDING = pa.schema(
+FINDING = Schema.of(
     [
-        ("cluster", pa.string()),
-        ("code", pa.string()),
-        ("severity", pa.string()),
-        ("role", pa.string()),
+        ("cluster", TEXT),
+        ("code", TEXT),
+        ("severity", TEXT),
+        ("role", TEXT),
         ("node_id", NODE),
-        ("feature", pa.string()),
+        ("feature", TEXT),
         ("finalized_level", LEVEL),
         ("level", LEVEL),
         ("min_version", LEVEL),
         ("max_version", LEVEL),
-        ("epoch", pa.int64()),
+        ("epoch", LONG),
         ("observed_at", TIME),
-        ("line_id", pa.int64()),
-        ("detail", pa.string()),
-        ("muted", pa.string()),  # why conf/audit.toml sets it aside; null = it does not
-        ("muted_until", pa.date32()),  # the last day on which it does, in UTC
+        ("line_id", LONG),
+        ("detail", TEXT),
+        ("muted", TEXT),  # why conf/audit.toml sets it aside; null = it does not
+        ("muted_until", DATE),  # the last day on which it does, in UTC
     ]
 )
 
-INCOMPATIBLE_BROKER = pa.schema(
+INCOMPATIBLE_BROKER = Schema.of(
     [
-        ("cluster", pa.string()),
-        ("role", pa.string()),
+        ("cluster", TEXT),
+        ("role", TEXT),
         ("node_id", NODE),
-        ("feature", pa.string()),
+        ("feature", TEXT),
         ("finalized_level", LEVEL),
         ("min_version", LEVEL),
         ("max_version", LEVEL),
-        ("fenced", pa.bool_()),
+        ("fenced", BOOL),
         ("observed_at", TIME),
-        ("line_id", pa.int64()),
+        ("line_id", LONG),
     ]
 )
 
-READINESS = pa.schema(
+READINESS = Schema.of(
     [
-        ("cluster", pa.string()),
-        ("feature", pa.string()),
-        ("verdict", pa.string()),
+        ("cluster", TEXT),
+        ("feature", TEXT),
+        ("verdict", TEXT),
         ("finalized_level", LEVEL),  # 0 = not finalized; null = no trustworthy witness
         ("target", LEVEL),  # the level to finalize next; null unless READY
         ("ceiling", LEVEL),
         ("available", LEVEL),  # supported by every node, beyond the ceiling; null = nothing is
-        ("blockers", pa.int32()),  # findings that stand between the finalized level and the ceiling
-        ("unknowns", pa.int32()),
+        ("blockers", INT),  # findings that stand between the finalized level and the ceiling
+        ("unknowns", INT),
         # The lowest level (0 = not finalized) that can be had again without losing metadata, and
         # the first level on the way to the target from which the present one cannot be had again.
         # READY rows of catalogued features only; null = nobody can tell, or there is none.
@@ -217,38 +276,36 @@ READINESS = pa.schema(
 )
 
 # One update. Those of one `request` go out together, the first request first.
-STEP = pa.struct(
+STEP = Schema.of(
     [
-        ("request", pa.int16()),
-        ("feature", pa.string()),
+        ("request", SHORT),
+        ("feature", TEXT),
         ("from_level", LEVEL),
         ("to_level", LEVEL),
-        ("upgrade_type", pa.string()),
-        ("timeout_ms", pa.int32()),
+        ("upgrade_type", TEXT),
+        ("timeout_ms", INT),
     ]
 )
 
 # How far back a feature goes once the plan is applied (featurelib.core.downgrade): the lowest level
 # (0 = not finalized) that can be had then without losing metadata, and the first level of the
 # plan's way from which today's cannot be had again; null = nobody can tell, or there is none.
-RETURN = pa.struct(
-    [("feature", pa.string()), ("downgrade_floor", LEVEL), ("point_of_no_return", LEVEL)]
-)
+RETURN = Schema.of([("feature", TEXT), ("downgrade_floor", LEVEL), ("point_of_no_return", LEVEL)])
 
-UPGRADE_PLAN = pa.schema(
+UPGRADE_PLAN = Schema.of(
     [
-        ("cluster", pa.string()),
-        ("verdict", pa.string()),  # the worst of its features
-        ("phase", pa.string()),
-        ("nodes", pa.int32()),
-        ("steps", pa.list_(STEP)),
-        ("dialects", pa.list_(pa.string())),  # that its controllers may speak; all were asked
-        ("plan", pa.string()),  # the plan file (featurelib.planning.files); null without steps
+        ("cluster", TEXT),
+        ("verdict", TEXT),  # the worst of its features
+        ("phase", TEXT),
+        ("nodes", INT),
+        ("steps", ListOf(of=STEP)),
+        ("dialects", ListOf(of=TEXT)),  # that its controllers may speak; all were asked
+        ("plan", TEXT),  # the plan file (featurelib.planning.files); null without steps
         # Releases whose production software supports what is finalized, now and after the steps;
         # null = not known (ZooKeeper mode, or some level is not), or without steps.
-        ("may_join", pa.list_(pa.string())),
-        ("may_join_after", pa.list_(pa.string())),
+        ("may_join", ListOf(of=TEXT)),
+        ("may_join_after", ListOf(of=TEXT)),
         # Of what the steps move, and of metadata.version; null without steps.
-        ("returns_after", pa.list_(RETURN)),
+        ("returns_after", ListOf(of=RETURN)),
     ]
 )

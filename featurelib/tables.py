@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from featurelib import schema
-from featurelib.schema import LEVEL, NODE, TIME
+from featurelib.schema import BYTES, LEVEL, LONG, NODE, TEXT, TIME, Kind, ListOf, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +30,7 @@ class Table:
     name: str
     comment: str
     grain: tuple[str, ...]
-    schema: pa.Schema
+    schema: Schema
     required: frozenset[str]  # columns that are never null
     version: int = 1
     is_rebuilt: bool = False
@@ -50,9 +48,9 @@ class Table:
         return f"{self.layer}.{self.name}"
 
 
-def with_run(rows: pa.Schema) -> pa.Schema:
+def with_run(rows: Schema) -> Schema:
     """`rows` with the run that wrote the row as its first column."""
-    return rows.insert(0, pa.field("run", pa.int64()))
+    return rows.with_first("run", LONG)
 
 
 # Nights are told apart, and clusters; whoever asks for more reads one night.
@@ -63,39 +61,39 @@ LANDING_LINE = Table(
     name="landing_line",
     comment="Every landing line once, by content. A null reason means valid, a text quarantined.",
     grain=("content_hash",),
-    schema=pa.schema(
+    schema=Schema.of(
         [
-            ("run", pa.int64()),
-            ("content_hash", pa.binary()),  # SHA-256 of raw
-            ("line_id", pa.int64()),
-            ("source_file", pa.string()),
-            ("line_number", pa.int64()),  # from 1
-            ("kind", pa.string()),
-            ("cluster", pa.string()),
+            ("run", LONG),
+            ("content_hash", BYTES),  # SHA-256 of raw
+            ("line_id", LONG),
+            ("source_file", TEXT),
+            ("line_number", LONG),  # from 1
+            ("kind", TEXT),
+            ("cluster", TEXT),
             ("observed_at", TIME),
-            ("reason", pa.string()),
-            ("raw", pa.binary()),
+            ("reason", TEXT),
+            ("raw", BYTES),
         ]
     ),
     required=frozenset({"run", "content_hash", "line_id", "source_file", "line_number", "raw"}),
 )
 
-FILE = pa.struct([("source_file", pa.string()), ("size", pa.int64()), ("modified_at", TIME)])
+FILE = Schema.of([("source_file", TEXT), ("size", LONG), ("modified_at", TIME)])
 
 INGEST_RUN = Table(
     layer="bronze",
     name="ingest_run",
     comment="One row a run: the files it read, and lines = accepted + repeated + quarantined.",
     grain=("run",),
-    schema=pa.schema(
+    schema=Schema.of(
         [
-            ("run", pa.int64()),
-            ("landing", pa.string()),
-            ("files", pa.list_(FILE)),
-            ("lines", pa.int64()),
-            ("accepted", pa.int64()),
-            ("repeated", pa.int64()),
-            ("quarantined", pa.int64()),
+            ("run", LONG),
+            ("landing", TEXT),
+            ("files", ListOf(of=FILE)),
+            ("lines", LONG),
+            ("accepted", LONG),
+            ("repeated", LONG),
+            ("quarantined", LONG),
         ]
     ),
     required=frozenset({"run", "landing", "lines", "accepted", "repeated", "quarantined"}),
@@ -106,14 +104,14 @@ BRONZE = (LANDING_LINE, INGEST_RUN)
 # Whoever asks for one cluster reads a file or two of a night, and a small one.
 _HISTORY_ROWS, _SNAPSHOT_ROWS = 50_000, 500
 
-_WHO = [
-    ("run", pa.int64()),
-    ("cluster", pa.string()),
+_WHO: list[tuple[str, Kind]] = [
+    ("run", LONG),
+    ("cluster", TEXT),
     ("observed_at", TIME),
-    ("line_id", pa.int64()),
-    ("witness", pa.string()),
+    ("line_id", LONG),
+    ("witness", TEXT),
     ("node_id", NODE),
-    ("epoch", pa.int64()),
+    ("epoch", LONG),
 ]
 
 NODE_ADVERTISEMENT = Table(
@@ -121,10 +119,10 @@ NODE_ADVERTISEMENT = Table(
     name="node_advertisement",
     comment="Which version range of which feature a node said it supports, when, in which line.",
     grain=("line_id", "feature"),
-    schema=pa.schema(
+    schema=Schema.of(
         [
             *_WHO,
-            ("feature", pa.string()),  # null: it answered, and listed no feature
+            ("feature", TEXT),  # null: it answered, and listed no feature
             ("min_version", LEVEL),
             ("max_version", LEVEL),
         ]
@@ -140,10 +138,10 @@ FINALIZED_FEATURES = Table(
     name="finalized_features",
     comment="Which level of which feature a witness said is finalized, at which epoch.",
     grain=("line_id", "feature"),
-    schema=pa.schema(
+    schema=Schema.of(
         [
             *_WHO,
-            ("feature", pa.string()),  # null: it answered, and nothing is finalized
+            ("feature", TEXT),  # null: it answered, and nothing is finalized
             ("min_level", LEVEL),
             ("level", LEVEL),  # 0: this line removed it
         ]
@@ -160,7 +158,7 @@ CLUSTER_SNAPSHOT = Table(
     comment="One cluster as everything read so far shows it, as one row; rewritten every night.",
     grain=("cluster",),
     # `learned` is what the last fold learned for the histories (featurelib.snapshot.history).
-    schema=with_run(schema.SNAPSHOT).append(pa.field("learned", pa.binary())),
+    schema=with_run(schema.SNAPSHOT).with_last("learned", BYTES),
     required=frozenset({"run", "cluster"}),
     version=3,  # 3: one stored form, in parts (featurelib.schema.LAYOUT)
     is_rebuilt=True,
@@ -213,27 +211,27 @@ UPGRADE_PLANS = Table(
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )
 
-INPUT = pa.struct([("table", pa.string()), ("version", pa.int64())])
+INPUT = Schema.of([("table", TEXT), ("version", LONG)])
 
 AUDIT_RUN = Table(
     layer="gold",
     name="audit_run",
     comment="One row a run: what it read, as of when, with which catalogue, and what it counted.",
     grain=("run",),
-    schema=pa.schema(
+    schema=Schema.of(
         [
-            ("run", pa.int64()),
+            ("run", LONG),
             ("as_of", TIME),
-            ("release", pa.string()),
-            ("catalogue", pa.string()),
-            ("dialect", pa.string()),
-            ("inputs", pa.list_(INPUT)),
-            ("clusters", pa.int64()),
-            ("ready", pa.int64()),
-            ("blocked", pa.int64()),
-            ("up_to_date", pa.int64()),
-            ("unknown", pa.int64()),
-            ("findings", pa.int64()),
+            ("release", TEXT),
+            ("catalogue", TEXT),
+            ("dialect", TEXT),
+            ("inputs", ListOf(of=INPUT)),
+            ("clusters", LONG),
+            ("ready", LONG),
+            ("blocked", LONG),
+            ("up_to_date", LONG),
+            ("unknown", LONG),
+            ("findings", LONG),
         ]
     ),
     required=frozenset({"run", "as_of"}),

@@ -12,14 +12,13 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-import pyarrow as pa
 
 from featurelib.api import documents as of_clusters
 from featurelib.feature import Role
 from featurelib.questions.election import Foreseen
 from featurelib.questions.nights import ClusterDiff
 from featurelib.questions.what_if import WhatIf
-from featurelib.schema import FINDING
+from featurelib.schema import BOOL, DATE, FINDING, TEXT, TIME, Kind, ListOf, Schema
 from featurelib.tables import ALL, Table
 from featurelib.view import documents as of_commands
 from featurelib.view.documents import Document
@@ -60,8 +59,8 @@ def _table(each: Table) -> list[str]:
         f"- Version: {each.version}",
     ]
     rows = [
-        [code(field.name), _type(field.type), "–" if field.name in each.required else "yes"]
-        for field in each.schema
+        [code(name), _type(kind), "–" if name in each.required else "yes"]
+        for name, kind in each.schema.fields
     ]
     return [
         f"## {each.full_name}",
@@ -71,23 +70,21 @@ def _table(each: Table) -> list[str]:
     ]
 
 
-def _type(kind: pa.DataType) -> str:
-    """An Arrow type in words a reader of Delta knows."""
-    if pa.types.is_list(kind):
-        return f"list of {_type(kind.value_type)}"
-    if pa.types.is_struct(kind):
-        inner = ", ".join(f"{field.name} {_type(field.type)}" for field in kind)
+def _type(kind: Kind) -> str:
+    """A type in words a reader of Delta knows."""
+    if isinstance(kind, ListOf):
+        return f"list of {_type(kind.of)}"
+    if isinstance(kind, Schema):
+        inner = ", ".join(f"{name} {_type(of)}" for name, of in kind.fields)
         return f"struct ({inner})"
-    if pa.types.is_timestamp(kind):
-        return "timestamp, UTC"
-    return str(kind)
+    return "timestamp, UTC" if kind is TIME else str(kind)
 
 
-def _row_schema(columns: pa.Schema) -> msgspec.Meta:
+def _row_schema(columns: Schema) -> msgspec.Meta:
     """The JSON schema of a row of a table: every key, none of them required."""
-    kinds = {"string": "string", "bool": "boolean", "float": "number", "double": "number"}
-    keys = {f.name: {"type": [kinds.get(str(f.type), "integer"), "null"]} for f in columns}
-    times = [f.name for f in columns if pa.types.is_temporal(f.type)]
+    kinds = {TEXT: "string", BOOL: "boolean"}
+    keys = {name: {"type": [kinds.get(of, "integer"), "null"]} for name, of in columns.fields}
+    times = [name for name, of in columns.fields if of in (TIME, DATE)]
     return msgspec.Meta(extra_json_schema={"properties": keys | {key: {} for key in times}})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -22,6 +23,7 @@ FLOORS = {
     "featurelib.model": 0,
     "featurelib.words": 0,
     "featurelib.schema": 0,
+    "featurelib.rows": 0,
     "featurelib.errors": 0,
     "featurelib.faults": 0,
     "featurelib.catalogue": 0,
@@ -33,6 +35,7 @@ FLOORS = {
     "featurelib.config": 2,
     "featurelib.tables": 2,
     "featurelib.conformance": 2,
+    "featurelib.arrow": 3,
     "featurelib.spark": 3,
     "featurelib.backends": 3,
     "featurelib.lake": 3,
@@ -55,7 +58,7 @@ FLOORS = {
 # Third-party packages a floor may use beside those of the floors below it.
 # markupsafe is jinja2's own part: what a template need not escape again.
 PACKAGES = {
-    0: {"numpy", "pyarrow", "msgspec"},
+    0: {"numpy", "msgspec"},
     1: set(),
     2: set(),
     3: set(),
@@ -65,9 +68,11 @@ PACKAGES = {
 }
 # The edges: packages that only one part may use.
 OF_PARTS = {
-    "featurelib.spark": {"pyspark", "delta", "deltalake", "py4j"},
+    "featurelib.arrow": {"pyarrow"},
+    "featurelib.spark": {"pyspark", "delta", "deltalake", "py4j", "pyarrow"},
     "featurelib.backends": {"kafka", "kazoo"},
-    "featurelib.lake": {"deltalake"},
+    "featurelib.lake": {"deltalake", "pyarrow"},
+    "featurelib.api": {"pyarrow"},  # a notebook's tables
 }
 NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
 # The world outside: not for floors 0 to 2.
@@ -170,6 +175,24 @@ def test_a_module_uses_only_the_packages_of_its_floor() -> None:
             f"{module}: {n}" for n in imports(tree) if n.split(".")[0] not in allowed | STANDARD
         ]
     assert wrong == []
+
+
+def test_what_no_table_is_needed_for_imports_no_arrow() -> None:
+    """An operator's install has none: plan, approve, apply, collect, describe, why-not."""
+    code = (
+        "import importlib, sys\n"
+        "sys.modules['pyarrow'] = None\n"  # whoever imports it fails
+        f"for name in {[name for name in modules() if needs_no_table(name)]}:\n"
+        "    importlib.import_module(name)\n"
+    )
+    root = PACKAGE.parent
+    said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+
+
+def needs_no_table(module: str) -> bool:
+    spark = ("featurelib.spark", "featurelib.arrow", "jobs", "featurelib.__main__")
+    return not module.startswith(spark)
 
 
 def test_no_private_part_of_another_package_is_imported() -> None:

@@ -14,6 +14,7 @@ from scripts.pythons import find_all
 
 ROOT = Path(__file__).parents[1]
 UV = Path(sys.prefix, "bin", "uv")
+MOST_MB = 140  # of an install for Kafka and ZooKeeper
 OPTIONS = ("--fleet", "fleet.toml", "--out", "landing")
 
 
@@ -63,15 +64,34 @@ def test_a_plan_is_made_approved_and_applied_with_what_is_in_the_wheel(
     for line in (
         "--version",
         "embedded make c.db --software 4.1 --metadata 3.9",
+        "collect --file c.db --out landing",
+        "plan upgrade-all --capture landing --as-of newest --out of-files.json",
+        "what-if --capture landing --remove 1",
+        "roll --capture landing --to 4.2",
         "plan upgrade-all --file c.db --out plan.json",
         "show plan.json",
         "approve plan.json --expires 1h --reason test --by me --yes",
         "apply plan.json --approval plan.approval.json --file c.db --yes",
         "describe --file c.db --json",
         "why-not metadata.version=99 --file c.db",
+        "why-not metadata.version=99 --capture landing",
     ):
         done = run(environment / "featurelib", *line.split(), folder=tmp_path)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
+
+
+def test_an_operator_s_install_is_small_and_says_what_tables_need(
+    environment: Path, tmp_path: Path
+) -> None:
+    [packages] = environment.parent.glob("lib/python3.*/site-packages")
+    assert not [*packages.glob("pyarrow*"), *packages.glob("deltalake*")]
+    size = sum(file.stat().st_blocks * 512 for file in packages.rglob("*") if file.is_file())
+    assert size <= MOST_MB << 20
+    (tmp_path / "tables").mkdir()
+    for line in ("why-not c metadata.version=99 --tables tables", "diff --last --tables tables"):
+        done = run(environment / "featurelib", *line.split(), folder=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), (line, done.stderr)
+        assert "needs the packages deltalake and pyarrow. Install it" in done.stderr
 
 
 def test_where_settings_are_explained_is_a_file_of_the_wheel(

@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
-
 from featurelib.api.documents import OfDescribed, document
 from featurelib.backends.base import TIMEOUT_SECONDS
 from featurelib.backends.embedded import captured, formatted, make_embedded
@@ -71,15 +69,20 @@ class Answer(Readable, Generic[Value]):
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
-        return to_frame(pa.Table.from_pylist(list(self.make_rows())))
+        return to_frame(self.make_rows())
 
 
-def to_frame(table: pa.Table) -> Any:
-    """The table as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
+def to_frame(rows: Iterable[dict[str, object]]) -> Any:
+    """The rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
     try:
+        import pyarrow as pa
+
+        table = pa.Table.from_pylist(list(rows))
         return table.to_pandas(integer_object_nulls=True)  # else a level is 27.0
     except ImportError as error:
-        raise ConfigError(f"tables in a notebook need the package pandas. {INSTALL}") from error
+        raise ConfigError(
+            f"tables in a notebook need the packages pandas and pyarrow. {INSTALL}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

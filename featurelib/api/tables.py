@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
 from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
@@ -88,7 +86,7 @@ class NightTables:
         blocker, unknown, warning (findings, without muted ones), in_one_line, id. Raises
         ConfigError where pandas is not installed.
         """
-        return to_frame(pa.Table.from_pylist([_row(one) for one in self.report.clusters]))
+        return to_frame(map(_row, self.report.clusters))
 
     def __getitem__(self, cluster: str) -> Stored:
         """One cluster, by its id or name. Raises ConfigError, naming the nearest, for another."""

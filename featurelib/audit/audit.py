@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from featurelib.audit import evidence as facts
 from featurelib.audit.checks import find_deprecations, find_incompatible, report_unmet
-from featurelib.audit.columns import Bool, Int
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Evidence
 from featurelib.audit.findings import set_aside, wordings
@@ -35,23 +33,24 @@ from featurelib.core.dialect import Dialect
 from featurelib.core.rules import level_newer_than_catalogue
 from featurelib.feature import Severity, UpgradeType
 from featurelib.model import Move, Step
+from featurelib.rows import Bool, Int, TableRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the audit says of a batch: four tables, by the schemas in featurelib.schema."""
+    """What the audit says of a batch: rows of four tables, by the schemas in featurelib.schema."""
 
-    findings: pa.Table
-    incompatible: pa.Table
-    readiness: pa.Table
-    plans: pa.Table
+    findings: TableRows
+    incompatible: TableRows
+    readiness: TableRows
+    plans: TableRows
     evidence: Evidence | None = None  # what they were judged from, where it is still at hand
     # By subject: what its controller agreed to in its place, feature → (level from, level to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
 
 def judge(
-    batch: pa.RecordBatch,
+    snapshots: TableRows,
     conditions: Conditions,
     catalogue: Catalogue,
     dialect: Dialect,
@@ -61,7 +60,7 @@ def judge(
 
     `severities` by finding code go before the wordings' own; no verdict depends on them.
     """
-    evidence = facts.read(batch, conditions, dialect.can.absent_metadata_version)
+    evidence = facts.read(snapshots, conditions, dialect.can.absent_metadata_version)
     told = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
     software = Software(evidence, told, catalogue)
     evidence = software.with_stable_ends()

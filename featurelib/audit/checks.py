@@ -21,9 +21,8 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, marked
+from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
@@ -38,6 +37,7 @@ from featurelib.core.rules import (
     metadata_version_unmet,
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION, Role
+from featurelib.rows import NONE, Bool, Int, TableRows, make_rows
 from featurelib.schema import INCOMPATIBLE_BROKER
 
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
@@ -46,7 +46,7 @@ MINIMUM_CODE = "minimum_would_rise"
 _ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
 
 
-def find_incompatible(evidence: Evidence, said: BatchFindings) -> pa.Table:
+def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     """Nodes whose range does not hold what is finalized: findings, and featurelib.schema's rows."""
     asked, who = evidence.questions, evidence.subjects
     pairs = np.flatnonzero((asked.known & (asked.current > 0))[asked.pair_question])
@@ -86,13 +86,10 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> pa.Table:
         min_version=asked.listed(asked.pair_min, pair),
         max_version=asked.listed(asked.pair_max, pair),
     )
-    table = said.table()
-    rows = table.filter(pa.compute.equal(table["code"], INCOMPATIBLE_CODE))
-    fenced = pa.array(who.fenced[subject] == 1, mask=who.fenced[subject] < 0)
-    return pa.table(
-        [fenced if name == "fenced" else rows[name] for name in INCOMPATIBLE_BROKER.names],
-        schema=INCOMPATIBLE_BROKER,
-    )
+    fenced = np.where(who.fenced[subject] < 0, NONE, who.fenced[subject] == 1)
+    rows, names = said.rows(INCOMPATIBLE_CODE), INCOMPATIBLE_BROKER.names
+    columns = {name: rows[name] for name in names if name != "fenced"}
+    return make_rows(INCOMPATIBLE_BROKER, len(rows), columns | {"fenced": fenced})
 
 
 @cache

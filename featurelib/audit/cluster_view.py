@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
-import pyarrow as pa
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.columns import latest
@@ -33,6 +32,7 @@ from featurelib.core.nodes import are_asked
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, Quarantined, read
+from featurelib.rows import NONE, TableRows
 from featurelib.snapshot import fold_lines, snapshot_rows
 from featurelib.words import moment
 
@@ -47,7 +47,7 @@ class Sight:
     """One cluster. `newest` is when its newest line was read, microseconds."""
 
     cluster_id: str
-    rows: pa.RecordBatch  # its one row of featurelib.schema.SNAPSHOT
+    rows: TableRows  # its one row of featurelib.schema.SNAPSHOT
     judged: Judged
     cluster: Cluster  # plain values for goals, steps, floors
     releases: tuple[str, ...]  # its controllers may run, the likeliest first
@@ -108,27 +108,27 @@ class Terms:
         rows = snapshot_rows([(chosen, fold_lines(accepted[chosen], self.catalogue, until))])
         return replace(self.see(rows), rejected=tuple(rejected))
 
-    def see(self, row: pa.RecordBatch) -> Sight:
+    def see(self, row: TableRows) -> Sight:
         """The same from a stored row of silver.cluster_snapshot.
 
         Raises InputError for any other number of rows than one, NoEvidenceError for a cluster that
         never landed.
         """
-        if row.num_rows != 1:
+        if len(row) != 1:
             raise InputError(
-                f"expected one row of silver.cluster_snapshot, found {row.num_rows}; "
+                f"expected one row of silver.cluster_snapshot, found {len(row)}; "
                 "choose one by its cluster id."
             )
-        cluster_id: str = row.column("cluster")[0].as_py()
-        newest = row.column("observed_at").cast(pa.int64())[0].as_py()
-        if newest is None and row.column("waiting")[0].as_py():
+        [cluster_id], [waiting] = (row[name].to_pylist() for name in ("cluster", "waiting"))
+        newest = int(row.numbers("observed_at")[0])
+        if newest == NONE and waiting:
             until = f"{moment(self.as_of or 1):%Y-%m-%dT%H:%M:%SZ}"
             raise NoEvidenceError(
                 f"cluster {cluster_id}: expected lines of before {until}, found later ones only, "
                 "so nothing can be said. Judge as of another time (--as-of), or set the clock of "
                 "the collector right."
             )
-        if newest is None:
+        if newest == NONE:
             raise NoEvidenceError(
                 f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
             )

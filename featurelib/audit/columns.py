@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Int = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+from featurelib.rows import Bool, Int, pick
 
 _CLUSTER, _ROLE = 32, 31  # the lowest bits of a node key's parts
 _CONTROLLER = 1 << _ROLE
@@ -43,27 +41,11 @@ def find(keys: Int, wanted: Int) -> Int:
     return np.where(keys[at] == wanted, at, -1)
 
 
-def pick(values: Int, at: Int, absent: int) -> Int:
-    """`values` at positions `at`, and `absent` where the position is -1."""
-    if len(values) == 0:
-        return np.full(len(at), absent, dtype=np.int64)
-    picked = values[np.maximum(at, 0)]
-    picked[at < 0] = absent
-    return picked
-
-
 def marked(rows: int, where: Int | Sequence[int]) -> Bool:
     """Return which of `rows` rows are named in `where`, once or more often."""
     found = np.zeros(rows, dtype=bool)
     found[where] = True
     return found
-
-
-def spread(first: Int, count: Int) -> tuple[Int, Int]:
-    """Return the positions of runs of `count` entries that begin at `first`: for each entry the run
-    it is of, and where it stands."""
-    run = np.repeat(np.arange(len(count)), count)
-    return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
 
 
 def distinct(values: Int) -> Int:

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from featurelib.audit.columns import Bool, Int, find, marked, pick
+from featurelib.audit.columns import find, marked
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.fleet import FleetColumns, Proposed
 from featurelib.audit.registrations import NOBODY, record_keys
@@ -22,6 +22,7 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.batch import Flags
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
 from featurelib.feature import Role
+from featurelib.rows import Bool, Int, pick
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")

@@ -33,16 +33,16 @@ from functools import cache, cached_property, partial
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, is_fresh, marked, node_key, spread
+from featurelib.audit.columns import is_fresh, marked, node_key
 from featurelib.audit.features import Answering, Questions, answer, ask
 from featurelib.audit.finalized import Levels, read_levels
-from featurelib.audit.findings import NO_NUMBER, Findings, Mute
+from featurelib.audit.findings import Findings, Mute
 from featurelib.audit.registrations import Membership, Profiles, Subjects, read_nodes
 from featurelib.core.features_znode import Generation
 from featurelib.feature import KRAFT_VERSION, Role, Severity
 from featurelib.landing.responses import BROKER_DEFAULT
+from featurelib.rows import NONE, Bool, Int, TableRows, Texts, spread
 from featurelib.snapshot.records import Records, Snapshots
 
 VOTERS = "controller.quorum.voters"
@@ -217,10 +217,9 @@ class Evidence:
         """Why a listener did not answer, in the collector's words."""
         return self.listeners.text("error", listener) or "no reason given"
 
-    def features(self, questions: Int) -> pa.Array:
+    def features(self, questions: Int) -> Texts:
         """The feature names of these questions."""
-        names = pa.array(self.questions.names, pa.string())
-        return names.take(pa.array(self.questions.feature[questions]))
+        return Texts(words=self.questions.names, codes=self.questions.feature[questions])
 
     def may_lead(self, counted: Bool) -> Bool:
         """Which subjects, of those `counted`, are the active controller, or may be it where that is
@@ -259,9 +258,9 @@ class Evidence:
         return pairs[pair], self.answering.subject_order[at]
 
 
-def read(batch: pa.RecordBatch, conditions: Conditions, absent_metadata: int) -> Evidence:
+def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evidence:
     """Evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
-    snapshots = Snapshots(batch)
+    snapshots = Snapshots(rows)
     malformed, inventory = snapshots.malformed, conditions.inventory
     known = [
         UNEXPECTED if i in malformed else inventory.get(name, UNEXPECTED)
@@ -324,7 +323,7 @@ class BatchFindings(Findings):
         super().__init__(evidence.clusters, severities)
         self.evidence = evidence
         asked = evidence.questions
-        self._current = np.where(asked.known, asked.current, NO_NUMBER)
+        self._current = np.where(asked.known, asked.current, NONE)
 
     def of_clusters(
         self,
@@ -332,7 +331,7 @@ class BatchFindings(Findings):
         where: Int | Bool | Sequence[int] | Mapping[int, str],
         seen: Seen = (),
         detail: Details | None = None,
-        feature: pa.Array | None = None,
+        feature: Texts | None = None,
         **columns: Int,
     ) -> Int:
         """Add one for each cluster; a mapping gives their details, too."""
@@ -347,7 +346,7 @@ class BatchFindings(Findings):
         where: Int | Bool,
         seen: Seen = (),
         detail: Details | None = None,
-        feature: pa.Array | None = None,
+        feature: Texts | None = None,
         **columns: Int,
     ) -> Int:
         """Add one for each subject; where its range was seen, unless `seen` says otherwise."""
@@ -374,7 +373,7 @@ class BatchFindings(Findings):
         seen: Seen,
         detail: Details | None,
         columns: dict[str, Int],
-        feature: pa.Array | None = None,
+        feature: Texts | None = None,
     ) -> Int:
         if len(at):
             places = zip(("at", "line", "epoch"), seen, strict=False)

@@ -34,13 +34,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, marked, positions, spread
+from featurelib.audit.columns import marked, positions
 from featurelib.audit.finalized import Levels
-from featurelib.audit.findings import NO_NUMBER
 from featurelib.audit.registrations import Membership, Profiles, Subjects
 from featurelib.feature import METADATA_VERSION
+from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class Questions:
 
     def listed(self, ends: Int, pair: Int) -> Int:
         """An end of the ranges of these pairs; no number where a node does not list the feature."""
-        return np.where(self.pair_listed[pair], ends[pair], NO_NUMBER)
+        return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,17 +173,16 @@ def ask(
     )
 
 
-def _feature_codes(profiles: Profiles, finalized: pa.Array) -> tuple[Int, Int, list[str]]:
+def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
     """The rank of each feature among all that are there, of profiles' entries and of `finalized`,
     and their names in order."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]
-    coded = finalized.dictionary_encode()
-    of_levels: list[str] = coded.dictionary.to_pylist()
+    finalized_used, at = positions(finalized.codes, len(finalized.words))
+    of_levels = [finalized.words[code] for code in finalized_used.tolist()]
     names = sorted({*of_profiles, *of_levels})
     rank = {name: code for code, name in enumerate(names)}
     entries, levels = (
         np.array([rank[name] for name in some], dtype=np.int64) for some in (of_profiles, of_levels)
     )
-    at = coded.indices.to_numpy(zero_copy_only=False)
     return entries[of_entry], levels[at], names

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, firsts, spread
+from featurelib.audit.columns import firsts
 from featurelib.core.features_znode import (
     DecodedNode,
     Generation,
@@ -28,6 +27,7 @@ from featurelib.core.features_znode import (
     decode,
 )
 from featurelib.feature import Role, Witness
+from featurelib.rows import Bool, Int, Texts, join_texts, spread, texts_of
 from featurelib.snapshot.records import Records, Snapshots
 
 UNSEEN = -1  # a level this witness cannot see
@@ -56,7 +56,7 @@ class Levels:
     entry_cluster: Int = field(init=False)
     entry_min: Int = field(init=False)
     entry_level: Int = field(init=False)
-    names: pa.Array = field(init=False)
+    names: Texts = field(init=False)
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)  # what is wrong, by cluster
     ambiguous: dict[int, str] = field(default_factory=dict)  # how it may be read
@@ -87,15 +87,14 @@ class _Maps:
         self._first, self._size = maps.start, maps.field("size")
         self._start = np.cumsum(self._size) - self._size
 
-    def entries(self, cluster: Int, local: Int) -> tuple[Int, pa.Array, Int, Int]:
+    def entries(self, cluster: Int, local: Int) -> tuple[Int, Texts, Int, Int]:
         """Cluster, feature, minimum and level of each entry of one map of each cluster."""
         at = self._first[cluster] + local
         run, entry = spread(self._start[at], self._size[at])
         feature, low, level = (
             self._entries.field(name)[entry] for name in ("feature", "min_level", "level")
         )
-        names = pa.array(self._names, pa.string()).take(pa.array(feature))
-        return cluster[run], names, low, level
+        return cluster[run], Texts(words=self._names, codes=feature), low, level
 
     def levels(self, cluster: int, local: int) -> dict[str, int]:
         """Feature → level of one map."""
@@ -144,11 +143,12 @@ def read_levels(
     known = np.flatnonzero(chosen >= 0)
     stored = [(at, *row) for at, more in rows.items() for row in more]
     nodes = list(zip(*stored, strict=True)) or [(), (), (), ()]
-    by_map = maps.entries(known, chosen[known])
+    at, names, low, level = maps.entries(known, chosen[known])
     levels.entry_cluster, levels.entry_min, levels.entry_level = (
-        np.concatenate((by_map[i], np.array(nodes[i], dtype=np.int64))) for i in (0, 2, 3)
+        np.concatenate((values, np.array(nodes[i], dtype=np.int64)))
+        for i, values in ((0, at), (2, low), (3, level))
     )
-    levels.names = pa.concat_arrays([by_map[1], pa.array(nodes[1], pa.string())])
+    levels.names = join_texts([names, texts_of(nodes[1])])
     return levels
 
 
@@ -254,7 +254,7 @@ def _read_features_nodes(
     levels.trusted[there] = False
     for cluster in np.flatnonzero(there).tolist():
         rows[cluster] = []
-        text: str | None = snapshots.features_node[cluster].as_py()
+        text = snapshots.features_node[cluster]
         if text is None:
             levels.absent.append(cluster)
             continue

@@ -28,30 +28,37 @@ from typing import TypedDict
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from featurelib.audit.columns import Int
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import STRICT, Dialect, RuleWords, load, rule_words
 from featurelib.core.rules import Rule
 from featurelib.feature import METADATA_VERSION, Role, Severity
+from featurelib.rows import (
+    NONE,
+    Bool,
+    Column,
+    Int,
+    TableRows,
+    Texts,
+    join_rows,
+    make_rows,
+    pick,
+    texts_of,
+)
 from featurelib.schema import FINDING
 from featurelib.words import clean, code_text, level_text, range_text, time_text
 
 NOBODY = -1  # a finding about the whole cluster
-NO_NUMBER = np.iinfo(np.int64).min
 
-_ROLES = np.array([Role.BROKER.text, Role.CONTROLLER.text], dtype=object)
-
+_ROLES = (Role.BROKER.text, Role.CONTROLLER.text)
 
 # The columns of numbers by the name `add` has for them, and which number means that there is none.
 _NUMBERS = {
     "node_id": ("node_id", NOBODY),
-    "finalized_level": ("finalized_level", NO_NUMBER),
-    "level": ("level", NO_NUMBER),
-    "min_version": ("min_version", NO_NUMBER),
-    "max_version": ("max_version", NO_NUMBER),
+    "finalized_level": ("finalized_level", NONE),
+    "level": ("level", NONE),
+    "min_version": ("min_version", NONE),
+    "max_version": ("max_version", NONE),
     "epoch": ("epoch", -1),
     "at": ("observed_at", 0),
     "line": ("line_id", 0),
@@ -59,12 +66,12 @@ _NUMBERS = {
 
 
 class Findings:
-    """Blocks of findings, one code each, that become one table."""
+    """Blocks of findings, one code each, that are joined in the end."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
-        self._clusters = pa.array(clusters, pa.string())
+        self._clusters = clusters
         self._severities = severities
-        self._blocks: list[pa.RecordBatch] = []
+        self._blocks: list[tuple[str, TableRows]] = []
 
     def add(
         self,
@@ -72,7 +79,7 @@ class Findings:
         cluster: Int,
         *,
         role: Int | None = None,
-        feature: pa.Array | None = None,
+        feature: Texts | None = None,
         detail: list[str] | None = None,
         **numbers: Int,
     ) -> None:
@@ -84,28 +91,30 @@ class Findings:
         count = len(cluster)
         if count == 0:
             return
-        columns = {
-            "cluster": self._clusters.take(pa.array(cluster)),
-            "code": pa.repeat(code, count),
-            "severity": pa.repeat(self._severities[code].value, count),
-            "role": None if role is None else pa.array(_ROLES[role], pa.string()),
-            "feature": feature,
-            "detail": None if detail is None else pa.array(detail),
+        columns: dict[str, Column | Int] = {
+            "cluster": Texts(words=self._clusters, codes=cluster),
+            "code": _repeated(code, count),
+            "severity": _repeated(self._severities[code].value, count),
         }
+        if role is not None:
+            columns["role"] = Texts(words=_ROLES, codes=role)
+        if feature is not None:
+            columns["feature"] = feature
+        if detail is not None:
+            columns["detail"] = texts_of(detail)
         for given, values in numbers.items():
             name, none = _NUMBERS[given]
-            mask = values == none
-            plain = pa.array(np.where(mask, 0, values), pa.int64(), mask=mask)
-            columns[name] = plain.cast(FINDING.field(name).type)
-        rows = [
-            pa.nulls(count, field.type) if (column := columns.get(field.name)) is None else column
-            for field in FINDING
-        ]
-        self._blocks.append(pa.RecordBatch.from_arrays(rows, schema=FINDING))
+            columns[name] = np.where(values == none, NONE, values)
+        self._blocks.append((code, make_rows(FINDING, count, columns)))
 
-    def table(self) -> pa.Table:
-        """All findings as one table of featurelib.schema.FINDING."""
-        return pa.Table.from_batches(self._blocks, schema=FINDING)
+    def rows(self, code: str | None = None) -> TableRows:
+        """All findings, or those of one code, as rows of featurelib.schema.FINDING."""
+        blocks = [rows for of, rows in self._blocks if code in (None, of)]
+        return join_rows([make_rows(FINDING, 0, {}), *blocks])
+
+
+def _repeated(text: str, count: int) -> Texts:
+    return Texts(words=(text,), codes=np.zeros(count, dtype=np.int64))
 
 
 EXPIRED = "mute_expired"
@@ -160,9 +169,12 @@ class InForce:
         feature: str | None = None,
     ) -> SetAside | None:
         """What sets a finding aside, as `set_aside` does in the tables; None if nothing does."""
-        row = {"cluster": self.cluster, "code": code, "feature": feature, "node_id": node_id}
-        table = pa.Table.from_pylist([row], schema=FINDING)
-        reason, until = (column[0].as_py() for column in _in_force(table, self.mutes, self.as_of))
+        texts = {"cluster": self.cluster, "code": code, "feature": feature}
+        node = np.array([NONE if node_id is None else node_id])
+        columns: dict[str, Column | Int] = {name: texts_of([one]) for name, one in texts.items()}
+        row = make_rows(FINDING, 1, columns | {"node_id": node})
+        row = row.replace(**_in_force(row, self.mutes, self.as_of))
+        [reason], [until] = (row[name].to_pylist() for name in ("muted", "muted_until"))
         if reason is None:
             return None
         return SetAside(
@@ -175,58 +187,57 @@ class InForce:
         )
 
 
-def covered(mute: Mute, findings: pa.Table) -> pa.Array:
+def covered(mute: Mute, findings: TableRows) -> Bool:
     """Which rows of featurelib.schema.FINDING the mute is about, whether or not it has run out."""
-    hit = pc.equal(findings["code"], mute.code)
+    hit = findings.texts("code").equal(mute.code)
     for column, wanted in (("cluster", mute.cluster), ("feature", mute.feature)):
         if wanted:
-            hit = pc.and_(hit, pc.fill_null(pc.equal(findings[column], wanted), False))
+            hit &= findings.texts(column).equal(wanted)
     if mute.node is not None:
-        hit = pc.and_(hit, pc.fill_null(pc.equal(findings["node_id"], mute.node), False))
-    return hit.combine_chunks() if isinstance(hit, pa.ChunkedArray) else hit
+        hit &= findings.numbers("node_id") == mute.node
+    return hit
 
 
-def _in_force(findings: pa.Table, mutes: Sequence[Mute], as_of: int) -> tuple[pa.Array, pa.Array]:
+def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Reason and last day of what mutes each row, null where nothing does; of several mutes the one
     that runs out last counts."""
-    reason, until = (pa.nulls(len(findings), kind) for kind in (pa.string(), pa.date32()))
-    for mute in sorted(mutes, key=lambda one: one.ends):
-        if mute.ends > as_of:
-            hit = covered(mute, findings)
-            reason = pc.if_else(hit, mute.reason, reason)
-            until = pc.if_else(hit, pa.scalar(mute.until, until.type), until)
-    return reason, until
+    known = sorted((one for one in mutes if one.ends > as_of), key=lambda one: one.ends)
+    which = np.full(len(findings), -1, dtype=np.int64)
+    for place, mute in enumerate(known):
+        which[covered(mute, findings)] = place
+    days = np.array([mute.until.toordinal() - _EPOCH for mute in known], dtype=np.int64)
+    reasons = [mute.reason for mute in known]
+    return {
+        "muted": Texts(words=reasons, codes=which),
+        "muted_until": pick(days, which, NONE),
+    }
 
 
 def set_aside(
     said: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
-) -> pa.Table:
+) -> TableRows:
     """All findings, those that a mute covers with its reason and its last day.
 
     A cluster where a mute that ran out would still have held gets one finding more, which names all
     of these.
     """
-    found = said.table()
+    found = said.rows()
     if not mutes:
         return found
-    reason, until = _in_force(found, mutes, as_of)
-    _add_expired(said, clusters, [m for m in mutes if m.ends <= as_of], pc.is_null(reason))
-    whole = said.table()
-    more = whole.num_rows - found.num_rows
-    for name, column in (("muted", reason), ("muted_until", until)):
-        values = pa.concat_arrays([column, pa.nulls(more, column.type)])
-        whole = whole.set_column(whole.schema.get_field_index(name), whole.field(name), values)
-    return whole
+    found = found.replace(**_in_force(found, mutes, as_of))
+    _add_expired(said, clusters, [m for m in mutes if m.ends <= as_of], found)
+    return join_rows([found, said.rows(EXPIRED)])
 
 
 def _add_expired(
-    said: Findings, clusters: Sequence[str], expired: Sequence[Mute], unmuted: pa.Array
+    said: Findings, clusters: Sequence[str], expired: Sequence[Mute], found: TableRows
 ) -> None:
     """One finding a cluster: the mutes that ran out there and that no other took the place of."""
-    found, by_cluster = said.table(), defaultdict[str, list[str]](list)
+    by_cluster = defaultdict[str, list[str]](list)
+    unmuted = found.texts("muted").codes < 0
     for mute in expired:
-        hit = pc.and_(covered(mute, found), unmuted)
-        for name in pc.unique(found["cluster"].filter(hit)).to_pylist():
+        hit = np.flatnonzero(covered(mute, found) & unmuted)
+        for name in dict.fromkeys(found["cluster"].take(hit).to_pylist()):
             by_cluster[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
     where = [i for i, name in enumerate(clusters) if name in by_cluster]
     details = ["; ".join(by_cluster[clusters[i]]) for i in where]

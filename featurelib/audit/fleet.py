@@ -13,16 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from featurelib.audit.columns import (
-    Bool,
-    Int,
-    find,
-    first_of_equals,
-    marked,
-    node_key,
-    split_key,
-    spread,
-)
+from featurelib.audit.columns import find, first_of_equals, marked, node_key, split_key
 from featurelib.audit.evidence import Evidence
 from featurelib.catalogue import ANY, Tables
 from featurelib.core.batch import Batch, ClusterColumns, Levels, NodePairs, Ranges, Updates
@@ -30,6 +21,7 @@ from featurelib.core.dialect import Asks, Dialect, RuleRow
 from featurelib.core.judge import Offences, judge, offending_pairs
 from featurelib.core.nodes import Nodes, are_asked
 from featurelib.feature import Role, UpgradeType
+from featurelib.rows import Bool, Int, spread
 
 ANY_LEVEL = np.iinfo(np.int16).max
 

@@ -22,16 +22,16 @@ from functools import partial
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
-from featurelib.audit.columns import Bool, Int, distinct, find, latest, marked, node_key, split_key
+from featurelib.audit.columns import distinct, find, latest, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM, NO_NUMBER
+from featurelib.audit.findings import CONTROLLERS_UNREGISTER_FROM
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import who_may_join
 from featurelib.feature import Role, Witness
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
+from featurelib.rows import NONE, Bool, Int, Texts, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import moment
 
@@ -93,12 +93,12 @@ def _features(said: BatchFindings) -> Int:
     evidence, levels, asked = said.evidence, said.evidence.levels, said.evidence.questions
     disputed = sorted(set(levels.disputed))
     where = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
-    names = pa.array([name for _, name, _ in disputed], pa.string())
+    names = texts_of(name for _, name, _ in disputed)
     details = [detail for _, _, detail in disputed]
     said.of_clusters("witnesses_disagree", where, levels.place, details, names)
     questions = [_questions(evidence, where, names)]
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the witness that is believed
-    where, names = levels.entry_cluster[unseen], levels.names.take(pa.array(unseen))
+    where, names = levels.entry_cluster[unseen], levels.names.take(unseen)
     details = [f"the {witness_text(kind)} does not show it" for kind in levels.kind[where]]
     said.of_clusters("level_unknown", where, levels.place, details, names)
     questions.append(_questions(evidence, where, names))
@@ -109,7 +109,7 @@ def _features(said: BatchFindings) -> Int:
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(asked.cluster))
 
 
-def _questions(evidence: Evidence, cluster: Int, names: pa.Array) -> Int:
+def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
     """The question about each feature of each cluster; -1 = it is not asked there."""
     asked = evidence.questions
     codes = {name: code for code, name in enumerate(asked.names)}
@@ -301,7 +301,7 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     in_zookeeper = evidence.membership.zookeeper[who.cluster]
     broker = registered & (who.role == Role.BROKER) & ~who.answers
     known = evidence.membership.kraft & evidence.levels.trusted
-    metadata_version = np.where(known, asking.metadata_version, NO_NUMBER)[who.cluster]
+    metadata_version = np.where(known, asking.metadata_version, NONE)[who.cluster]
 
     def no_answer(rows: Int) -> list[str]:
         silent = (who.failed_at > 0) & ~who.answers

@@ -15,8 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from featurelib.audit.columns import (
-    Bool,
-    Int,
     broker_key,
     distinct,
     find,
@@ -24,11 +22,11 @@ from featurelib.audit.columns import (
     firsts,
     marked,
     node_key,
-    pick,
     place,
     split_key,
 )
 from featurelib.feature import METADATA_VERSION, Role, Witness
+from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
 
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from featurelib.audit.columns import Bool, Int, is_fresh, marked
+from featurelib.audit.columns import is_fresh, marked
 from featurelib.audit.controllers import Software, blind_leaders
 from featurelib.audit.evidence import BatchFindings, Conditions, Evidence
 from featurelib.audit.features import Questions
@@ -32,6 +32,7 @@ from featurelib.core.dialect import GENERATIONS, HONOURED, Dialect, load
 from featurelib.core.dry_run import FAILS_AFTER_WRITING
 from featurelib.core.rules import dependency_unmet, metadata_version_unmet
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.rows import Bool, Int
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
 UNLIMITED = -1  # the catalogue does not know the feature, so it sets no bound

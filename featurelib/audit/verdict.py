@@ -21,11 +21,9 @@ from functools import cache
 from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelib.audit.checks import levels_of_clusters
-from featurelib.audit.columns import Bool, Int, distinct, marked, node_key, split_key, spread
+from featurelib.audit.columns import distinct, marked, node_key, split_key
 from featurelib.audit.evidence import BatchFindings, Conditions, Evidence, Waiting
 from featurelib.audit.registrations import BROKER
 from featurelib.audit.target import Judge
@@ -35,7 +33,21 @@ from featurelib.core.compatibility import advertised, misfits
 from featurelib.core.dialect import load
 from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
 from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
-from featurelib.schema import READINESS, STEP, TIME, UPGRADE_PLAN
+from featurelib.rows import (
+    NONE,
+    Bool,
+    Column,
+    Int,
+    Lists,
+    TableRows,
+    Texts,
+    join_rows,
+    lists_of,
+    make_rows,
+    spread,
+    texts_of,
+)
+from featurelib.schema import READINESS, STEP, UPGRADE_PLAN
 from featurelib.words import moment
 
 # A ZooKeeper-mode controller that is given 0 writes, and then answers 96.
@@ -53,14 +65,8 @@ def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
     )
 
 
-def _texts(of: type[StrEnum], positions: Int) -> pa.Array:
-    return pa.array([one.value for one in of], pa.string()).take(pa.array(positions))
-
-
-def _table(schema: pa.Schema, rows: int, columns: dict[str, pa.Array]) -> pa.Table:
-    """A table whose other columns are null."""
-    arrays = [columns.get(name, pa.nulls(rows)) for name in schema.names]
-    return pa.table([a.cast(f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+def _texts(of: type[StrEnum], positions: Int) -> Texts:
+    return Texts(words=[one.value for one in of], codes=positions)
 
 
 def verdicts(asking: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
@@ -94,24 +100,24 @@ def readiness(
     blockers: Int,
     unknowns: Int,
     back: WaysBack,
-) -> pa.Table:
+) -> TableRows:
     """One row a question of featurelib.schema.READINESS, but for `ready_since`; `more`: those that
     could go beyond the ceiling."""
     asked, evidence, bounds = asking.asked, asking.evidence, asking.bounds
-    columns = {
-        "cluster": pa.array(evidence.clusters, pa.string()).take(pa.array(asked.cluster)),
-        "feature": evidence.features(np.arange(len(asked.cluster))),
+    columns: dict[str, Column | Int] = {
+        "cluster": Texts(words=evidence.clusters, codes=asked.cluster),
+        "feature": Texts(words=asked.names, codes=asked.feature),
         "verdict": _texts(Verdict, verdict),
-        "finalized_level": pa.array(asked.current, mask=~asked.known),
-        "target": pa.array(target, mask=verdict != READY),
-        "ceiling": pa.array(bounds.ceiling),
-        "available": pa.array(bounds.common, mask=~more),
-        "blockers": pa.array(blockers),
-        "unknowns": pa.array(unknowns),
-        "downgrade_floor": pa.array(back.floor, mask=back.floor < 0),
-        "point_of_no_return": pa.array(back.no_return, mask=back.no_return < 0),
+        "finalized_level": np.where(asked.known, asked.current, NONE),
+        "target": np.where(verdict == READY, target, NONE),
+        "ceiling": bounds.ceiling,
+        "available": np.where(more, bounds.common, NONE),
+        "blockers": blockers,
+        "unknowns": unknowns,
+        "downgrade_floor": np.where(back.floor < 0, NONE, back.floor),
+        "point_of_no_return": np.where(back.no_return < 0, NONE, back.no_return),
     }
-    return _table(READINESS, len(asked.cluster), columns)
+    return make_rows(READINESS, len(asked.cluster), columns)
 
 
 def plans(
@@ -121,7 +127,7 @@ def plans(
     unknown: Bool,
     dialects: dict[int, list[str]],
     catalogue: Catalogue,
-) -> pa.Table:
+) -> TableRows:
     """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
 
     `dialects` are those a cluster's controllers may speak, where something may go up. Plan files,
@@ -139,32 +145,29 @@ def plans(
     _, request = spread(np.ones_like(count), count)
     atomic = [at for at, names in dialects.items() if _all_atomic(tuple(names))]
     request[marked(clusters, atomic)[cluster]] = 1
-    steps = pa.StructArray.from_arrays(
-        [
-            pa.array(request).cast(pa.int16()),
-            evidence.features(ready),
-            pa.array(asked.current[ready]).cast(pa.int16()),
-            pa.array(target[ready]).cast(pa.int16()),
-            pa.repeat(pa.scalar(UpgradeType.UPGRADE.name), len(ready)),
-            pa.repeat(pa.scalar(TIMEOUT_MS, pa.int32()), len(ready)),
-        ],
-        fields=list(STEP),
-    )
-    offsets = pa.array(np.concatenate(([0], np.cumsum(count))), pa.int32())
+    steps: dict[str, Column | Int] = {
+        "request": request,
+        "feature": evidence.features(ready),
+        "from_level": asked.current[ready],
+        "to_level": target[ready],
+        "upgrade_type": Texts(words=(UpgradeType.UPGRADE.name,), codes=np.zeros_like(ready)),
+        "timeout_ms": np.full(len(ready), TIMEOUT_MS),
+    }
+    spoken = [dialects.get(at, []) for at in range(clusters)]
     after = asked.current.copy()
     after[ready] = target[ready]
     processes, _, _ = split_key(distinct(node_key(who.cluster, BROKER, who.node_id)))
-    columns = {
-        "cluster": pa.array(evidence.clusters, pa.string()),
+    columns: dict[str, Column | Int] = {
+        "cluster": texts_of(evidence.clusters),
         "verdict": _texts(Verdict, worst),
         "phase": _texts(Phase, _phases(evidence, worst, unknown)),
-        "nodes": pa.array(np.bincount(processes, minlength=clusters)),
-        "steps": pa.ListArray.from_arrays(offsets, steps),
-        "dialects": pa.array([dialects.get(at, []) for at in range(clusters)]),
+        "nodes": np.bincount(processes, minlength=clusters),
+        "steps": Lists(size=count, of=make_rows(STEP, len(ready), steps)),
+        "dialects": lists_of(spoken),
         "may_join": who_may_join(evidence, catalogue, asked.current),
         "may_join_after": who_may_join(evidence, catalogue, after, only=count > 0),
     }
-    return _table(UPGRADE_PLAN, clusters, columns)
+    return make_rows(UPGRADE_PLAN, clusters, columns)
 
 
 @cache
@@ -192,7 +195,7 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
 
 def who_may_join(
     evidence: Evidence, catalogue: Catalogue, level: Int, only: Bool | None = None
-) -> pa.Array:
+) -> Lists:
     """The releases that may join each cluster with its features at `level`, by question; oldest
     first, null where nobody knows or `only` leaves the cluster out.
 
@@ -208,11 +211,9 @@ def who_may_join(
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
     fits[beyond | ~known] = False  # no release supports what the catalogue does not know
     _, release = np.nonzero(fits)
-    offsets = np.concatenate(([0], np.cumsum(fits.sum(axis=1)))).astype(np.int32)
-    names = pa.array([one.release for one in catalogue.releases], pa.string())
-    return pa.ListArray.from_arrays(
-        pa.array(offsets), names.take(pa.array(release)), mask=pa.array(~known)
-    )
+    names = [one.release for one in catalogue.releases]
+    size = np.where(known, fits.sum(axis=1), -1)
+    return Lists(size=size, of=Texts(words=names, codes=release))
 
 
 def ways_back(
@@ -262,7 +263,9 @@ def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
     )
 
 
-def remember(rows: pa.Table, evidence: Evidence, conditions: Conditions, unknown: Bool) -> pa.Table:
+def remember(
+    rows: TableRows, evidence: Evidence, conditions: Conditions, unknown: Bool
+) -> TableRows:
     """Rows of featurelib.schema.READINESS with `ready_since`.
 
     `unknown`: the clusters whose evidence has a gap. What waited in one of them and is not asked
@@ -277,42 +280,54 @@ def remember(rows: pa.Table, evidence: Evidence, conditions: Conditions, unknown
             _since(verdict, level, left.get(name, {}).pop(feature, None), as_of)
             for name, feature, verdict, level in known
         ]
-        since = pa.array(times, pa.int64())
+        since = np.array(times, dtype=np.int64)
     else:
-        ready = pc.equal(rows["verdict"], Verdict.READY.value)
-        since = pc.if_else(ready, pa.scalar(as_of), pa.scalar(None, pa.int64()))
-    place = READINESS.get_field_index("ready_since")
-    rows = rows.set_column(place, READINESS.field(place), since.cast(TIME))
-    gone = {"verdict": Verdict.UNKNOWN.value, "blockers": 0, "unknowns": 0}
+        since = np.where(rows.texts("verdict").equal(Verdict.READY), as_of, NONE)
+    rows = rows.replace(ready_since=since)
     more = [
-        {"cluster": name, "feature": feature, "ready_since": wait.since, **gone}
+        (name, feature, wait.since)
         for name, gap in zip(evidence.clusters, unknown.tolist(), strict=True)
         if gap
         for feature, wait in left.get(name, {}).items()
     ]
-    return pa.concat_tables([rows, pa.Table.from_pylist(more, schema=READINESS)]) if more else rows
+    return join_rows([rows, _still_waiting(more)]) if more else rows
 
 
-def _since(verdict: str, level: int | None, before: Waiting | None, as_of: int) -> int | None:
-    """Since when a feature is READY, microseconds; None where it is not and was not. A `level` of
+def _still_waiting(waits: list[tuple[str, str, int]]) -> TableRows:
+    """Rows of (cluster, feature, since when) that nobody asks about tonight."""
+    count, (clusters, features, since) = len(waits), zip(*waits, strict=True)
+    none = np.zeros(count, dtype=np.int64)
+    columns: dict[str, Column | Int] = {
+        "cluster": texts_of(clusters),
+        "feature": texts_of(features),
+        "verdict": Texts(words=(Verdict.UNKNOWN.value,), codes=none),
+        "blockers": none,
+        "unknowns": none,
+        "ready_since": np.array(since, dtype=np.int64),
+    }
+    return make_rows(READINESS, count, columns)
+
+
+def _since(verdict: str, level: int | None, before: Waiting | None, as_of: int) -> int:
+    """Since when a feature is READY, microseconds; NONE where it is not and was not. A `level` of
     None has no trustworthy witness; another one than before was finalized by somebody."""
     if before and level is not None and before.level is not None and level != before.level:
         before = None
     if before and verdict in (Verdict.READY, Verdict.UNKNOWN):
         return min(before.since, as_of)
-    return as_of if verdict == Verdict.READY else None
+    return as_of if verdict == Verdict.READY else NONE
 
 
-def find_forgotten(rows: pa.Table, conditions: Conditions, said: BatchFindings) -> None:
+def find_forgotten(rows: TableRows, conditions: Conditions, said: BatchFindings) -> None:
     """Add the features that are READY for as long as conf/audit.toml calls forgotten, or longer."""
     if conditions.forgotten <= 0:
         return
-    since = rows["ready_since"].cast(pa.int64())
-    long = pc.greater_equal(pc.subtract(conditions.as_of, since), conditions.forgotten)
-    late = pc.and_(pc.fill_null(long, False), pc.equal(rows["verdict"], Verdict.READY.value))
+    since = rows.numbers("ready_since")
+    late = rows.texts("verdict").equal(Verdict.READY) & (since != NONE)
+    late[late] = conditions.as_of - since[late] >= conditions.forgotten
     said.of_questions(
         "finalization_forgotten",
-        np.flatnonzero(late.to_numpy()),
-        [f"{moment(at):%Y-%m-%d}" for at in since.filter(late).to_pylist()],
-        level=rows["target"].filter(late).cast(pa.int64()).to_numpy(),
+        np.flatnonzero(late),
+        [f"{moment(at):%Y-%m-%d}" for at in since[late].tolist()],
+        level=rows.numbers("target")[late],
     )

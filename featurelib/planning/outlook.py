@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.side_effects import effects_of
@@ -25,6 +24,9 @@ from featurelib.model import Move, Plan, SideEffect
 from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Note, losses
 from featurelib.planning.requirements import Guarding, features_of, require, steps_of
+from featurelib.rows import NONE as NO_NUMBER
+from featurelib.rows import Column, Int, Lists, TableRows, Texts, make_rows, texts_of
+from featurelib.schema import RETURN
 
 NONE = -1  # no such level
 Levels = Mapping[str, int]
@@ -128,16 +130,15 @@ def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
 
 def with_texts(
     judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
-) -> pa.Table:
+) -> TableRows:
     """The plans of a judged batch with `plan` and `returns_after` filled where there are steps;
     they guard what `guarding` says."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
-    lengths = plans["steps"].combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(lengths).tolist()
+    rows = np.flatnonzero(plans.lists("steps").size)
     made = list[Plan]()
-    shown = plans.select(["cluster", "steps", "dialects"]).take(pa.array(rows, pa.int64()))
-    for i, row in zip(rows, shown.to_pylist(), strict=True):
+    shown = plans.select(["cluster", "steps", "dialects"]).take(rows)
+    for i, row in zip(rows.tolist(), shown.to_pylist(), strict=True):
         steps = steps_of(row["steps"])
         made.append(
             Plan(
@@ -152,21 +153,20 @@ def with_texts(
             )
         )
     people = [ForPeople(level_names=level_names(plan, catalogue)) for plan in made]
-    texts = map(write_plan, made, people)
-    returns = (
-        [
-            {
-                "feature": one.feature,
-                "downgrade_floor": None if one.floor == NOT_HERE else one.floor,
-                "point_of_no_return": None if one.no_return == NOT_HERE else one.no_return,
-            }
-            for one in found
-        ]
-        for found in returns_of(made, catalogue)
+    found = returns_of(made, catalogue)
+    size = np.full(len(plans), -1, dtype=np.int64)
+    size[rows] = [len(some) for some in found]
+    known = [one for some in found for one in some]
+    floor = np.array([one.floor for one in known], dtype=np.int64)
+    no_return = np.array([one.no_return for one in known], dtype=np.int64)
+    returns: dict[str, Column | Int] = {
+        "feature": texts_of(one.feature for one in known),
+        "downgrade_floor": np.where(floor == NOT_HERE, NO_NUMBER, floor),
+        "point_of_no_return": np.where(no_return == NOT_HERE, NO_NUMBER, no_return),
+    }
+    place = np.full(len(plans), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    return plans.replace(
+        plan=Texts(words=list(map(write_plan, made, people)), codes=place),
+        returns_after=Lists(size=size, of=make_rows(RETURN, len(known), returns)),
     )
-    for name, values in (("plan", texts), ("returns_after", returns)):
-        at, known = plans.schema.get_field_index(name), dict(zip(rows, values, strict=True))
-        field = plans.schema.field(at)
-        column = pa.array([known.get(i) for i in range(plans.num_rows)], field.type)
-        plans = plans.set_column(at, field, column)
-    return plans

@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import pyarrow.compute as pc
 
 from featurelib.audit.checks import raised_by
 from featurelib.audit.cluster_view import Sight
@@ -202,7 +201,7 @@ def _ready(sight: Sight, reasons: Reasons, catalogue: Catalogue) -> tuple[Goal, 
             stays.append(stay_at_ceiling(sight.cluster, catalogue, name, row["ceiling"]))
         elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
-    if not sight.judged.readiness.num_rows:  # nobody lists or finalized anything
+    if not len(sight.judged.readiness):  # nobody lists or finalized anything
         left_out += reasons.of_missing_evidence([])
     stays.sort(key=lambda stay: stay.feature)
     return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
@@ -299,7 +298,7 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
                 f"them; {', '.join(others)} would map them otherwise. Name the release in "
                 "conf/fleet.toml."
             )
-    if pc.any(pc.equal(sight.judged.findings["code"], "incompatible_with_finalized")).as_py():
+    if len(sight.judged.incompatible):
         yield "Some node does not fit what is finalized already: `featurelib describe` names it."
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from featurelib.audit.cluster_view import Sight
 from featurelib.audit.findings import (
@@ -252,9 +251,9 @@ class Reasons:
     def levels_unknown(self) -> set[str]:
         """The features of which nobody who can be trusted says at which level they are."""
         readiness = self._sight.judged.readiness
-        return set(
-            readiness.filter(pc.is_null(readiness["finalized_level"]))["feature"].to_pylist()
-        )
+        levels = readiness["finalized_level"].to_pylist()
+        names: list[str] = readiness["feature"].to_pylist()
+        return {name for name, level in zip(names, levels, strict=True) if level is None}
 
 
 # --- What unlocks a level -------------------------------------------------------------------------

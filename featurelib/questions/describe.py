@@ -238,7 +238,7 @@ def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
     columns = (said.field(name).tolist() for name in ("kind", "epoch", "at"))
     rows = list(zip(*columns, strict=True))
     at = int(snapshot.scalar("features_node_at")[0])
-    if at and snapshot.features_node[0].is_valid:
+    if at and snapshot.features_node[0] is not None:
         version = int(snapshot.scalar("features_node_version")[0])
         rows.insert(0, (Witness.FEATURES_NODE, version, at))
     for kind, epoch, seen_at in rows:

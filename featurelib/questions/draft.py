@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-
 from featurelib.audit.evidence import VOTERS
 from featurelib.core.features_znode import ENABLED, Generation, Reading, ZnodeContent, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import Role, Witness
+from featurelib.rows import TableRows
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.records import make_records, open_row, write_rows
 
@@ -35,7 +34,7 @@ _NO_LISTENER = dict.fromkeys(
 class Draft:
     """The row of one cluster; `at` is when the changed evidence is seen, microseconds."""
 
-    def __init__(self, row: pa.RecordBatch, at: int) -> None:
+    def __init__(self, row: TableRows, at: int) -> None:
         self._row, self._at = open_row(row), at
         self._parts: dict[str, list[Record]] = {
             part: [dict(zip(of.names or (), one, strict=True)) for one in records.tolist()]
@@ -50,7 +49,7 @@ class Draft:
             one["entries"] = [(self._row.names[code], low, high) for code, low, high in coded]
         [self._scalars] = self._parts["scalars"]
 
-    def row(self) -> pa.RecordBatch:
+    def row(self) -> TableRows:
         """The row as it is now, of featurelib.schema.SNAPSHOT; its `state` is empty."""
         parts = dict(self._parts)
         for lists, part in _LISTS.items():

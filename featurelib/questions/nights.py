@@ -11,7 +11,7 @@ What is wrong with the evidence itself can always be compared.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,8 +21,6 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
@@ -30,6 +28,7 @@ from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Severity, Verdict, Witness
 from featurelib.lake import Lake
 from featurelib.questions.describe import Ends
+from featurelib.rows import TableRows
 from featurelib.snapshot.history import LOG, LevelChange, level_changes
 from featurelib.snapshot.history import Row as LevelRow
 from featurelib.tables import (
@@ -44,7 +43,6 @@ Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]
 KEY = ("cluster", "code", "role", "node_id", "feature")
 _SEVERITIES = list(Severity)
-_BETWEEN = "\x1f"  # in no name that a landing line can hold unescaped
 BROKER, CONTROLLER = Role.BROKER.text, Role.CONTROLLER.text
 REGISTRATION = "registration"  # what a broker of ZooKeeper mode stored of itself
 TOOL = Witness.TOOL.name.lower()
@@ -360,31 +358,28 @@ class _Night:
         row = next(row for row in lake.runs.to_pylist() if row["run"] == lake.run(run))
         self.judged_by = (row["catalogue"], row["dialect"])
         self._lake, self._run = lake, run
-        keys = lake.rows(FINDINGS, run=run, columns=KEY)
-        self._keys = _texts(keys)
-        self._clusters = keys["cluster"]
+        self._keys = _keys(lake.rows(FINDINGS, run=run, columns=KEY))
         plans = lake.rows(UPGRADE_PLANS, run=run, columns=["cluster", "verdict"])
         names, verdicts = plans["cluster"].to_pylist(), plans["verdict"].to_pylist()
         self.verdicts: dict[str, str] = dict(zip(names, verdicts, strict=True))
 
     def missing_in(self, other: _Night) -> Flags:
         """Which of its findings the other night does not have."""
-        there = pc.is_in(self._keys, value_set=other._keys)
-        missing: Flags = np.logical_not(there.to_numpy(zero_copy_only=False))
-        return missing
+        there = set(other._keys)
+        return np.array([key not in there for key in self._keys], dtype=bool)
 
     def rows(self, which: Flags) -> Iterator[Row]:
         """These findings whole, read only if there are any."""
         if which.any():
             found = self._lake.rows(FINDINGS, run=self._run)
-            keys = _texts(found)  # a table is not read in one order every time
-            wanted = self._keys.filter(pa.array(which))
-            yield from found.filter(pc.is_in(keys, value_set=wanted)).to_pylist()
+            wanted = {self._keys[at] for at in np.flatnonzero(which).tolist()}
+            # A table is not read in one order every time.
+            at = [i for i, key in enumerate(_keys(found)) if key in wanted]
+            yield from found.take(np.array(at, dtype=np.int64)).to_pylist()
 
     def count_by_cluster(self, which: Flags) -> dict[str, int]:
         """How many of these findings each cluster has."""
-        counted = self._clusters.filter(pa.array(which)).value_counts()
-        return {row["values"]: row["counts"] for row in counted.to_pylist()}
+        return Counter(str(self._keys[at][0]) for at in np.flatnonzero(which).tolist())
 
     def why_silent(self, row: Row) -> Why | None:
         """Why this night may not have found what another did; None where its silence counts."""
@@ -403,14 +398,13 @@ class _Night:
         """The features of clusters that are UNKNOWN."""
         columns = ["cluster", "feature", "verdict"]
         rows = self._lake.rows(FEATURE_READINESS, run=self._run, columns=columns)
-        unknown = rows.filter(pc.equal(rows["verdict"], Verdict.UNKNOWN.value)).to_pylist()
-        return {(row["cluster"], row["feature"]) for row in unknown}
+        unknown = rows.take(np.flatnonzero(rows.texts("verdict").equal(Verdict.UNKNOWN)))
+        return {(row["cluster"], row["feature"]) for row in unknown.to_pylist()}
 
 
-def _texts(keys: pa.Table) -> pa.Array:
-    """What tells two findings of a night apart, as one text each."""
-    parts = [pc.fill_null(keys[name].cast(pa.string()), "") for name in KEY]
-    return pc.binary_join_element_wise(*parts, _BETWEEN).combine_chunks()
+def _keys(findings: TableRows) -> list[tuple[object, ...]]:
+    """What tells two findings of a night apart; its cluster first."""
+    return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))
 
 
 def _is_about_evidence(row: Row) -> bool:

@@ -19,14 +19,16 @@ from datetime import datetime
 from typing import NamedTuple, TypedDict
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from featurelib.feature import Witness
+from featurelib.rows import NONE, Column, Int, TableRows, make_rows, spread, texts_of
+from featurelib.schema import Schema
 from featurelib.snapshot.state import Map
 from featurelib.tables import FINALIZED_FEATURES, Table
 
 REGISTRATION = "registration"
+_NOTHING = ((None, None, None),)
 
 
 class Shown(NamedTuple):
@@ -77,7 +79,7 @@ def pack(learned: Learned) -> bytes | None:
 
 def history_rows(
     table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[TableRows]:
     """Rows of one of the two histories, by runs after `since`, from (cluster, packed statements);
     about `most` statements a batch."""
     rows: list[tuple[str, Statement, Map]] = []
@@ -95,24 +97,31 @@ def history_rows(
         yield _batch(table, rows)
 
 
-def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> pa.RecordBatch:
+def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
     """Features laid flat, each distinct map once; one of nothing is a row without a feature."""
-    *who, _, _, _ = table.schema
-    entry = pa.struct(list(table.schema)[-3:])
     codes: dict[Map, int] = {}
-    of_row = [codes.setdefault(features, len(codes)) for _, _, features in rows]
-    nothing = ((None, None, None),)
-    maps = [[dict(zip(entry.names, one, strict=True)) for one in of or nothing] for of in codes]
-    lists = pa.array(maps, pa.list_(entry)).take(pa.array(of_row))
-    owner = pc.list_parent_indices(lists)
-    columns = {"cluster": [cluster for cluster, _, _ in rows]}
-    columns |= {
-        field.name: [getattr(one, field.name) for _, one, _ in rows]
-        for field in who
-        if field.name != "cluster"
+    of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
+    entries = [entry for features in codes for entry in features or _NOTHING]
+    size = np.array([max(len(features), 1) for features in codes])
+    owner, entry = spread((np.cumsum(size) - size)[of_row], size[of_row])
+    columns: dict[str, Column | Int] = {"cluster": texts_of(name for name, _, _ in rows)}
+    for name in ("run", "observed_at", "line_id", "node_id", "epoch"):
+        columns[name] = _numbers([getattr(one, name) for _, one, _ in rows])
+    columns["witness"] = texts_of(one.witness for _, one, _ in rows)
+    who = make_rows(Schema.of(table.schema.fields[:-3]), len(rows), columns).take(owner)
+    feature, low, high = zip(*entries, strict=True)
+    *_, (first, _), (second, _), (third, _) = table.schema.fields
+    shown: dict[str, Column | Int] = {
+        first: texts_of(feature),
+        second: _numbers(low),
+        third: _numbers(high),
     }
-    arrays = [pa.array(columns[field.name], field.type).take(owner) for field in who]
-    return pa.RecordBatch.from_arrays([*arrays, *lists.flatten().flatten()], schema=table.schema)
+    of = make_rows(Schema.of(table.schema.fields[-3:]), len(entries), shown).take(entry)
+    return TableRows(schema=table.schema, columns={**who.columns, **of.columns})
+
+
+def _numbers(values: Iterable[int | None]) -> Int:
+    return np.array([NONE if value is None else value for value in values], dtype=np.int64)
 
 
 LOG = Witness.METADATA_LOG.name.lower()

@@ -26,22 +26,30 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from featurelib.feature import Witness
 from featurelib.landing.responses import KEYS
+from featurelib.rows import (
+    NONE,
+    Bool,
+    Cells,
+    Column,
+    Int,
+    TableRows,
+    Texts,
+    cells_of,
+    make_rows,
+    texts_of,
+)
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 from featurelib.snapshot.log import level_map
 from featurelib.snapshot.state import NOTHING, ClusterState, Listener, Map, freeze, supported_by
 
 MALFORMED = "snapshot_malformed"  # the finding
 _DAMAGED = "its checksum is not that of what it holds"
-_NONE = np.iinfo(np.int64).min  # in the place of a null, in what the checksum is of
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
-Int = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 RecordArray = npt.NDArray[np.void]
 Tuples = Iterable[tuple[object, ...]]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -88,31 +96,32 @@ def _code(texts: list[str], text: str) -> int:
     return texts.index(text)
 
 
-def open_row(batch: pa.RecordBatch) -> StoredRow:
-    """The first row of a batch, as one that can be changed; its `state` is left out."""
-    first = {name: batch.column(name)[0].as_py() for name in SNAPSHOT.names if name != "state"}
-    at = batch.column("observed_at").cast(pa.int64())[0].as_py()
+def open_row(rows: TableRows) -> StoredRow:
+    """The first of these rows, as one that can be changed; its `state` is left out."""
+    [first] = rows.take(np.arange(1)).to_pylist()
+    at = int(rows.numbers("observed_at")[0])
     return StoredRow(
         cluster=first["cluster"],
-        observed_at=at,
+        observed_at=None if at == NONE else at,
         waiting=first["waiting"] or 0,
         features_node=first["features_node"],
-        parts={part: np.frombuffer(first[part] or b"", of).copy() for part, of in LAYOUT.items()},
-        names=_decode(first["names"] or b""),
-        texts=_decode(first["texts"] or b""),
+        parts={part: np.frombuffer(first[part], of).copy() for part, of in LAYOUT.items()},
+        names=_decode(first["names"]),
+        texts=_decode(first["texts"]),
     )
 
 
-def write_rows(rows: Sequence[StoredRow]) -> pa.RecordBatch:
-    """The rows as a batch of featurelib.schema.SNAPSHOT."""
-    columns: dict[str, pa.Array] = {
-        "cluster": pa.array([row.cluster for row in rows], pa.string()),
-        "observed_at": pa.array([row.observed_at for row in rows], pa.int64()),
-        "waiting": pa.array([row.waiting for row in rows], pa.int32()),
-        "features_node": pa.array([row.features_node for row in rows], pa.string()),
-        "names": pa.array([msgspec.msgpack.encode(row.names) for row in rows], pa.binary()),
-        "texts": pa.array([msgspec.msgpack.encode(row.texts) for row in rows], pa.binary()),
-        "state": pa.array([row.state for row in rows], pa.binary()),
+def write_rows(rows: Sequence[StoredRow]) -> TableRows:
+    """The rows as those of featurelib.schema.SNAPSHOT."""
+    times = [NONE if row.observed_at is None else row.observed_at for row in rows]
+    columns: dict[str, Column | Int] = {
+        "cluster": texts_of(row.cluster for row in rows),
+        "observed_at": np.array(times, dtype=np.int64),
+        "waiting": np.array([row.waiting for row in rows], dtype=np.int64),
+        "features_node": texts_of(row.features_node for row in rows),
+        "names": cells_of([msgspec.msgpack.encode(row.names) for row in rows]),
+        "texts": cells_of([msgspec.msgpack.encode(row.texts) for row in rows]),
+        "state": cells_of([row.state for row in rows]),
     }
     for part, of in LAYOUT.items():
         none = np.empty(0, dtype=of)
@@ -122,65 +131,49 @@ def write_rows(rows: Sequence[StoredRow]) -> pa.RecordBatch:
     return with_checksum(columns)
 
 
-def pack(records: RecordArray, lengths: Int) -> pa.Array:
+def pack(records: RecordArray, lengths: Int) -> Cells:
     """One part's column: row i has the next lengths[i] of the records."""
-    offsets = np.concatenate(([0], np.cumsum(lengths) * records.dtype.itemsize)).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(records.tobytes())]
-    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
+    ends = np.concatenate(([0], np.cumsum(lengths) * records.dtype.itemsize))
+    return Cells(data=records.tobytes(), ends=ends)
 
 
-def with_checksum(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """A batch of featurelib.schema.SNAPSHOT from all of its columns but `checksum`."""
-    sums = pa.array(_checksums(columns), pa.int64())
-    return pa.RecordBatch.from_arrays(
-        [sums if f.name == "checksum" else columns[f.name].cast(f.type) for f in SNAPSHOT],
-        schema=SNAPSHOT,
-    )
+def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
+    """Rows of featurelib.schema.SNAPSHOT from all of its columns but `checksum`; one that is left
+    out is null."""
+    cluster = columns["cluster"]
+    assert isinstance(cluster, Texts)
+    rows = make_rows(SNAPSHOT, len(cluster), columns)
+    return rows.replace(checksum=_checksums(rows))
 
 
-def _checksums(columns: Mapping[str, pa.Array]) -> list[int]:
+def _checksums(rows: TableRows) -> Int:
     """What `checksum` has to be: of the lengths of all bytes, and of the bytes."""
-    names = ("cluster", "features_node", *_BYTES)
-    bytes_of = [columns[name].cast(pa.binary()).fill_null(b"") for name in names]
-    heads = [columns["observed_at"].cast(pa.int64()).fill_null(_NONE).to_numpy()]
-    heads += [columns["waiting"].fill_null(0).to_numpy()]
-    heads += [columns["features_node"].is_valid().to_numpy(zero_copy_only=False)]
-    heads += [_lengths(column) for column in bytes_of]
+    waiting, node = rows.numbers("waiting"), rows.texts("features_node")
+    heads = [rows.numbers("observed_at"), np.where(waiting == NONE, 0, waiting), node.codes >= 0]
+    columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]
+    heads += [column.lengths for column in columns]
     lengths = np.ascontiguousarray(np.stack(heads, axis=1), dtype="<i8")
-    rows = zip(*(column.to_pylist() for column in bytes_of), strict=True)
-    return [
+    cells = [column.to_pylist() for column in columns if column.ends[-1]] or [[b""] * len(rows)]
+    sums = [
         zlib.crc32(b"".join(of_row), zlib.crc32(length))
-        for length, of_row in zip(lengths, rows, strict=True)
+        for length, *of_row in zip(lengths, *cells, strict=True)
     ]
+    return np.array(sums, dtype=np.int64)
 
 
-def _is_damaged(columns: Mapping[str, pa.Array]) -> Bool:
+def _encoded(texts: Texts) -> Cells:
+    """Texts as bytes; a null has none."""
+    words = [*(word.encode() for word in texts.words), b""]  # at -1
+    return cells_of([words[code] for code in texts.codes.tolist()])
+
+
+def _is_damaged(rows: TableRows) -> Bool:
     """By row whether the checksum is another; a row of a cluster id alone needs none."""
-    there = columns["observed_at"].is_valid().to_numpy(zero_copy_only=False)
+    there = rows.numbers("observed_at") != NONE
     for name in _BYTES:
-        there |= _lengths(columns[name]) > 0
-    kept = columns["checksum"].fill_null(_NONE).to_numpy()
-    sums = np.array(_checksums(columns), dtype=np.int64)
-    return np.asarray((kept != sums) & (there | (kept != _NONE)))
-
-
-def _opened(column: pa.Array) -> memoryview:
-    """The bytes of a binary column, which lie without a gap."""
-    data, offsets = column.buffers()[2], _offsets(column)
-    return memoryview(data or b"")[int(offsets[0]) : int(offsets[-1])]
-
-
-def _offsets(column: pa.Array) -> Int:
-    """Where each row's bytes begin, and the last end."""
-    _, offsets, data = column.buffers()
-    if len(column) == 0 or data is None:
-        return np.zeros(len(column) + 1, dtype=np.int64)
-    return np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1].astype(np.int64)
-
-
-def _lengths(column: pa.Array) -> Int:
-    lengths: Int = np.diff(_offsets(column))
-    return lengths
+        there |= rows.cells(name).lengths > 0
+    kept = rows.numbers("checksum")
+    return np.asarray((kept != _checksums(rows)) & (there | (kept != NONE)))
 
 
 def _decode(stored: bytes) -> list[str]:
@@ -190,14 +183,15 @@ def _decode(stored: bytes) -> list[str]:
 class _Texts:
     """A column of lists of texts: `values` are all of them, sorted, each once."""
 
-    def __init__(self, column: pa.Array) -> None:
-        coded = column.fill_null(b"").dictionary_encode()
-        lists = [_decode(stored) for stored in coded.dictionary.to_pylist()]
+    def __init__(self, column: Cells) -> None:
+        place: dict[bytes, int] = {}
+        of_row = [place.setdefault(stored, len(place)) for stored in column.to_pylist()]
+        lists = [_decode(stored) for stored in place]
         self.values = sorted({text for texts in lists for text in texts})
         rank = {text: code for code, text in enumerate(self.values)}
         self._codes: Int = np.array([rank[t] for texts in lists for t in texts], dtype=np.int64)
         sizes = np.array([len(texts) for texts in lists], dtype=np.int64)
-        self._first = (np.cumsum(sizes) - sizes)[coded.indices.to_numpy(zero_copy_only=False)]
+        self._first = (np.cumsum(sizes) - sizes)[np.array(of_row, dtype=np.int64)]
 
     def codes(self, row: Int, local: Int) -> Int:
         """Positions in `values` from positions in the lists of these rows; -1 stays."""
@@ -252,27 +246,25 @@ class Records:
 
 
 class Snapshots:
-    """A batch of featurelib.schema.SNAPSHOT laid open (`state` is not needed).
+    """Rows of featurelib.schema.SNAPSHOT laid open (`state` is not needed).
 
     A row that was damaged is read as that of a cluster of which nothing landed, and `malformed`
     has what is wrong with it. One without a checksum is that of a cluster that never landed.
     """
 
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        columns = {name: batch.column(name) for name in SNAPSHOT.names if name != "state"}
-        damaged = np.flatnonzero(_is_damaged(columns)).tolist()
+    def __init__(self, rows: TableRows) -> None:
+        is_damaged = _is_damaged(rows)
+        damaged = np.flatnonzero(is_damaged).tolist()
         self.malformed: dict[int, str] = dict.fromkeys(damaged, _DAMAGED)
-        self.clusters: list[str] = columns["cluster"].fill_null("").to_pylist()
+        self.clusters = [name or "" for name in rows["cluster"].to_pylist()]
         if damaged:
-            keep = np.ones(len(batch), dtype=bool)
-            keep[damaged] = False
-            sound = pa.array(np.arange(len(batch)), mask=~keep)
-            columns = {name: column.take(sound) for name, column in columns.items()}
-        self.landed: Bool = columns["observed_at"].is_valid().to_numpy(zero_copy_only=False)
-        self.waiting: Int = columns["waiting"].fill_null(0).to_numpy().astype(np.int64)
-        self.features_node: pa.Array = columns["features_node"]
-        self._columns = columns
-        self._texts = {name: _Texts(columns[name]) for name in ("names", "texts")}
+            rows = rows.take(np.where(is_damaged, -1, np.arange(len(rows))))
+        waiting = rows.numbers("waiting")
+        self.landed: Bool = rows.numbers("observed_at") != NONE
+        self.waiting: Int = np.where(waiting == NONE, 0, waiting)
+        self.features_node: list[str | None] = rows["features_node"].to_pylist()
+        self._rows = rows
+        self._texts = {name: _Texts(rows.cells(name)) for name in ("names", "texts")}
         self._parts: dict[str, Records] = {}
 
     def __len__(self) -> int:
@@ -285,9 +277,9 @@ class Snapshots:
 
     def __getitem__(self, part: str) -> Records:
         if part not in self._parts:
-            column, of = self._columns[part], LAYOUT[part]
-            records = np.frombuffer(_opened(column), of)
-            lengths = _lengths(column) // of.itemsize
+            column, of = self._rows.cells(part), LAYOUT[part]
+            records = np.frombuffer(column.data, of)
+            lengths = column.lengths // of.itemsize
             if part == "scalars" and len(records) < len(lengths):
                 known, records = records, np.repeat(no_scalars(), len(lengths))
                 records[lengths > 0] = known
@@ -300,7 +292,7 @@ class Snapshots:
         return self["scalars"].field(name)
 
 
-def snapshot_rows(clusters: Iterable[tuple[str, ClusterState]]) -> pa.RecordBatch:
+def snapshot_rows(clusters: Iterable[tuple[str, ClusterState]]) -> TableRows:
     """A row of featurelib.schema.SNAPSHOT for each (cluster, state)."""
     return write_rows([_Row(cluster, state).fill() for cluster, state in clusters])
 

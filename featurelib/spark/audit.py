@@ -14,12 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib import tables
+from featurelib import arrow, tables
 from featurelib.audit import evidence
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Evidence, Waiting
@@ -33,7 +34,15 @@ from featurelib.errors import NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
-from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, SNAPSHOT, UPGRADE_PLAN
+from featurelib.rows import NONE, TableRows
+from featurelib.schema import (
+    FINDING,
+    INCOMPATIBLE_BROKER,
+    READINESS,
+    SNAPSHOT,
+    UPGRADE_PLAN,
+    Schema,
+)
 from featurelib.spark.ingest import place
 from featurelib.spark.store import Store
 from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
@@ -43,7 +52,7 @@ HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "
 MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
-PARTS: dict[str, tuple[Table, pa.Schema]] = {
+PARTS: dict[str, tuple[Table, Schema]] = {
     "findings": (tables.FINDINGS, FINDING),
     "incompatible": (tables.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
     "readiness": (FEATURE_READINESS, READINESS),
@@ -113,15 +122,16 @@ def audit(
     else:
         snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
         cells = judge_snapshots(with_rows(snapshots, missing), judging).toArrow()
-    judged = rows_of(cells)
-    clusters = judged.plans.num_rows
+    parts = tables_in(cells)
+    clusters = parts["plans"].num_rows
     if clusters == 0:
         raise NoEvidenceError(
             f"tables {store.root}: no cluster to judge, because no accepted line landed and "
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    append_gold(store, judged, run)
+    append_gold(store, parts, run)
+    judged = rows_of(parts)
     store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue), run)
     say("audit: gold tables written")
     return Audited(
@@ -134,30 +144,30 @@ def audit(
     )
 
 
-def locate_lines(store: Store, findings: pa.Table) -> dict[int, str]:
+def locate_lines(store: Store, findings: TableRows) -> dict[int, str]:
     """line_id → `file:line` of the landing lines that findings rest on, for a person to open.
 
     Only files of bronze that hold lines of these times are read; a fleet with more findings than
     anybody opens is left to a join on line_id in a notebook.
     """
-    wanted = findings.select(["line_id", "observed_at"]).drop_null()
-    ids = pc.unique(wanted["line_id"])
+    line_ids, times = findings.numbers("line_id"), findings.numbers("observed_at")
+    wanted = (line_ids != NONE) & (times != NONE)
+    ids = np.unique(line_ids[wanted])
     if len(ids) == 0 or len(ids) > MOST_LOCATED:
         return {}
-    times = pc.min_max(wanted["observed_at"].cast(pa.int64())).as_py()
     lines = store.fetch(
         LANDING_LINE,
         [
-            ("observed_at", ">=", times["min"]),
-            ("observed_at", "<=", times["max"]),
-            ("line_id", "in", ids.to_pylist()),
+            ("observed_at", ">=", int(times[wanted].min())),
+            ("observed_at", "<=", int(times[wanted].max())),
+            ("line_id", "in", ids.tolist()),
         ],
         ["line_id", "source_file", "line_number"],
     )
     return {row["line_id"]: place(row) for row in lines.to_pylist()}
 
 
-def append_gold(store: Store, judged: Judged, run: int) -> None:
+def append_gold(store: Store, parts: dict[str, pa.Table], run: int) -> None:
     """The four results, side by side: a commit is mostly waiting.
 
     The run's own row comes after them, so that a night without it did not end.
@@ -165,7 +175,7 @@ def append_gold(store: Store, judged: Judged, run: int) -> None:
 
     def write(part: str) -> None:
         table, _ = PARTS[part]
-        rows = getattr(judged, part)
+        rows = parts[part]
         of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
         store.add(table, rows.add_column(0, "run", of), run)
 
@@ -191,10 +201,10 @@ def run_row(
         "dialect": STRICT,
         "inputs": [{"table": name, "version": at} for name, at in sorted(inputs.items())],
         "clusters": len(verdicts),
-        "findings": judged.findings.num_rows,
+        "findings": len(judged.findings),
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
-    return pa.Table.from_pylist([row], schema=AUDIT_RUN.schema)
+    return pa.Table.from_pylist([row], schema=arrow.schema_of(AUDIT_RUN.schema))
 
 
 def _release() -> str:
@@ -208,7 +218,7 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet) -> pa.Table:
     """CORE_COLUMNS without evidence, of every expected cluster that never landed."""
     landed = set(known.to_pylist())
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
-    schema = pa.schema([SNAPSHOT.field(name) for name in CORE_COLUMNS])
+    schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
     nothing = {name: pa.nulls(len(missing), schema.field(name).type) for name in CORE_COLUMNS}
     return pa.table(nothing | {"cluster": pa.array(missing, pa.string())}, schema=schema)
 
@@ -241,7 +251,8 @@ def judge_by(
         for batch in batches:
             for start in range(0, batch.num_rows, BATCH_CLUSTERS):
                 rows = batch.slice(start, BATCH_CLUSTERS)
-                said = judge(rows, conditions, known, dialect, severities)
+                read = arrow.rows_of(rows, SNAPSHOT)
+                said = judge(read, conditions, known, dialect, severities)
                 plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
                 yield _cells(replace(said, plans=plans), rows["observed_at"])
 
@@ -252,26 +263,36 @@ def _cells(judged: Judged, observed_at: pa.Array) -> pa.RecordBatch:
     """One row of CELLS."""
     newest = pc.max(observed_at.cast(pa.int64())).as_py()
     cells: dict[str, list[object]] = {"newest": [newest]}
-    for part, (_, schema) in PARTS.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as writer:
-            writer.write_table(getattr(judged, part))
+    for part in PARTS:
+        rows, sink = arrow.batch_of(getattr(judged, part)), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
+            writer.write_batch(rows)
         cells[part] = [sink.getvalue().to_pybytes()]
     return pa.RecordBatch.from_pydict(cells, schema=CELLS)
 
 
-def rows_of(cells: pa.Table) -> Judged:
+def tables_in(cells: pa.Table) -> dict[str, pa.Table]:
     """What CELLS hold, as the four tables."""
-    parts = {
+    return {
         part: pa.concat_tables(
             [
-                schema.empty_table(),
+                arrow.schema_of(schema).empty_table(),
                 *(pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells[part]),
             ]
         )
         for part, (_, schema) in PARTS.items()
     }
-    return Judged(**parts)
+
+
+def rows_of(parts: dict[str, pa.Table]) -> Judged:
+    """The four tables as whoever shows them reads them."""
+    rows = {part: arrow.rows_of(parts[part], schema) for part, (_, schema) in PARTS.items()}
+    return Judged(
+        findings=rows["findings"],
+        incompatible=rows["incompatible"],
+        readiness=rows["readiness"],
+        plans=rows["plans"],
+    )
 
 
 def read_waiting(store: Store) -> tuple[dict[str, dict[str, Waiting]], dict[str, int]]:
@@ -308,7 +329,7 @@ def read_evidence(
     table = pa.concat_tables([rows, missing])
     absent = load_dialect(STRICT).can.absent_metadata_version
     for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_CLUSTERS):
-        yield evidence.read(batch, conditions, absent)
+        yield evidence.read(arrow.rows_of(batch, SNAPSHOT), conditions, absent)
 
 
 def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:

@@ -23,6 +23,7 @@ from pyspark.sql import Window as W
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from featurelib.arrow import schema_of, type_of
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
@@ -147,10 +148,12 @@ def check_files(landing: str, files: Sequence[Landed]) -> None:
 
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
     """The files that no earlier run read as they are now. `runs` have what each read: `files`."""
-    of_runs = pa.chunked_array([pc.list_flatten(one) for one in runs["files"].chunks], FILE)
+    of_runs = pa.chunked_array(
+        [pc.list_flatten(one) for one in runs["files"].chunks], type_of(FILE)
+    )
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
-    name, size, at = (pc.struct_field(of_runs, field.name) for field in FILE)
+    name, size, at = (pc.struct_field(of_runs, field) for field in FILE.names)
     columns = (name.to_pylist(), size.to_pylist(), at.cast(pa.int64()).to_pylist())
     known = set(zip(*columns, strict=True))
     return [file for file in listed if file not in known]
@@ -294,7 +297,7 @@ def _run_row(landing: str, files: Sequence[Landed], counts: IngestCounts, run: i
         **asdict(counts),
         "files": [file._asdict() for file in files],
     }
-    return pa.Table.from_pylist([row], schema=INGEST_RUN.schema)
+    return pa.Table.from_pylist([row], schema=schema_of(INGEST_RUN.schema))
 
 
 def _open_files(session: SparkSession, paths: list[str]) -> DataFrame:

@@ -18,18 +18,15 @@ from hashlib import sha256
 import numpy as np
 import pyarrow as pa
 
+from featurelib.arrow import schema_of
 from featurelib.landing import Quarantined, read
+from featurelib.schema import LONG, Schema
 from featurelib.tables import LANDING_LINE
 
 # On the last row of a file stand `counted`, how many lines it has by its newlines, and `doubled`,
 # how many of them repeat the line before them and have no row.
-SCHEMA = pa.schema(
-    [
-        *LANDING_LINE.schema.remove(LANDING_LINE.schema.get_field_index("run")),
-        pa.field("counted", pa.int64()),
-        pa.field("doubled", pa.int64()),
-    ]
-)
+_COLUMNS = [(name, kind) for name, kind in LANDING_LINE.schema.fields if name != "run"]
+SCHEMA = schema_of(Schema.of([*_COLUMNS, ("counted", LONG), ("doubled", LONG)]))
 MAX_LINE_BYTES = 16 << 20
 BATCH_BYTES = 16 << 20
 BATCH_LINES = 2048

@@ -20,11 +20,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from featurelib.arrow import batch_of, schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, Quarantined, read
-from featurelib.schema import SNAPSHOT
+from featurelib.schema import BYTES, SNAPSHOT
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.spark.store import Store
@@ -51,7 +52,7 @@ ENTRY = pa.schema(  # a line to fold, or what is known
         ("state", pa.binary()),
     ]
 )
-FOLDED = SNAPSHOT.append(pa.field("learned", pa.binary()))
+FOLDED = schema_of(SNAPSHOT.with_last("learned", BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +319,7 @@ def _valid(raw: bytes) -> Landing:
 def _batch(rows: list[_Folded]) -> pa.RecordBatch:
     snapshots = snapshot_rows((cluster, state) for cluster, state, _ in rows)
     learned = pa.array([packed for _, _, packed in rows], pa.binary())
-    return pa.RecordBatch.from_arrays([*snapshots.columns, learned], schema=FOLDED)
+    return pa.RecordBatch.from_arrays([*batch_of(snapshots).columns, learned], schema=FOLDED)
 
 
 def _follow_up(store: Store, upto: int, anew: bool) -> None:
@@ -339,9 +340,13 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
         weight = store.weigh(CLUSTER_SNAPSHOT)
         if weight is not None and weight <= FEW_BYTES and not (anew and since):
             few = store.fetch(CLUSTER_SNAPSHOT, taught, ["cluster", "learned"])
-            store.add(table, pa.Table.from_batches(unfold(few.to_batches()), table.schema), upto)
+            store.add(
+                table,
+                pa.Table.from_batches(unfold(few.to_batches()), schema_of(table.schema)),
+                upto,
+            )
             return
-        schema = from_arrow_schema(table.schema)
+        schema = from_arrow_schema(schema_of(table.schema))
         rows = store.read(CLUSTER_SNAPSHOT, wanted=taught)
         learned = rows.select("cluster", "learned").mapInArrow(unfold, schema)
         learned = learned.select(*table.schema.names)
@@ -364,4 +369,4 @@ def _unfold(
         for batch in batches
         for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
     )
-    return history_rows(table, since, pairs)
+    return map(batch_of, history_rows(table, since, pairs))

@@ -40,6 +40,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from featurelib import arrow
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining
 from featurelib.lake import expect_whole_log
@@ -369,8 +370,8 @@ def application(table: Table) -> str:
 
 
 def spark_schema(table: Table) -> T.StructType:
-    """The table's Arrow schema in Spark's types; required columns are NOT NULL."""
-    fields = from_arrow_schema(table.schema).fields
+    """The table's schema in Spark's types; required columns are NOT NULL."""
+    fields = from_arrow_schema(arrow.schema_of(table.schema)).fields
     return T.StructType(
         [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
     )
@@ -465,7 +466,7 @@ class LocalLog:
         bounds = as_expression(self._table, by_bounds(self._table, wanted))
         with explaining(LOCAL + self._path):
             rows = found.to_table(columns=there, filter=bounds)
-        schema = pa.schema([self._table.schema.field(name) for name in needed])
+        schema = arrow.schema_of(self._table.schema.select(needed))
         lacking = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
         filled = [rows[name] if name in there else lacking[name] for name in needed]
         whole = pa.table(filled, names=list(needed)).cast(schema)
@@ -474,7 +475,8 @@ class LocalLog:
 
     def _schema(self) -> pa.Schema:
         needed = self._table.required
-        return pa.schema([f.with_nullable(f.name not in needed) for f in self._table.schema])
+        fields = arrow.schema_of(self._table.schema)
+        return pa.schema([field.with_nullable(field.name not in needed) for field in fields])
 
 
 class SparkLog:

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from featurelib.arrow import type_of
+from featurelib.schema import TIME
 from featurelib.tables import Table
 
 Wanted = tuple[str, str, Any]  # a column, how it compares, with what; times are microseconds
@@ -35,7 +37,7 @@ def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
     """All of `wanted`, for Spark."""
 
     def literal(name: str, value: Any) -> Any:
-        is_time = pa.types.is_timestamp(table.schema.field(name).type)
+        is_time = table.schema[name] is TIME
         return F.timestamp_micros(F.lit(value)) if is_time else value
 
     conditions = [_COMPARED[how](F.col(name), literal(name, of)) for name, how, of in wanted]
@@ -47,7 +49,7 @@ def as_expression(table: Table, wanted: Sequence[Wanted]) -> pc.Expression | Non
     """All of `wanted`, for Arrow; None = nothing is wanted."""
 
     def literal(name: str, value: Any) -> Any:
-        kind = table.schema.field(name).type
+        kind = type_of(table.schema[name])
         return pa.array(value, kind) if isinstance(value, list) else pa.scalar(value, kind)
 
     conditions = [_COMPARED[how](pc.field(name), literal(name, of)) for name, how, of in wanted]
@@ -58,7 +60,7 @@ def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
     """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
     return [
         (name, ">=", of // 1000 * 1000)
-        if how in (">", ">=") and pa.types.is_timestamp(table.schema.field(name).type)
+        if how in (">", ">=") and table.schema[name] is TIME
         else (name, how, of)
         for name, how, of in wanted
     ]

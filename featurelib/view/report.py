@@ -17,8 +17,7 @@ from itertools import groupby
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import FindingWords, Mute, covered
@@ -27,7 +26,8 @@ from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import STRICT
 from featurelib.feature import Phase, Severity, Verdict
-from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
+from featurelib.rows import TableRows
+from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.view.digest import (
     NOT_ANSWERING,
     OPEN,
@@ -175,11 +175,11 @@ def summarize(
 
 
 def _by_cluster(
-    table: pa.Table, schema: pa.Schema, read: Callable[[Any], Value]
+    rows: TableRows, schema: Schema, read: Callable[[Any], Value]
 ) -> defaultdict[str, list[Value]]:
     """The rows of each cluster, read; columns that `schema` does not name are left out."""
     groups = defaultdict[str, list[Value]](list)
-    for row in table.select(schema.names).to_pylist():
+    for row in rows.select(schema.names).to_pylist():
         groups[row["cluster"]].append(read(row))
     return groups
 
@@ -375,8 +375,8 @@ def _is_too_old(cluster: ReportedCluster) -> bool:
     return old and cluster.verdict is Verdict.UNKNOWN
 
 
-def _mute(rule: Mute, findings: pa.Table, today: date, names: Mapping[str, str]) -> ReportedMute:
-    about = findings["cluster"].filter(covered(rule, findings))
+def _mute(rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]) -> ReportedMute:
+    about = findings["cluster"].take(np.flatnonzero(covered(rule, findings))).to_pylist()
     cluster = names.get(rule.cluster) or rule.cluster
     return ReportedMute(
         code=rule.code,
@@ -387,7 +387,7 @@ def _mute(rule: Mute, findings: pa.Table, today: date, names: Mapping[str, str])
         until=rule.until,
         expired=rule.until < today,
         findings=len(about),
-        clusters=len(pc.unique(about)),
+        clusters=len(set(about)),
     )
 
 

@@ -12,14 +12,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import Catalogue, with_overlay
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
+from featurelib.rows import TableRows
 from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core.oracle import CONTROLLER, Cluster, Node, visible
 
@@ -345,7 +344,7 @@ def landings(lines: Iterable[bytes]) -> list[tuple[Landing, int]]:
     return read_lines
 
 
-def snapshot(clusters: dict[str, list[bytes]]) -> pa.RecordBatch:
+def snapshot(clusters: dict[str, list[bytes]]) -> TableRows:
     """Snapshot rows of some clusters' lines."""
     catalogue = load_catalogue()
     return snapshot_rows(
@@ -381,7 +380,7 @@ DEPENDING = with_overlay(
 
 
 def judge_rows(
-    batch: pa.RecordBatch, clusters: Iterable[Cluster] = (), catalogue: Catalogue | None = None
+    batch: TableRows, clusters: Iterable[Cluster] = (), catalogue: Catalogue | None = None
 ) -> Judged:
     known = catalogue or load_catalogue()
     return judge(batch, conditions(clusters), known, load_dialect("strict"))
@@ -470,6 +469,6 @@ ANOMALIES = (
 )
 
 
-def anomalies(batch: pa.RecordBatch) -> list[str]:
+def anomalies(batch: TableRows) -> list[str]:
     """What the audit says against what was collected, as `code:detail`."""
     return [f"{row['code']}:{row['detail']}" for row in findings(judge_rows(batch), *ANOMALIES)]

@@ -24,6 +24,7 @@ from tests.core.random_clusters import clusters, with_changes
 from tests.core.test_agreement import answer as said_of_levels
 from tests.core.test_agreement import zookeeper
 from tests.report.samples import CATALOGUE, HOURS_72, judge_samples, read_samples
+from tests.rows import some
 
 RECORDED = Path(__file__).parent / "data" / "sample_requests.csv"
 BATCH, NAMES = read_samples().batch, read_samples().names
@@ -38,7 +39,7 @@ CONDITIONS = Conditions(as_of=read_samples().newest, max_age=HOURS_72)
 @cache
 def sampled(name: str, told: str = "") -> PlainCluster:
     """A sample as plain values; `told` is the release the inventory names."""
-    alone = read(BATCH.slice(POSITION[name], 1), CONDITIONS, absent_metadata=1)
+    alone = read(some(BATCH, POSITION[name]), CONDITIONS, absent_metadata=1)
     return PlainCluster(alone, told, CATALOGUE)
 
 

@@ -9,7 +9,6 @@ from datetime import date
 from importlib import resources
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from featurelib.audit.audit import judge
@@ -18,6 +17,7 @@ from featurelib.audit.findings import FindingWords, Mute
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
+from featurelib.rows import TableRows
 from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import fold_lines, snapshot_rows
 from tests.core.lines import (
@@ -38,6 +38,7 @@ from tests.core.lines import (
 from tests.core.oracle import CONTROLLER, METADATA, STALE, Cluster, Node
 from tests.core.random_clusters import with_changes
 from tests.report.samples import read_samples
+from tests.rows import make, some
 
 CODES = tomllib.loads((resources.files("featurelib") / "audit/findings.toml").read_text("utf-8"))
 LEVELS: dict[str, Any] = {"levels": {METADATA: 25}, "epoch": 900}
@@ -104,7 +105,7 @@ def judged(
     return judged_rows(rows, **{"inventory": {cluster.name: expected}} | under)
 
 
-def judged_rows(batch: pa.RecordBatch, **under: Any) -> list[Found]:
+def judged_rows(batch: TableRows, **under: Any) -> list[Found]:
     conditions = Conditions(**{"as_of": NOW, "max_age": MAX_AGE} | under)
     known, policy = load_catalogue(), load_dialect(STRICT)
     findings: list[Found] = judge(batch, conditions, known, policy).findings.to_pylist()
@@ -115,13 +116,13 @@ def sample(name: str) -> list[Found]:
     """The findings about a sample at the time of the newest line of all."""
     samples = read_samples()
     names = [samples.names[cluster] for cluster in samples.batch["cluster"].to_pylist()]
-    return judged_rows(samples.batch.slice(names.index(name), 1), as_of=samples.newest)
+    return judged_rows(some(samples.batch, names.index(name)), as_of=samples.newest)
 
 
 def stored(**columns: bytes | None) -> list[Found]:
     """The findings about a cluster of whose stored row some columns were changed."""
     [row] = snapshot({"c": lines_of(GOOD)}).to_pylist()
-    return judged_rows(pa.RecordBatch.from_pylist([row | columns], SNAPSHOT))
+    return judged_rows(make([row | columns], SNAPSHOT))
 
 
 NOW = microseconds(AS_OF)

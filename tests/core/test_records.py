@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import random
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from featurelib.audit.audit import judge
@@ -16,28 +16,30 @@ from featurelib.audit.evidence import Conditions, Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.planning import outlook
-from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
+from featurelib.rows import TableRows, make_rows
+from featurelib.schema import BYTES, LAYOUT, SNAPSHOT, TEXT, TEXT_FIELDS, TIME, Kind
 from featurelib.snapshot.records import MALFORMED, Snapshots, open_row, write_rows
 from featurelib.tables import CLUSTER_SNAPSHOT
 from tests.core.lines import HOUR
 from tests.report.samples import read_samples
+from tests.rows import make, newest, some
 
 PARTS = ("findings", "incompatible", "readiness", "plans")
 STORED = [name for name in SNAPSHOT.names if name != "state"]
 Row = dict[str, Any]
+SEEN = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 @cache
-def samples() -> pa.RecordBatch:
+def samples() -> TableRows:
     return read_samples().batch.select(STORED)
 
 
-def judged(batch: pa.RecordBatch) -> dict[str, dict[str, list[Row]]]:
+def judged(batch: TableRows) -> dict[str, dict[str, list[Row]]]:
     """What is judged of each cluster: part → rows."""
-    newest = max(samples().column("observed_at").cast(pa.int64()).to_pylist())
-    names = samples().column("cluster").to_pylist()
+    names = samples()["cluster"].to_pylist()
     inventory = {name: Expected(brokers=(1, 77), vouched=True) for name in names[::3]}
-    conditions = Conditions(as_of=newest, max_age=72 * HOUR, inventory=inventory)
+    conditions = Conditions(as_of=newest(samples()), max_age=72 * HOUR, inventory=inventory)
     catalogue = load_catalogue()
     found = judge(batch, conditions, catalogue, load_dialect("strict"))
     outlook.with_texts(found, dialect="strict", catalogue=catalogue)
@@ -53,16 +55,16 @@ def untouched() -> dict[str, dict[str, list[Row]]]:
     return judged(samples())
 
 
-def damaged(value: Any, of: pa.DataType, draw: random.Random) -> Any:
+def damaged(value: Any, of: Kind, draw: random.Random) -> Any:
     """Another value of the same type: a byte more, less, or changed; another number; null."""
     if value is None:
-        return "x" if pa.types.is_string(of) else b"x" if pa.types.is_binary(of) else 1
-    if pa.types.is_integer(of):
-        return value ^ (1 << draw.randrange(31))
-    if pa.types.is_timestamp(of):
+        return {TEXT: "x", BYTES: b"x", TIME: SEEN}.get(of, 1)
+    if of is TIME:
         return value.replace(microsecond=value.microsecond ^ 1)
-    if pa.types.is_string(of):
+    if of is TEXT:
         return value + "x"
+    if of is not BYTES:
+        return value ^ (1 << draw.randrange(31))
     changes = [value + b"\0", b"\0" + value]
     if value:
         at = draw.randrange(len(value))
@@ -78,9 +80,9 @@ def test_any_damage_of_some_rows_is_theirs_alone_and_unknown(seed: int) -> None:
     draw, rows = random.Random(seed), samples().to_pylist()
     touched = draw.sample(range(len(rows)), 8)
     for at in touched:
-        field = draw.choice([f for f in samples().schema if f.name != "cluster"])
-        rows[at] = rows[at] | {field.name: damaged(rows[at][field.name], field.type, draw)}
-    found = judged(pa.RecordBatch.from_pylist(rows, schema=samples().schema))
+        name, of = draw.choice(samples().schema.fields[1:])
+        rows[at] = rows[at] | {name: damaged(rows[at][name], of, draw)}
+    found = judged(make(rows, SNAPSHOT))
     names = {rows[at]["cluster"] for at in touched}
     for name, before in untouched().items():
         if name not in names:
@@ -95,14 +97,14 @@ def test_any_damage_of_some_rows_is_theirs_alone_and_unknown(seed: int) -> None:
 @pytest.mark.parametrize("row", range(26))
 def test_every_byte_of_a_row_is_guarded(row: int) -> None:
     """Each byte of a row is damaged in a copy of its own."""
-    one = samples().slice(row, 1).to_pylist()[0]
+    [one] = some(samples(), row).to_pylist()
     copies = [
         one | {name: value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]}
         for name, value in one.items()
         if isinstance(value, bytes)
         for at in range(len(value))
     ]
-    batch = pa.RecordBatch.from_pylist([one, *copies], schema=samples().schema)
+    batch = make([one, *copies], SNAPSHOT)
     assert sorted(Snapshots(batch).malformed) == list(range(1, len(batch)))
 
 
@@ -110,7 +112,7 @@ def test_a_row_under_another_id_or_none_is_malformed() -> None:
     rows = samples().to_pylist()
     rows[3] |= {"cluster": None}
     rows[5] |= {"cluster": "another"}
-    snapshots = Snapshots(pa.RecordBatch.from_pylist(rows, schema=samples().schema))
+    snapshots = Snapshots(make(rows, SNAPSHOT))
     assert sorted(snapshots.malformed) == [3, 5]
     assert (snapshots.clusters[3], snapshots.clusters[5]) == ("", "another")
     assert not snapshots.landed[[3, 5]].any()
@@ -118,28 +120,26 @@ def test_a_row_under_another_id_or_none_is_malformed() -> None:
 
 def test_of_an_id_alone_nothing_landed() -> None:
     empty = dict.fromkeys(STORED) | {"cluster": "c"}
-    snapshots = Snapshots(pa.RecordBatch.from_pylist([empty], schema=samples().schema))
+    snapshots = Snapshots(make([empty], SNAPSHOT))
     assert (snapshots.malformed, snapshots.landed.tolist()) == ({}, [False])
     assert snapshots.scalar("controller").tolist() == [-1]
     assert all(len(snapshots[part]) == (part == "scalars") for part in LAYOUT)
-    nobody = Snapshots(
-        pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in SNAPSHOT], schema=SNAPSHOT)
-    )
+    nobody = Snapshots(make_rows(SNAPSHOT, 0, {}))
     assert (len(nobody), [len(nobody[part]) for part in LAYOUT]) == (0, [0] * len(LAYOUT))
 
 
 def test_a_row_that_is_opened_and_written_is_the_same() -> None:
-    for i in range(samples().num_rows):
-        row = samples().slice(i, 1)
-        assert write_rows([open_row(row)]).select(STORED).equals(row)
+    for i in range(len(samples())):
+        row = some(samples(), i)
+        assert write_rows([open_row(row)]).select(STORED).to_pylist() == row.to_pylist()
 
 
 @pytest.mark.parametrize("start", [0, 7])
 def test_a_batch_has_the_records_and_texts_of_its_rows(start: int) -> None:
-    batch = samples().slice(start, 12)
+    batch = make(samples().to_pylist()[start : start + 12], SNAPSHOT)
     snapshots = Snapshots(batch)
     for part, of in LAYOUT.items():
-        stored = [open_row(batch.slice(i, 1)) for i in range(len(batch))]
+        stored = [open_row(some(batch, i)) for i in range(len(batch))]
         records = snapshots[part]
         assert records.row.tolist() == [i for i, row in enumerate(stored) for _ in row.parts[part]]
         for name in of.names or ():

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import pyarrow as pa
+import numpy as np
 import pytest
 
 from featurelib.audit.cluster_view import Sight, Terms, see
@@ -17,9 +17,11 @@ from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import InputError, NoEvidenceError
 from featurelib.feature import Severity
-from featurelib.schema import SNAPSHOT
+from featurelib.rows import NONE, nulls
+from featurelib.schema import BYTES, SNAPSHOT
 from tests.core.lines import HOUR, codes, findings, rows_of
 from tests.report.samples import CATALOGUE, SAMPLES, judge_samples, read_samples
+from tests.rows import newest, some
 
 TABLES = ("findings", "incompatible", "readiness")
 BATCH, NAMES, NEWEST = read_samples().batch, read_samples().names, read_samples().newest
@@ -39,13 +41,13 @@ def look(*some: bytes, as_of: int | None = None, **more: object) -> Sight:
 def test_every_sample_alone_is_judged_as_in_the_night(name: str) -> None:
     """And so is its row as the tables store it, of which Spark does not hand over the state."""
     seen = look(*lines(name), as_of=NEWEST)
-    stored = seen.rows.drop_columns(["state"])
+    stored = seen.rows.replace(state=nulls(BYTES, 1))
     again = Terms(catalogue=CATALOGUE, as_of=NEWEST, max_age=72 * HOUR).see(stored)
     assert (NAMES[seen.cluster_id], seen.rejected) == (name, ())
     for table in TABLES:
         mine = rows_of(judge_samples(), table, cluster=seen.cluster_id)
         assert mine == rows_of(seen.judged, table) == rows_of(again.judged, table)
-    assert seen.rows.equals(BATCH.slice(FOLDERS.index(name), 1))
+    assert seen.rows.to_pylist() == some(BATCH, FOLDERS.index(name)).to_pylist()
     assert seen.rows.schema == SNAPSHOT
     [plan] = rows_of(judge_samples(), "plans", cluster=seen.cluster_id)
     assert plan["dialects"] in ([], list(seen.dialects))
@@ -57,10 +59,10 @@ def test_every_sample_alone_is_judged_as_in_the_night(name: str) -> None:
 def test_the_order_of_lines_and_lines_twice_change_nothing() -> None:
     said = lines(GHOST)
     once, twice = look(*said), look(*reversed(said), *said)
-    assert twice.rows.equals(once.rows)
+    assert twice.rows.to_pylist() == once.rows.to_pylist()
     assert twice.cluster == once.cluster
     with (SAMPLES / GHOST / "landing.jsonl").open("rb") as file:
-        assert look(*file).rows.equals(once.rows)  # a line may keep its end
+        assert look(*file).rows.to_pylist() == once.rows.to_pylist()  # a line may keep its end
 
 
 def test_a_broken_line_is_set_aside_with_its_number_and_the_rest_goes_on() -> None:
@@ -73,8 +75,7 @@ def test_a_broken_line_is_set_aside_with_its_number_and_the_rest_goes_on() -> No
 
 def test_it_is_judged_as_of_its_newest_line_or_as_of_the_time_given() -> None:
     fresh = look(*lines(GHOST))
-    [evidence] = fresh.rows.column("observed_at").cast(pa.int64()).to_pylist()
-    assert fresh.newest == evidence
+    assert fresh.newest == newest(fresh.rows)
     late = look(*lines(GHOST), as_of=fresh.newest + 73 * HOUR)
     assert rows_of(late.judged, "plans")[0]["verdict"] == "UNKNOWN"
     assert late.newest == fresh.newest
@@ -102,7 +103,7 @@ def test_lines_of_several_clusters_are_refused_by_name_until_one_is_chosen() -> 
     assert names[GHOST] in str(caught.value)
     assert names[STOCK] in str(caught.value)
     chosen = look(*both, cluster_id=names[STOCK])
-    assert chosen.rows.equals(look(*lines(STOCK)).rows)
+    assert chosen.rows.to_pylist() == look(*lines(STOCK)).rows.to_pylist()
 
 
 def test_no_accepted_line_is_no_evidence_and_the_reasons_are_said() -> None:
@@ -118,8 +119,7 @@ def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
     rows = BATCH
     with pytest.raises(InputError, match=r"expected one row of silver\.cluster_snapshot, found 26"):
         Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(rows)
-    at = rows.schema.get_field_index("observed_at")
-    never = rows.slice(0, 1).set_column(at, "observed_at", pa.nulls(1, SNAPSHOT.types[at]))
+    never = some(rows, 0).replace(observed_at=np.array([NONE]))
     with pytest.raises(NoEvidenceError, match="nothing landed from it"):
         Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(never)
 
@@ -127,7 +127,7 @@ def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
 def test_seeing_needs_neither_spark_nor_a_terminal() -> None:
     code = (
         "import sys, featurelib.audit.cluster_view\n"
-        "heavy = {'pyspark', 'py4j', 'delta', 'deltalake', 'rich', 'typer', 'jinja2'}\n"
+        "heavy = {'pyspark', 'py4j', 'delta', 'deltalake', 'pyarrow', 'rich', 'typer', 'jinja2'}\n"
         "print(sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
     )
     root = Path(__file__).parents[2]

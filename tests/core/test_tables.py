@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
+from featurelib.schema import LONG, TEXT, Schema
 from featurelib.tables import ALL, FINDINGS, Table, with_run
 
 LAYERS = {"bronze", "silver", "gold"}
@@ -27,6 +27,6 @@ def test_what_a_table_says_of_its_columns_are_columns_it_has(table: Table) -> No
 
 
 def test_a_run_is_the_first_column() -> None:
-    schema = with_run(pa.schema([("a", pa.string())]))
+    schema = with_run(Schema.of([("a", TEXT)]))
     assert schema.names == ["run", "a"]
-    assert schema.field("run").type == pa.int64()
+    assert schema["run"] is LONG

@@ -9,16 +9,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from featurelib.arrow import schema_of, table_of
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.cluster_view import Sight, Terms, see
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
+from featurelib.rows import TableRows, join_rows
 from featurelib.snapshot import begin
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.tables import (
@@ -34,6 +36,7 @@ from featurelib.tables import (
     Table,
 )
 from tests.report.samples import HOURS_72, SAMPLES, read_samples
+from tests.rows import make, newest
 
 CATALOGUE = load_catalogue()
 RUN = 20261121080000
@@ -60,7 +63,8 @@ def sight(name: str) -> Sight:
 def append(root: Path, table: Table, rows: pa.Table, mode: str = "append") -> None:
     """Add rows, as the nightly's store does, the table's own version property included."""
     path, is_new = root / table.path, not (root / table.path).exists()
-    write_deltalake(str(path), rows.select(table.schema.names).cast(table.schema), mode=mode)
+    schema = schema_of(table.schema)
+    write_deltalake(str(path), rows.select(schema.names).cast(schema), mode=mode)
     if is_new:  # deltalake writes no property that it does not know
         log = path / "_delta_log" / f"{0:020}.json"
         actions = [json.loads(line) for line in log.read_text().splitlines()]
@@ -75,18 +79,16 @@ def with_run(rows: pa.Table, run: int) -> pa.Table:
 
 
 def write_night(
-    root: Path, run: int, batch: pa.RecordBatch, judged: Judged | None = None, **about: Any
+    root: Path, run: int, batch: TableRows, judged: Judged | None = None, **about: Any
 ) -> None:
     """The gold tables and the snapshots of one night; `about` are columns of its audit_run."""
     if judged is None:
-        newest = max(batch.column("observed_at").cast(pa.int64()).to_pylist())
-        conditions = Conditions(as_of=newest, max_age=HOURS_72)
+        conditions = Conditions(as_of=newest(batch), max_age=HOURS_72)
         judged = judge(batch, conditions, CATALOGUE, load_dialect("strict"))
     for part, table in PARTS.items():
-        append(root, table, with_run(getattr(judged, part), run))
-    rows = with_run(pa.Table.from_batches([batch]), run)
-    learned = CLUSTER_SNAPSHOT.schema.field("learned")
-    rows = rows.append_column(learned, pa.nulls(rows.num_rows, learned.type))
+        append(root, table, with_run(table_of(getattr(judged, part)), run))
+    rows = with_run(table_of(batch), run)
+    rows = rows.append_column("learned", pa.nulls(rows.num_rows, pa.binary()))
     append(root, CLUSTER_SNAPSHOT, rows, mode="overwrite")
     log = root / CLUSTER_SNAPSHOT.path / "_delta_log"
     night = {
@@ -98,7 +100,7 @@ def write_night(
             {"table": "silver.cluster_snapshot", "version": len(list(log.glob("*.json"))) - 1}
         ],
     }
-    append(root, AUDIT_RUN, pa.Table.from_pylist([night | about], schema=AUDIT_RUN.schema))
+    append(root, AUDIT_RUN, table_of(make([night | about], AUDIT_RUN.schema)))
 
 
 def write_histories(root: Path, run: int, names: Iterable[str] = NAMES) -> None:
@@ -118,16 +120,16 @@ def write_histories(root: Path, run: int, names: Iterable[str] = NAMES) -> None:
         if (statements := pack(learned)) is not None:
             packed.append((cluster, statements))
     for table in (NODE_ADVERTISEMENT, FINALIZED_FEATURES):
-        append(root, table, pa.Table.from_batches(history_rows(table, 0, packed)))
+        append(root, table, table_of(join_rows(list(history_rows(table, 0, packed)))))
+    landed = schema_of(LANDING_LINE.schema)
     columns = list(zip(*bronze, strict=True))
     names_ = ("line_id", "source_file", "line_number", "cluster", "observed_at", "raw")
     arrays = {
-        name: pa.array(values, LANDING_LINE.schema.field(name).type)
+        name: pa.array(values, landed.field(name).type)
         for name, values in zip(names_, columns, strict=True)
     }
     rows = {
-        field.name: arrays.get(field.name, pa.nulls(len(bronze), field.type))
-        for field in LANDING_LINE.schema
+        field.name: arrays.get(field.name, pa.nulls(len(bronze), field.type)) for field in landed
     }
     append(root, LANDING_LINE, pa.table(rows))
 
@@ -138,6 +140,7 @@ def read_samples_id(raw: bytes) -> int:
     return int.from_bytes(hashlib.sha256(raw).digest()[:8], "big", signed=True)
 
 
-def without(batch: pa.RecordBatch, ids: Sequence[str]) -> pa.RecordBatch:
+def without(batch: TableRows, ids: Sequence[str]) -> TableRows:
     """The rows of other clusters."""
-    return batch.filter(pc.invert(pc.is_in(batch.column("cluster"), pa.array(ids, pa.string()))))
+    kept = [name not in ids for name in batch["cluster"].to_pylist()]
+    return batch.take(np.flatnonzero(kept))

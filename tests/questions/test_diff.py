@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from featurelib.errors import ConfigError
@@ -15,6 +14,7 @@ from featurelib.questions.nights import Diff, State, Why, diff
 from tests.questions.nights import write_night
 from tests.report.samples import read_samples
 from tests.report.tables import finding, judged, plan
+from tests.rows import some
 
 ONE, TWO = 20261120080000, 20261121080000
 Row = dict[str, Any]
@@ -28,7 +28,7 @@ def nights(
     **about: Any,
 ) -> Diff:
     """Two nights of (plans, findings) each; `about` are columns of the second one's audit_run."""
-    batch: pa.RecordBatch = read_samples().batch.slice(0, 1)
+    batch = some(read_samples().batch, 0)
     write_night(root, ONE, batch, judged(*before, readiness=readiness[0]))
     write_night(root, TWO, batch, judged(*after, readiness=readiness[1]), **about)
     return diff(Lake(str(root)), ONE, TWO)

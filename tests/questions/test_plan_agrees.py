@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from featurelib.planning.reasons import EVIDENCE, Reason, ladder
 from featurelib.questions.roll import roll
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from tests import rows as of_rows
 from tests.core.lines import AS_OF, MAX_AGE, landings, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
@@ -132,9 +132,9 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
     check()
 
 
-@pytest.mark.parametrize("row", range(read_samples().batch.num_rows))
+@pytest.mark.parametrize("row", range(len(read_samples().batch)))
 def test_a_sample_s_plans_are_as_the_audit_says(row: int) -> None:
-    one: pa.RecordBatch = read_samples().batch.slice(row, 1)
+    one = of_rows.some(read_samples().batch, row)
     expect_agreement(Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(one))
 
 
@@ -225,7 +225,7 @@ def test_what_runs_there_and_fits_may_join_again() -> None:
     checked = set()
     for name in set(NAMES) - {"k43-unstable", "refused-metadata"}:
         one = sight(name)
-        if one.dialects[0].startswith("kraft") and not one.judged.incompatible.num_rows:
+        if one.dialects[0].startswith("kraft") and not len(one.judged.incompatible):
             found = roll(one, one.releases[0], TERMS)
             assert found.may_join == (not found.misfits), name
             assert found.may_join or name == "rollback-too-late"

@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import METADATA_VERSION
 from featurelib.lake import Lake
 from featurelib.questions.nights import Timeline, read_timeline, timeline
+from featurelib.schema import FINDING
 from tests.questions.nights import NAMES, sight
+from tests.rows import make
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NEW = {METADATA_VERSION: (7, 29), "group.version": (0, 1)}
@@ -106,6 +107,6 @@ def test_a_cluster_of_which_nothing_answered_is_told(
 ) -> None:
     lake = Lake(str(tables))
     some = lake.clusters()[0]
-    monkeypatch.setattr(lake, "history", lambda *_: pa.table({}))
+    monkeypatch.setattr(lake, "history", lambda *_: make([], FINDING))
     with pytest.raises(NoEvidenceError, match="nothing that answered landed from it up to run"):
         read_timeline(lake, some)

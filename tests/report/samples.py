@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
-
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
@@ -17,6 +15,7 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
 from featurelib.planning.outlook import with_texts
+from featurelib.rows import TableRows
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import report_run, summarize
@@ -31,7 +30,7 @@ HOURS_72 = 72 * 3600 * 10**6
 class Samples:
     """Snapshot rows, and: cluster id → folder, line_id → file:line, the newest line's time."""
 
-    batch: pa.RecordBatch
+    batch: TableRows
     names: dict[str, str]
     places: dict[int, str]
     newest: int

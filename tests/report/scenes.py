@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 
-import pyarrow as pa
-
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.rows import join_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import report_run, summarize
 from tests.report.samples import CATALOGUE, judge_samples
@@ -51,8 +50,8 @@ def old(*, days: int, gone: int = 0) -> Report:
     more = judged([plan(f"gone-{n}", "UNKNOWN", "unknown") for n in range(gone)], rows)
     tables = replace(
         tables,
-        plans=pa.concat_tables([tables.plans, more.plans]),
-        findings=pa.concat_tables([tables.findings, more.findings]),
+        plans=join_rows([tables.plans, more.plans]),
+        findings=join_rows([tables.findings, more.findings]),
     )
     return report(tables, newest=AS_OF - days * 24 * HOUR)
 

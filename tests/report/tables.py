@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
-
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
@@ -16,6 +14,7 @@ from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_P
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
 from tests.report.samples import CATALOGUE, HOURS_72
+from tests.rows import make
 
 Row = dict[str, Any]
 SEEN = datetime(2026, 11, 21, 5, 52, tzinfo=UTC)
@@ -29,10 +28,10 @@ def judged(
     incompatible: list[Row] = [],  # noqa: B006
 ) -> Judged:
     return Judged(
-        findings=_table(findings, FINDING),
-        incompatible=_table(incompatible, INCOMPATIBLE_BROKER),
-        readiness=_table(readiness, READINESS),
-        plans=_table(plans, UPGRADE_PLAN),
+        findings=make(findings, FINDING),
+        incompatible=make(incompatible, INCOMPATIBLE_BROKER),
+        readiness=make(readiness, READINESS),
+        plans=make(plans, UPGRADE_PLAN),
     )
 
 
@@ -77,8 +76,3 @@ def unfit(cluster: str, node: int, feature: str, low: int | None, high: int | No
         observed_at=SEEN,
         line_id=node - 3,
     )
-
-
-def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    full = [{name: row.get(name) for name in schema.names} for row in rows]
-    return pa.Table.from_pylist(full, schema=schema)

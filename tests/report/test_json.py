@@ -49,12 +49,12 @@ def test_every_row_of_every_table_is_in_it() -> None:
     tables, document = judge_samples(), json.loads(render_json(report_samples()))
     clusters = document["clusters"]
     for part, rows in (
-        ("findings", tables.findings.num_rows),
-        ("readiness", tables.readiness.num_rows),
-        ("incompatible", tables.incompatible.num_rows),
+        ("findings", len(tables.findings)),
+        ("readiness", len(tables.readiness)),
+        ("incompatible", len(tables.incompatible)),
     ):
         assert sum(len(cluster[part]) for cluster in clusters) == rows
-    assert len(clusters) == tables.plans.num_rows
+    assert len(clusters) == len(tables.plans)
 
 
 def test_the_key_is_exact_and_all_other_texts_are_clean() -> None:

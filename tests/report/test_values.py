@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
-import pyarrow as pa
+import numpy as np
 import pytest
 
 from featurelib.audit.audit import Judged
 from featurelib.planning.files import read_plan
 from featurelib.planning.outlook import NONE, look_ahead
+from featurelib.rows import TableRows, make_rows
+from featurelib.tables import with_run
 from featurelib.view.digest import group_findings
 from featurelib.view.model import Level
 from tests.report.samples import CATALOGUE, judge_samples, report_samples
@@ -35,18 +37,17 @@ def test_order_of_rows_changes_nothing() -> None:
     assert report(tables) == report(turned)
 
 
-def _reverse(table: pa.Table) -> pa.Table:
-    return table.take(list(range(table.num_rows))[::-1])
+def _reverse(rows: TableRows) -> TableRows:
+    return rows.take(np.arange(len(rows))[::-1])
 
 
 def test_columns_of_the_gold_tables_are_left_alone() -> None:
     tables = judge_samples()
-    run = pa.array([1], pa.int64())
     gold = Judged(
         **{
-            part: table.add_column(0, "run", pa.repeat(run[0], table.num_rows))
+            part: make_rows(with_run(rows.schema), len(rows), rows.columns)
             for part in PARTS
-            for table in [getattr(tables, part)]
+            for rows in [getattr(tables, part)]
         }
     )
     assert report(tables) == report(gold)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from featurelib.arrow import table_of
 from featurelib.catalogue import load as load_catalogue
 from featurelib.landing import Landing, read
+from featurelib.rows import TableRows
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.spark.lines import SCHEMA, parse_file
 from featurelib.spark.store import Store
@@ -70,7 +72,7 @@ def fold_samples(lines: Iterable[bytes], until: int | None = None) -> pa.Table:
     rows: list[tuple[str, ClusterState]] = []
     for cluster in sorted(by_cluster):
         rows.append((cluster, fold_lines(by_cluster[cluster], load_catalogue(), until)))
-    return pa.Table.from_batches([snapshot_rows(rows)])
+    return table_of(snapshot_rows(rows))
 
 
 def open_table(tables: str | Path, table: Table) -> DeltaTable:
@@ -88,7 +90,7 @@ def rows_of(
     return in_order(found.drop_columns([name for name in without if name in found.column_names]))
 
 
-def in_order(table: pa.Table) -> list[Row]:
+def in_order(table: pa.Table | TableRows) -> list[Row]:
     rows: list[Row] = table.to_pylist()
     return sorted(rows, key=repr)
 

@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
+from featurelib import arrow
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.audit.findings import Mute
@@ -24,6 +25,7 @@ from featurelib.feature import Severity
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.outlook import with_texts
+from featurelib.schema import SNAPSHOT
 from featurelib.spark.audit import (
     CORE_COLUMNS,
     PARTS,
@@ -33,6 +35,7 @@ from featurelib.spark.audit import (
     judge_by,
     judge_snapshots,
     locate_lines,
+    tables_in,
     with_rows,
 )
 from featurelib.spark.audit import rows_of as rows_in
@@ -74,8 +77,7 @@ def core_says(
 ) -> Judged:
     """What the core says of all rows in one batch, plan texts included."""
     dialect, catalogue = load_dialect("strict"), load_catalogue()
-    (batch,) = snapshots.combine_chunks().to_batches()
-    said = judge(batch, conditions, catalogue, dialect, severities)
+    said = judge(arrow.rows_of(snapshots, SNAPSHOT), conditions, catalogue, dialect, severities)
     plans = with_texts(said, dialect="strict", catalogue=catalogue)
     return replace(said, plans=plans)
 
@@ -110,7 +112,7 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     cells = judge_snapshots(frame, judge_by(conditions, severities)).toArrow()
     assert pc.max(cells["newest"]).as_py() == newest(samples)
     assert cells.num_rows >= samples.num_rows / min(batch_size, 5)
-    found, expected = rows_in(cells), core_says(samples, conditions, severities)
+    found, expected = rows_in(tables_in(cells)), core_says(samples, conditions, severities)
     for part, (_, schema) in PARTS.items():
         assert getattr(found, part).schema == schema
     assert tables_of(found) == tables_of(expected)
@@ -130,7 +132,7 @@ def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
     assert expected.schema.simpleString() == frame.schema.simpleString()
     assert expected.count() == 3
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
-    found = rows_in(judge_snapshots(expected, judge_by(conditions, {})).toArrow())
+    found = rows_in(tables_in(judge_snapshots(expected, judge_by(conditions, {})).toArrow()))
     said = [row for row in found.findings.to_pylist() if row["cluster"] == "lost"]
     assert [(row["code"], row["node_id"]) for row in said] == [
         ("cluster_not_landed", None),
@@ -217,7 +219,7 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
         assert counted == {name: verdict.count(name) for name in counted}
         assert (told["clusters"], told["findings"]) == (
             len(verdict),
-            night.judged.findings.num_rows,
+            len(night.judged.findings),
         )
         inputs = {str(entry["table"]): entry["version"] for entry in told["inputs"]}  # type: ignore[attr-defined]  # a list of structs
         assert inputs == night.inputs
@@ -256,7 +258,7 @@ def test_nights_remember_since_when_and_a_night_that_did_not_end_does_not_count(
     for number, (days, age) in enumerate([(13, LONG), (15, DAY), (16, LONG)], 1):
         as_of = first.as_of + days * DAY
         if number == 3:  # it dies before its row in gold.audit_run
-            rows = FEATURE_READINESS.schema.empty_table()
+            rows = arrow.schema_of(FEATURE_READINESS.schema).empty_table()
             store.add(FEATURE_READINESS, rows, RUN + 3)
         run = RUN + number + (number == 3)
         known = run_audit(store, run, as_of, forgotten=14 * DAY, max_age=age)
@@ -304,7 +306,7 @@ def check_plans(audited: Audited) -> None:
 def check_lines(store: Store, audited: Audited, lines: list[bytes]) -> None:
     """A finding leads to the landing line it rests on."""
     found = locate_lines(store, audited.judged.findings)
-    wanted = set(audited.judged.findings["line_id"].drop_null().to_pylist()) - {0}
+    wanted = set(audited.judged.findings["line_id"].to_pylist()) - {0, None}
     places = {row["line_id"]: row["line_number"] for row in parse(lines).to_pylist()}
     assert found == {line: f"/run-{RUN}.jsonl:{places[line]}" for line in wanted & set(places)}
 

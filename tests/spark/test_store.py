@@ -15,7 +15,9 @@ from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from featurelib.arrow import schema_of, type_of
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
+from featurelib.schema import INT, LONG, SHORT, TEXT, ListOf, Schema
 from featurelib.spark.store import SparkLog, Store, fit, resolve_uri, spark_schema
 from featurelib.tables import FINDINGS, Table
 
@@ -25,7 +27,7 @@ THING = Table(
     name="thing",
     comment="It's a thing.",
     grain=("run", "level"),
-    schema=pa.schema([("run", pa.int64()), ("level", pa.int16()), ("note", pa.string())]),
+    schema=Schema.of([("run", LONG), ("level", SHORT), ("note", TEXT)]),
     required=frozenset({"run", "level"}),
 )
 
@@ -105,7 +107,7 @@ NUMBERED = replace(THING, name="numbered", skip_by=("run", "note"))
 
 def numbered(run: int, *notes: str | None) -> pa.Table:
     rows = {"run": [run] * len(notes), "level": range(len(notes)), "note": notes}
-    return pa.table(rows, schema=NUMBERED.schema)
+    return pa.table(rows, schema=schema_of(NUMBERED.schema))
 
 
 def test_rows_of_the_driver_are_a_commit_like_any_other(store: Store) -> None:
@@ -187,14 +189,13 @@ def test_a_table_of_a_newer_release_is_refused_and_nothing_is_written(store: Sto
 
 
 def test_a_table_of_another_schema_is_refused(store: Store) -> None:
-    other = [pa.field("run", pa.int64()), pa.field("level", pa.int32())]
-    store.create(replace(THING, schema=pa.schema(other)))
+    store.create(replace(THING, schema=Schema.of([("run", LONG), ("level", INT)])))
     with pytest.raises(TableError, match=r"column level: expected smallint, found int; nothing"):
         Store(store.session, store.root).read(THING)
-    wider = THING.schema.append(pa.field("x", pa.int8()))
+    wider = THING.schema.with_last("x", INT)
     needed = replace(THING, name="other", schema=wider, required=frozenset({"x"}))
     store.create(replace(needed, schema=THING.schema, required=frozenset()))
-    with pytest.raises(TableError, match=r"column x: expected tinyint, found none; nothing"):
+    with pytest.raises(TableError, match=r"column x: expected int, found none; nothing"):
         Store(store.session, store.root).create(needed)
 
 
@@ -203,20 +204,20 @@ def test_a_column_of_a_later_release_is_null_before_it_and_in_what_an_earlier_on
     store: Store,
 ) -> None:
     """The release before writes, this one does, and the one before once more."""
-    fields = list(THING.schema)
-    more = pa.field("more", pa.list_(pa.struct([("key", pa.string()), ("value", pa.int8())])))
-    wider = replace(THING, version=2, schema=pa.schema([*fields[:2], more, *fields[2:]]))
-    three = pa.array([[{"key": "k", "value": 3}]], more.type)
+    fields, pairs = THING.schema.fields, ListOf(of=Schema.of([("key", TEXT), ("value", SHORT)]))
+    schema = Schema.of([*fields[:2], ("more", pairs), *fields[2:]])
+    wider = replace(THING, version=2, schema=schema)
+    three = pa.array([[{"key": "k", "value": 3}]], type_of(pairs))
 
     def of(run: int) -> pa.Table:
-        return pa.table({"run": [run], "level": [1], "note": ["a"]}, schema=THING.schema)
+        return pa.table({"run": [run], "level": [1], "note": ["a"]}, schema=schema_of(THING.schema))
 
     store.add(THING, of(RUN), RUN)
     before = store.version(THING)
     later = Store(store.session, store.root)
     assert [(row.level, row.more) for row in later.read(wider).collect()] == [(1, None)]
     assert later.version(wider) == before  # nothing was written
-    later.add(wider, of(RUN + 1).append_column(more, three), RUN + 1)
+    later.add(wider, of(RUN + 1).append_column("more", three), RUN + 1)
     assert later.read(wider).schema.names == wider.schema.names
     found = {row.run: row.more for row in later.read(wider).collect()}
     assert found == {RUN: None, RUN + 1: [("k", 3)]}
@@ -239,7 +240,7 @@ def test_a_table_that_is_rebuilt_is_empty_for_the_release_after(
     store: Store,
 ) -> None:
     old = replace(THING, is_rebuilt=True)
-    new = replace(old, version=2, schema=pa.schema([("run", pa.int64()), ("level", pa.string())]))
+    new = replace(old, version=2, schema=Schema.of([("run", LONG), ("level", TEXT)]))
     store.append(old, things(store.session, RUN, 1), RUN)
     later = Store(store.session, store.root)
     assert later.newest_run(new) is None

@@ -1,0 +1,144 @@
+"""What Arrow calls our columns, and rows turned into Arrow's and back: for whoever has tables.
+
+Bytes are not copied on their way in. Texts travel as positions among their words both ways, so that
+a word that stands in a thousand rows is made once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.dataset import Dataset
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
+from pyarrow.parquet import filters_to_expression
+
+from featurelib.rows import NONE, Cells, Column, Int, Lists, Numbers, TableRows, Texts, nulls
+from featurelib.schema import BOOL, BYTES, DATE, INT, LONG, SHORT, TEXT, TIME, Kind, ListOf, Scalar
+from featurelib.schema import Schema as Columns
+
+FAULTS = (pa.ArrowException, OSError)  # of files that are missing, damaged, or cannot be read
+_TYPES = {
+    BOOL: pa.bool_(),
+    SHORT: pa.int16(),
+    INT: pa.int32(),
+    LONG: pa.int64(),
+    TEXT: pa.string(),
+    BYTES: pa.binary(),
+    TIME: pa.timestamp("us", tz="UTC"),
+    DATE: pa.date32(),
+}
+_STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # what their numbers are cast from
+
+
+def type_of(kind: Kind) -> pa.DataType:
+    """Arrow's type of a column."""
+    if isinstance(kind, Scalar):
+        return _TYPES[kind]
+    if isinstance(kind, ListOf):
+        return pa.list_(type_of(kind.of))
+    return pa.struct(list(schema_of(kind)))
+
+
+def schema_of(columns: Columns) -> pa.Schema:
+    """Arrow's schema of the same columns; all of them may be null."""
+    return pa.schema([(name, type_of(kind)) for name, kind in columns.fields])
+
+
+def batch_of(rows: TableRows) -> pa.RecordBatch:
+    """The rows as Arrow has them."""
+    schema = schema_of(rows.schema)
+    arrays = [_array(rows[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def table_of(rows: TableRows) -> pa.Table:
+    """The same as a table of one batch."""
+    return pa.Table.from_batches([batch_of(rows)])
+
+
+def _array(column: Column | TableRows, kind: pa.DataType) -> pa.Array:
+    match column:
+        case Numbers(values=values, of=of):
+            missing = values == NONE
+            plain = pa.array(np.where(missing, 0, values), mask=missing)
+            return plain.cast(_STORED[of]).cast(kind) if of in _STORED else plain.cast(kind)
+        case Texts(words=words, codes=codes):
+            return pa.array(words, kind).take(pa.array(codes, mask=codes < 0))
+        case Cells(data=data, ends=ends):
+            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+            return pa.Array.from_buffers(kind, len(column), buffers)
+        case Lists(size=size, of=entries):
+            offsets = np.cumsum(np.concatenate(([0], np.maximum(size, 0)))).astype(np.int32)
+            values = _array(entries, kind.value_type)
+            missing = pa.array(size < 0)
+            return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=missing)
+        case TableRows():
+            arrays = [_array(column[field.name], field.type) for field in kind]
+            return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def folder(path: str) -> FileSystem:
+    """The files of a folder of this machine, as Arrow itself reads them."""
+    return SubTreeFileSystem(path, LocalFileSystem())
+
+
+def read_rows(
+    dataset: Dataset, columns: Columns, wanted: list[tuple[str, str, object]] | None
+) -> TableRows:
+    """The rows of a dataset for which all of `wanted` (a column, how it compares, with what) holds.
+    Raises one of FAULTS."""
+    # A table of an earlier release lacks the columns that were added since.
+    there = [name for name in columns.names if name in dataset.schema.names]
+    chosen = None if wanted is None else filters_to_expression(wanted)
+    return rows_of(dataset.to_table(columns=there, filter=chosen), columns)
+
+
+def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
+    """Arrow's rows as ours; other columns are left out, and one that is not there is null."""
+    there = {name: table.column(name) for name in columns.names if name in table.schema.names}
+    found = {
+        name: _column(_whole(there[name], type_of(kind)), kind)
+        if name in there
+        else nulls(kind, table.num_rows)
+        for name, kind in columns.fields
+    }
+    return TableRows(schema=columns, columns=found)
+
+
+def _whole(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """The column as one array of this type."""
+    if isinstance(column, pa.ChunkedArray):
+        none = pa.array([], column.type)
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else none
+    return column if column.type == kind else column.cast(kind)
+
+
+def _column(array: pa.Array, kind: Kind) -> Column:
+    if kind is TEXT:
+        coded = array.dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+        return Texts(words=coded.dictionary.to_pylist(), codes=codes)
+    if kind is BYTES:
+        return _cells(array.fill_null(b"") if array.null_count else array)
+    if isinstance(kind, Scalar):
+        plain = array.cast(_STORED[kind]) if kind in _STORED else array
+        return Numbers(values=plain.cast(pa.int64()).fill_null(NONE).to_numpy(), of=kind)
+    assert isinstance(kind, ListOf)
+    size = array.value_lengths().fill_null(-1).to_numpy().astype(np.int64)
+    entries = array.flatten()
+    if kind.of is TEXT:
+        of = _column(entries, kind.of)
+        assert isinstance(of, Texts)
+        return Lists(size=size, of=of)
+    assert isinstance(kind.of, Columns)
+    parts = pa.RecordBatch.from_struct_array(entries)
+    return Lists(size=size, of=rows_of(parts, kind.of))
+
+
+def _cells(array: pa.Array) -> Cells:
+    """Its bytes where they lie."""
+    _, offsets, data = array.buffers()
+    if data is None or len(array) == 0:
+        return Cells(data=b"", ends=np.zeros(len(array) + 1, dtype=np.int64))
+    ends: Int = np.frombuffer(offsets, np.int32)[array.offset :][: len(array) + 1].astype(np.int64)
+    return Cells(data=memoryview(data)[int(ends[0]) : int(ends[-1])], ends=ends - ends[0])

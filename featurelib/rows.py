@@ -1,0 +1,305 @@
+"""Rows of a schema, column by column: the form in which the core is given evidence and answers.
+
+A column is one of four, by its type in featurelib.schema: `Numbers` (flags, times and days too),
+`Texts`, `Cells` of bytes, `Lists` of texts or rows. Columns are numpy arrays, and whatever is null
+has a number of its own in them. Three rows, of columns `cluster`, `level`, `steps`:
+
+    Texts    words "a", "b"     codes  0  0  1       a, a, b
+    Numbers                     values 2  7  NONE    2, 7, null
+    Lists    of rows r0, r1     size   2  0  -1      [r0, r1], [], null
+
+There are no calculations here; who makes or reads rows looks at the arrays. featurelib.arrow turns
+rows into Arrow's and back, for whoever has tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from featurelib.schema import BOOL, BYTES, DATE, TEXT, TIME, Kind, ListOf, Scalar, Schema
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+NONE = int(np.iinfo(np.int64).min)  # in the place of a number that is null
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY = _EPOCH.date().toordinal()
+
+
+def pick(values: Int, at: Int, absent: int) -> Int:
+    """`values` at positions `at`, and `absent` where the position is -1."""
+    if len(values) == 0:
+        return np.full(len(at), absent, dtype=np.int64)
+    picked = values[np.maximum(at, 0)]
+    picked[at < 0] = absent
+    return picked
+
+
+def spread(first: Int, count: Int) -> tuple[Int, Int]:
+    """Return the positions of runs of `count` entries that begin at `first`: for each entry the run
+    it is of, and where it stands."""
+    run = np.repeat(np.arange(len(count)), count)
+    return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Numbers:
+    """Numbers; what they stand for is said by `of`: microseconds, days since 1970, 0 and 1."""
+
+    values: Int
+    of: Scalar
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, at: Int) -> Numbers:
+        """The values at these positions; -1 = null."""
+        return Numbers(values=pick(self.values, at, NONE), of=self.of)
+
+    def to_pylist(self) -> list[Any]:
+        """The values as Python has them."""
+        values = self.values.tolist()
+        if self.of is TIME:
+            return [None if v == NONE else _EPOCH + timedelta(microseconds=v) for v in values]
+        if self.of is DATE:
+            return [None if v == NONE else date.fromordinal(v + _FIRST_DAY) for v in values]
+        if self.of is BOOL:
+            return [None if v == NONE else v > 0 for v in values]
+        return [None if v == NONE else v for v in values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Texts:
+    """Texts: `words[codes]`, null where a code is -1. A word may stand there more than once."""
+
+    words: Sequence[str]
+    codes: Int
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, at: Int) -> Texts:
+        """The texts at these positions; -1 = null."""
+        return Texts(words=self.words, codes=pick(self.codes, at, -1))
+
+    def equal(self, text: str) -> Bool:
+        """Which of them are this text."""
+        hit = np.array([*(word == text for word in self.words), False])  # the last at -1
+        return hit[self.codes]
+
+    def to_pylist(self) -> list[Any]:
+        """The texts as Python has them."""
+        words = [*self.words, None]  # at -1
+        return [words[code] for code in self.codes.tolist()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """Bytes: those of row i lie from `ends[i]` to `ends[i + 1]` of the data. None are null."""
+
+    data: bytes | memoryview
+    ends: Int
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    @property
+    def lengths(self) -> Int:
+        """How many bytes each row has."""
+        found: Int = np.diff(self.ends)
+        return found
+
+    def take(self, at: Int) -> Cells:
+        """The bytes at these positions; -1 = none."""
+        cells = [*self.to_pylist(), b""]  # at -1
+        return cells_of([cells[i] for i in at.tolist()])
+
+    def to_pylist(self) -> list[Any]:
+        """The bytes of each row."""
+        data = bytes(self.data)
+        return [data[start:end] for start, end in pairwise(self.ends.tolist())]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lists:
+    """Lists: row i has the next `size[i]` entries, and is null where that is -1."""
+
+    size: Int
+    of: Texts | TableRows
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def take(self, at: Int) -> Lists:
+        """The lists at these positions; -1 = null."""
+        size, count = pick(self.size, at, -1), np.maximum(self.size, 0)
+        first = pick(np.cumsum(count) - count, at, 0)
+        _, entries = spread(first, np.maximum(size, 0))
+        return Lists(size=size, of=self.of.take(entries))
+
+    def to_pylist(self) -> list[Any]:
+        """The lists as Python has them."""
+        entries = iter(self.of.to_pylist())
+        return [None if n < 0 else [next(entries) for _ in range(n)] for n in self.size.tolist()]
+
+
+Column = Numbers | Texts | Cells | Lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableRows:
+    """Some rows of a schema; `columns` are all of its columns, of one length."""
+
+    schema: Schema
+    columns: Mapping[str, Column] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+    def numbers(self, name: str) -> Int:
+        """The values of a column of numbers, NONE where one is null."""
+        column = self.columns[name]
+        assert isinstance(column, Numbers)
+        return column.values
+
+    def texts(self, name: str) -> Texts:
+        """A column of texts."""
+        column = self.columns[name]
+        assert isinstance(column, Texts)
+        return column
+
+    def cells(self, name: str) -> Cells:
+        """A column of bytes."""
+        column = self.columns[name]
+        assert isinstance(column, Cells)
+        return column
+
+    def lists(self, name: str) -> Lists:
+        """A column of lists."""
+        column = self.columns[name]
+        assert isinstance(column, Lists)
+        return column
+
+    def take(self, at: Int) -> TableRows:
+        """The rows at these positions; at -1 all columns are null."""
+        return TableRows(
+            schema=self.schema, columns={name: one.take(at) for name, one in self.columns.items()}
+        )
+
+    def select(self, names: Sequence[str]) -> TableRows:
+        """The same rows with these columns only."""
+        columns = {name: self.columns[name] for name in names}
+        return TableRows(schema=self.schema.select(names), columns=columns)
+
+    def replace(self, **columns: Column | Int) -> TableRows:
+        """The same rows with other values in these columns."""
+        more = {name: _column(self.schema[name], values) for name, values in columns.items()}
+        return TableRows(schema=self.schema, columns={**self.columns, **more})
+
+    def to_pylist(self) -> list[Any]:
+        """Each row as an object, its columns in order."""
+        names = self.schema.names
+        values = [self.columns[name].to_pylist() for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def make_rows(schema: Schema, count: int, columns: Mapping[str, Column | Int]) -> TableRows:
+    """`count` rows of a schema; a column that is left out is null in all of them."""
+    made = {
+        name: _column(kind, columns[name]) if name in columns else nulls(kind, count)
+        for name, kind in schema.fields
+    }
+    return TableRows(schema=schema, columns=made)
+
+
+def _column(kind: Kind, values: Column | Int) -> Column:
+    if not isinstance(values, np.ndarray):
+        return values
+    assert isinstance(kind, Scalar)
+    return Numbers(values=values.astype(np.int64, copy=False), of=kind)
+
+
+def nulls(kind: Kind, count: int) -> Column:
+    """A column of nulls."""
+    if kind is TEXT:
+        return Texts(words=(), codes=np.full(count, -1, dtype=np.int64))
+    if kind is BYTES:
+        return Cells(data=b"", ends=np.zeros(count + 1, dtype=np.int64))
+    if isinstance(kind, Scalar):
+        return Numbers(values=np.full(count, NONE, dtype=np.int64), of=kind)
+    assert isinstance(kind, ListOf)
+    of = nulls(TEXT, 0) if kind.of is TEXT else make_rows(_rows_in(kind), 0, {})
+    assert isinstance(of, Texts | TableRows)
+    return Lists(size=np.full(count, -1, dtype=np.int64), of=of)
+
+
+def _rows_in(kind: ListOf) -> Schema:
+    assert isinstance(kind.of, Schema)
+    return kind.of
+
+
+def texts_of(values: Iterable[str | None]) -> Texts:
+    """A column of these texts."""
+    known = list(values)
+    codes = np.arange(len(known))
+    if None in known:
+        codes[[text is None for text in known]] = -1
+    return Texts(words=[text or "" for text in known], codes=codes)
+
+
+def lists_of(values: Sequence[Sequence[str]]) -> Lists:
+    """A column of these lists of texts."""
+    size = np.array([len(some) for some in values], dtype=np.int64)
+    return Lists(size=size, of=texts_of(text for some in values for text in some))
+
+
+def cells_of(values: Sequence[bytes]) -> Cells:
+    """A column of these bytes."""
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    return Cells(data=b"".join(values), ends=ends)
+
+
+def join_rows(parts: Sequence[TableRows]) -> TableRows:
+    """These rows of one schema, one after the other; one or more of them."""
+    schema = parts[0].schema
+    joined = {name: _join([part[name] for part in parts]) for name in schema.names}
+    return TableRows(schema=schema, columns=joined)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Columns of one type, or rows of one schema, one after the other."""
+    match parts[0]:
+        case Numbers(of=kind):
+            return Numbers(values=np.concatenate([part.values for part in parts]), of=kind)
+        case Texts():
+            return join_texts(parts)
+        case Cells():
+            return cells_of([cell for part in parts for cell in part.to_pylist()])
+        case Lists():
+            size = np.concatenate([part.size for part in parts])
+            return Lists(size=size, of=_join([part.of for part in parts]))
+        case _:
+            return join_rows(parts)
+
+
+def join_texts(parts: Sequence[Texts]) -> Texts:
+    """These columns, one after the other; the words that several of them share stand once."""
+    first: dict[int, int] = {}
+    words: list[str] = []
+    codes: list[Int] = []
+    for part in parts:
+        if id(part.words) not in first:
+            first[id(part.words)] = len(words)
+            words += part.words
+        codes.append(np.where(part.codes < 0, -1, part.codes + first[id(part.words)]))
+    return Texts(words=words, codes=np.concatenate(codes))
