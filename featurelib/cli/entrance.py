@@ -28,7 +28,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import leave, say_interrupted, take_over
-from featurelib.errors import ConfigError, FeatureLibError
+from featurelib.errors import ConfigError
 from featurelib.faults import explain
 from featurelib.view.documents import ERROR_WORDS, ErrorDocument, fill
 from featurelib.words import clean
@@ -163,7 +163,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 def _kept(error: Exception) -> str:
     """Where all that Spark said of a fault is now: its job is not run again at once. Else empty."""
     cause = error.__cause__ or error
-    if "pyspark" not in sys.modules or "\n" not in str(cause) or isinstance(cause, FeatureLibError):
+    if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""
     trace = "".join(traceback.format_exception(error))
     with (
