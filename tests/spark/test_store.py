@@ -164,6 +164,16 @@ def test_two_commits_of_one_run_at_once_are_a_conflict(
     assert [row.note for row in store.read(NUMBERED).collect()] == ["theirs"]
 
 
+@pytest.mark.usefixtures("road")
+def test_rows_in_the_drivers_memory_have_the_types_of_the_table(store: Store) -> None:
+    schema = pa.schema([*NUMBERED.schema, pa.field("at", pa.timestamp("us", "UTC"))])
+    table = replace(NUMBERED, schema=schema, required=frozenset({"run"}))
+    rows = pa.table({"run": [RUN], "level": [1], "note": ["a"], "at": [5]}, schema=schema)
+    store.add(table, rows, RUN)
+    assert store.fetch(table).equals(rows)
+    assert store.fetch(table, columns=["at"]).schema == pa.schema([schema.field("at")])
+
+
 def test_a_value_that_does_not_fit_its_column_is_an_error(session: SparkSession) -> None:
     with pytest.raises(ArithmeticException, match="CAST_OVERFLOW"):
         fit(THING, things(session, RUN, 40_000)).collect()
