@@ -131,8 +131,8 @@ class Store:
             if opened is not None:
                 return log.fetch(opened, wanted, names)
         # Not Spark's own idea of these types, which is another for times and what may be null.
-        schema = pa.schema([table.schema.field(name) for name in names])
-        return self.read(table, version, wanted).select(*names).toArrow().cast(schema)
+        types = arrow.schema_of(table.schema.select(names))
+        return self.read(table, version, wanted).select(*names).toArrow().cast(types)
 
     def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
         """Bytes of the files that may hold such rows, unpacked: a line of 16 MB may be stored in

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from featurelib.arrow import schema_of, type_of
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
-from featurelib.schema import INT, LONG, SHORT, TEXT, ListOf, Schema
+from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
 from featurelib.spark.store import SparkLog, Store, fit, resolve_uri, spark_schema
 from featurelib.tables import FINDINGS, Table
 
@@ -166,8 +166,8 @@ def test_two_commits_of_one_run_at_once_are_a_conflict(
 
 @pytest.mark.usefixtures("road")
 def test_rows_in_the_drivers_memory_have_the_types_of_the_table(store: Store) -> None:
-    schema = pa.schema([*NUMBERED.schema, pa.field("at", pa.timestamp("us", "UTC"))])
-    table = replace(NUMBERED, schema=schema, required=frozenset({"run"}))
+    table = replace(NUMBERED, schema=NUMBERED.schema.with_last("at", TIME))
+    schema = schema_of(table.schema)
     rows = pa.table({"run": [RUN], "level": [1], "note": ["a"], "at": [5]}, schema=schema)
     store.add(table, rows, RUN)
     assert store.fetch(table).equals(rows)
