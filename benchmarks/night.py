@@ -60,8 +60,10 @@ def run_bare(place: Path) -> Spent:
 def await_archive() -> None:
     """Wait until no class archive is being made: a command before this made it begin."""
     cache = Path(os.environ.get("FEATURELIB_CACHE") or ROOT / ".cache")
-    end = time.monotonic() + ARCHIVE_SECONDS
-    while any(cache.glob("classes-*.list")) and time.monotonic() < end:
+    end = time.time() + ARCHIVE_SECONDS
+    lists = cache.glob("classes-*.list")  # a killed run leaves its own for ever
+    fresh = [path for path in lists if path.stat().st_mtime > end - 3 * ARCHIVE_SECONDS]
+    while any(path.exists() for path in fresh) and time.time() < end:
         time.sleep(1)
 
 
