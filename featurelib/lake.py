@@ -127,7 +127,9 @@ class Lake:
         """
         if not lines:
             return {}
-        first, last = moment(min(lines.values())), moment(max(lines.values()))
+        # Spark cuts the last of a file's times to a millisecond, and by that files are left out.
+        first = moment(min(lines.values()) // 1000 * 1000)
+        last = moment(max(lines.values()))
         wanted: list[Wanted] = [
             ("cluster", "=", cluster),
             ("observed_at", ">=", first),
