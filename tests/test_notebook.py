@@ -92,7 +92,7 @@ def test_the_figures_are_the_drawings_of_the_report(executed: Any) -> None:
     before, after = (
         base64.b64decode(re.findall(r"base64,([^\"]+)", page)[0]).decode() for page in pages
     )
-    assert 'class="holds" d="M190' in before
+    assert 'class="holds" d="M118' in before
     assert "7–25 · in the way" in before
     assert "finalized 25 (4.0-IV3)" in before
     assert "in the way" not in after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.cli.streams import INTERRUPTED, MESSAGE, OUTPUT_LOST
+from featurelib.spark.ingest import FEW_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -134,14 +136,25 @@ def test_a_night_that_is_still_setting_up_ends_so_too(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (INTERRUPTED, "", said)
 
 
-# When, in seconds after which line of progress; workers that die of it are what Spark logs about.
-MOMENTS = {"starting": ("starting Spark", 1.0), "workers at work": ("new files", 2.0)}
+# When, in seconds after which line of progress, of how many bytes of landing lines; workers that
+# die of it are what Spark logs about. The driver reads what is little by itself.
+MOMENTS = {
+    "starting": ("starting Spark", 1.0, 0),
+    "the driver at work": ("new files", 0.1, 0),
+    "workers at work": ("new files", 2.0, 2 * FEW_BYTES),
+}
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("mark", "delay"), MOMENTS.values(), ids=MOMENTS)
-def test_a_night_under_spark_submit_ends_so_too(tmp_path: Path, mark: str, delay: float) -> None:
-    options = ("--landing", SAMPLES, "--tables", tmp_path / "tables", "--as-of", "newest")
+@pytest.mark.parametrize(("mark", "delay", "size"), MOMENTS.values(), ids=MOMENTS)
+def test_a_night_under_spark_submit_ends_so_too(
+    tmp_path: Path, mark: str, delay: float, size: int
+) -> None:
+    landing = tmp_path / "landing"
+    shutil.copytree(SAMPLES, landing)
+    one = (SAMPLES / "ghost-broker" / "landing.jsonl").read_bytes()
+    (landing / "big.jsonl").write_bytes(one * (size // len(one)))
+    options = ("--landing", landing, "--tables", tmp_path / "tables", "--as-of", "newest")
     process = start(ROOT / "spark-submit.sh", "nightly", *options)
     try:
         assert process.stderr is not None

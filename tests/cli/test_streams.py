@@ -275,7 +275,9 @@ def test_an_interrupt_at_any_moment_is_one_line(folder: Path) -> None:
             assert err.decode().endswith("\n")
             assert "interrupted" in err.decode().splitlines()[-1], (command, moment, err)
         else:
-            assert process.returncode == 0, (command, moment, err)
+            # While a request is under way nobody knows what becomes of it.
+            unknown = process.returncode == 4 and b"resume" in err
+            assert unknown or process.returncode == 0, (command, moment, err)
     assert ended >= 5
 
 
