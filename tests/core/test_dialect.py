@@ -42,6 +42,8 @@ PLACES |= {"observed_at", "epoch", "way", "software"}
         ({"rule": "unsupported_by_node"}, KeyError, "whom it asks"),
         ({"rule": "no_node_to_ask"}, KeyError, "whom it asks"),
         ({"rule": "negative_level", "asks": "everyone"}, KeyError, "at no node"),
+        ({"rule": "same_level", "says": "{feature} is {levle}"}, KeyError, "fills levle"),
+        ({"rule": "same_level", "says": "{node} has it"}, KeyError, "fills node"),
     ],
 )
 def test_a_row_that_cannot_be_asked_fails_when_the_dialect_is_loaded(
