@@ -43,8 +43,9 @@ from featurelib.audit.evidence import Conditions
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.spark.audit import CORE_COLUMNS, audit, judge_by, judge_snapshots
+from featurelib.spark.log import spark_schema
 from featurelib.spark.session import open_session
-from featurelib.spark.store import Store, spark_schema
+from featurelib.spark.store import Store
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,

@@ -35,6 +35,7 @@ from featurelib.tables import (
     LANDING_LINE,
     UPGRADE_PLANS,
     Table,
+    is_name,
 )
 from featurelib.words import moment
 
@@ -48,13 +49,19 @@ _SHOWN = 5
 
 
 class Lake:
-    """The tables below one folder or URI."""
+    """The tables below one folder or URI: of the nightly's own, or a schema's of a catalog."""
 
     def __init__(self, root: str) -> None:
         """Options of an object store come from the environment, as deltalake reads them. Raises
         ConfigError for a folder that is not there."""
         self.root = root.rstrip("/") or "/"
         self._open: dict[tuple[str, int | None], DeltaTable] = {}
+        if is_name(root) and not Path(root).is_dir():
+            raise ConfigError(
+                f"tables {root}: expected a folder or URI, found a name, which only Spark can look "
+                "up in a catalog. Name the folder of that schema with --tables: the nightly's "
+                f"report does, and so does DESCRIBE SCHEMA {root} in Spark's SQL."
+            )
         if "://" not in root and not Path(root).is_dir():
             raise ConfigError(
                 f"tables {root}: expected the folder of the nightly's tables, found none. Name it "
@@ -196,15 +203,28 @@ class Lake:
         schema = table.schema if columns is None else table.schema.select(columns)
         # A table on this machine Arrow reads by itself. Through deltalake's own way its threads
         # call Python, and now and then one still does when the process ends, which aborts it.
-        files = None if "://" in self.root else arrow.folder(f"{self.root}/{table.path}")
+        files = None if "://" in self.root else arrow.folder(self._place(table))
         chosen = list(wanted) or None
         dataset = opened.to_pyarrow_dataset(filesystem=files, file_pruning_predicate=chosen)
-        where = f"{self.root}/{table.path}"
+        where = self._place(table)
         try:
             with explaining(where):
                 return arrow.read_rows(dataset, schema, chosen)
         except arrow.FAULTS as error:
             raise damaged(in_a_line(str(error)), where) from error
+
+    def _place(self, table: Table) -> str:
+        return f"{self.root}/{table.name_in_schema if self._is_schema else table.path}"
+
+    @cached_property
+    def _is_schema(self) -> bool:
+        """Whether the tables lie as a catalog lays those of one schema."""
+        named = f"{self.root}/{AUDIT_RUN.name_in_schema}"
+        if "://" not in self.root:
+            return Path(named).is_dir()
+        from deltalake import DeltaTable
+
+        return DeltaTable.is_deltatable(named)
 
     def _opened(self, table: Table, version: int | None) -> DeltaTable:
         """The table as this release reads it. Raises NoEvidenceError, TableError, ConfigError."""
@@ -221,6 +241,7 @@ class Lake:
         where = f"{self.root}/{table.path}"
         try:
             with explaining(where):
+                where = self._place(table)
                 found = DeltaTable(where, version=version)
                 expect_whole_log(where)
         except TableNotFoundError as error:

@@ -7,6 +7,7 @@ appended with the run's number, never replaced.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from featurelib import schema
@@ -46,6 +47,17 @@ class Table:
     @property
     def full_name(self) -> str:
         return f"{self.layer}.{self.name}"
+
+    @property
+    def name_in_schema(self) -> str:
+        """Its name where all tables stand in one schema of a catalog."""
+        return f"{self.layer}_{self.name}"
+
+
+def is_name(tables: str) -> bool:
+    """Whether the tables are named by a catalog and a schema of it, and not by a folder or URI: two
+    words of letters, digits and _, with one dot between. A folder of such a name is ./a.b."""
+    return re.fullmatch(r"[A-Za-z]\w*\.[A-Za-z]\w*", tables, re.ASCII) is not None
 
 
 def with_run(rows: Schema) -> Schema:

@@ -79,7 +79,7 @@ NEVER_EACH_OTHER = [("featurelib.spark", "featurelib.backends")]
 OUTSIDE = {"time", "random", "logging", "socket", "subprocess", "os", "sys", "urllib", "http"}
 OUTSIDE |= {"secrets", "uuid", "tempfile", "shutil", "pathlib", "threading", "asyncio", "getpass"}
 CLOCKS = {"now", "utcnow", "today"}
-STORES = {"featurelib.spark.store", "featurelib.lake"}
+STORES = {"featurelib.spark.store", "featurelib.spark.log", "featurelib.lake"}
 # The only comparison of a level with a range.
 RULES = "featurelib.core.rules"
 ENDS = {"min_version", "max_version", "pair_min", "pair_max", "entry_min", "entry_max"}

@@ -33,6 +33,7 @@ from featurelib.questions.roll import Roll
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.source import RUN_TIME, Wanted, open_fleet
+from featurelib.tables import is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
@@ -140,6 +141,8 @@ def open_tables(
     try:
         lake = Lake(folder)
     except ConfigError as error:
+        if is_name(folder):
+            raise
         raise ConfigError(
             f"{folder}: expected the folder of the nightly's tables, found none. Those of the "
             "samples are made, in build/samples/tables, by running ./spark-submit.sh in the "

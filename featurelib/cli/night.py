@@ -26,7 +26,7 @@ from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
 from featurelib.snapshot.history import histories
 from featurelib.source import NEWEST, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
-from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE
+from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, is_name
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
 from featurelib.view.model import Ingest, Report, render_json
@@ -122,7 +122,7 @@ def expect_landing(landing: str) -> None:
 
 def expect_folder(option: str, uri: str) -> None:
     """Before Spark is started: ConfigError where a file stands at, or above, a local `uri`."""
-    path = _local_path(uri)
+    path = None if option == "--tables" and is_name(uri) else _local_path(uri)
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
             raise ConfigError(
@@ -228,7 +228,8 @@ def judge_and_publish(
             ingest=msgspec.convert(counts, Ingest | None, from_attributes=True),
             newest=audited.newest,
             max_age=places.settings.max_age,
-            tables=places.tables,
+            # What commands without Spark can be given: not a name.
+            tables=(store.is_named and store.folder.removeprefix("file:")) or places.tables,
             out=places.out or "",
             quarantine=quarantine.result(),
         ),

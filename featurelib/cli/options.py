@@ -224,7 +224,9 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "controller": _of("Of unregister: it is a controller, as Kafka 4.4 can."),
     # jobs, whose folders may be URIs
     "job.landing": _of("Folder or URI of the landing files. Without it: the samples."),
-    "job.tables": _of("Folder or URI of the Delta tables. Needed with --landing."),
+    "job.tables": _of(
+        "Folder or URI of the Delta tables, or CATALOG.SCHEMA by name. Needed with --landing."
+    ),
     "job.out": _of("Folder or URI for the reports, pages and plans/."),
     "job.fleet": _of(f"The inventory. {PLACES} fleet.toml; samples: their own."),
     "job.config": _of(f"How to judge. {PLACES} audit.toml."),

@@ -28,7 +28,8 @@ from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
 from featurelib.spark.local_files import ENDINGS, list_local
-from featurelib.spark.store import Store, escape, resolve_uri
+from featurelib.spark.log import escape
+from featurelib.spark.store import Store, resolve_uri
 from featurelib.spark.wanted import Wanted
 from featurelib.tables import CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
 

@@ -10,7 +10,8 @@ What the log of a table says, and its small commits, take two roads, both public
 disk are asked and appended to by `deltalake`, beside Spark: the newest commit is known in 3 ms and
 a commit made in 10, where Spark starts jobs. Wherever else Spark writes (hdfs://, s3a://, …) Spark
 and Delta do it themselves, so that one set of credentials and one LogStore hold. Why, and what two
-writers do to each other: docs/decisions/0012-two-roads-to-a-log.md.
+writers do to each other: docs/decisions/0012-two-roads-to-a-log.md. Tables of a catalog are asked
+for by their names there, and by nothing else: where they lie is the catalog's to say.
 
 Two drivers can both win a commit: hold.py keeps the second out.
 """
@@ -19,55 +20,69 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
 from uuid import uuid4
 
-import deltalake
 import pyarrow as pa
 from delta.tables import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 from pyarrow import parquet
-from pyarrow.dataset import Dataset
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining
-from featurelib.lake import expect_whole_log
+from featurelib.spark.catalog import find_schema, is_forgotten, quoted
 from featurelib.spark.executors import Executors
 from featurelib.spark.hold import LOCK_NAME, hold_folder, hold_remote
-from featurelib.spark.wanted import Wanted, as_column, as_expression, by_bounds
-from featurelib.tables import Table
+from featurelib.spark.log import (
+    LOCAL,
+    CatalogLog,
+    Head,
+    LocalLog,
+    Mode,
+    SparkLog,
+    alter,
+    application,
+    fit,
+    pairs,
+    spark_schema,
+    write_named,
+    writer,
+)
+from featurelib.spark.wanted import Wanted, as_column
+from featurelib.tables import Table, is_name
 
 VERSION_PROPERTY = "featurelib.tableVersion"
 RETENTION_DAYS = 90  # longer than any approved plan lives
-LOCAL = "file:"
-GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
-
-Mode = Literal["append", "overwrite"]
 
 
 class Store:
-    """Every table below one URI, through one session."""
+    """Every table below one URI, or in one schema of a catalog, through one session."""
 
-    def __init__(self, session: SparkSession, root_uri: str) -> None:
+    def __init__(self, session: SparkSession, root: str) -> None:
+        """Raises ConfigError for a schema that Spark does not know."""
         self.session = session
-        self.root = resolve_uri(root_uri)
+        self.is_named = is_name(root)
+        self.root = root if self.is_named else resolve_uri(root)
+        # Where the files are; empty = the catalog does not say.
+        self.folder = find_schema(session, root) if self.is_named else self.root
         self._made: set[str] = set()  # as this release writes them
         self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
 
     def path(self, table: Table) -> str:
-        return f"{self.root}/{table.path}"
+        """The table's URI, or its name in the catalog."""
+        return f"{self.root}{f'.{table.name_in_schema}' if self.is_named else f'/{table.path}'}"
+
+    def in_sql(self, table: Table) -> str:
+        """The table as SQL has it, quoted."""
+        if self.is_named:
+            return quoted(self.path(table))
+        return "delta.`{}`".format(self.path(table).replace("`", "``"))
 
     def exists(self, table: Table) -> bool:
         return self._head(table) is not None
@@ -212,14 +227,25 @@ class Store:
 
         `who` is the job. Executors that lack what they need are refused: ConfigError.
         """
+        if self.is_named and is_forgotten(self.session, self.root):
+            say(
+                f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
+                f"these names until this run ends; the files are in {self.folder} "
+                "(docs/operations.md)."
+            )
         with ExitStack() as stack:
-            if self.root.startswith(LOCAL):
-                folder = Path(self.root.removeprefix(LOCAL))
+            if self.folder.startswith(LOCAL):
+                folder = Path(self.folder.removeprefix(LOCAL))
                 token = stack.enter_context(hold_folder(folder, run, who))
                 executors = Executors(self.session, folder / LOCK_NAME, token)
                 self._expect = [partial(executors.expect, say)]
+            elif not self.folder:
+                say(
+                    f"warning: tables {self.root}: the catalog does not say where they lie, so "
+                    "nothing keeps a second run out: start one at a time (docs/operations.md)."
+                )
             else:
-                lease = hold_remote(self.session, self.root, run, who, say)
+                lease = hold_remote(self.session, self.folder, run, who, say)
                 stack.enter_context(lease.held())
                 executors = Executors(self.session, None, "")
                 self._expect = [partial(executors.expect, say), lease.expect]
@@ -239,20 +265,21 @@ class Store:
         """Set how long old versions stay readable; drop the files of older ones if asked."""
         known, wanted = self.check(table).properties, _retention(retention_days)
         if any(known.get(key) != value for key, value in wanted.items()):
-            alter(self.session, self.path(table), f"SET TBLPROPERTIES ({pairs(wanted)})")
+            alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(wanted)})")
         if vacuum:  # never with RETAIN: that would override the table's own retention
-            DeltaTable.forPath(self.session, self.path(table)).vacuum()
+            DeltaTable.forName(self.session, self.in_sql(table)).vacuum()
 
-    def _write(self, table: Table, df: DataFrame, run: int, mode: str) -> int:
+    def _write(self, table: Table, df: DataFrame, run: int, mode: Mode) -> int:
         self.create(table)
         note = _note(table, run)
         rows = df.sortWithinPartitions(*table.sort_by) if table.sort_by else df
-        writing = writer(rows, table, run, note).mode(mode)
-        if table.file_rows is not None:
-            writing = writing.option("maxRecordsPerFile", table.file_rows)
         self._expect_fit()
         with explaining(self.path(table)):
-            writing.save(self.path(table))
+            if self.is_named:
+                write_named(rows, table, self.in_sql(table), run, note, mode)
+            else:
+                writing = writer(rows, table, run, note).mode(mode)
+                writing.save(self.path(table))
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
@@ -295,16 +322,18 @@ class Store:
         missing = [f for f in spark_schema(table).fields if f.name not in head.schema.names]
         if missing:
             columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in missing)
-            alter(self.session, self.path(table), f"ADD COLUMNS ({columns})")
+            alter(self.session, self.in_sql(table), f"ADD COLUMNS ({columns})")
         version = {VERSION_PROPERTY: str(table.version)}
         if head.properties[VERSION_PROPERTY] != str(table.version):
-            alter(self.session, self.path(table), f"SET TBLPROPERTIES ({pairs(version)})")
+            alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(version)})")
 
     def _head(self, table: Table) -> Head | None:
         with explaining(self.path(table)):
             return self._log(table).head()
 
     def _log(self, table: Table) -> LocalLog | SparkLog:
+        if self.is_named:
+            return CatalogLog(self.session, table, self.in_sql(table))
         if self.root.startswith(LOCAL):
             return LocalLog(table, self.path(table).removeprefix(LOCAL))
         return SparkLog(self.session, table, self.path(table))
@@ -352,217 +381,3 @@ def _properties(table: Table) -> dict[str, str]:
 def _retention(days: int) -> dict[str, str]:
     keys = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
     return dict.fromkeys(keys, f"interval {days} days")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The newest commit of a table."""
-
-    version: int
-    run: int | None  # the greatest that was committed; None = none was
-    note: str | None  # what its writer left in it
-    schema: T.StructType
-    properties: Mapping[str, str]
-
-
-def application(table: Table) -> str:
-    """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
-    version = f"@{table.version}" if table.is_rebuilt else ""
-    return f"featurelib/{table.full_name}{version}"
-
-
-def spark_schema(table: Table) -> T.StructType:
-    """The table's schema in Spark's types; required columns are NOT NULL."""
-    fields = from_arrow_schema(arrow.schema_of(table.schema)).fields
-    return T.StructType(
-        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
-    )
-
-
-class LocalLog:
-    """Of a table on a local disk."""
-
-    def __init__(self, table: Table, path: str) -> None:
-        self._table, self._path = table, path
-
-    def head(self) -> Head | None:
-        """The newest commit; None = there is no table."""
-        try:
-            found = deltalake.DeltaTable(self._path)
-        except TableNotFoundError:
-            return None
-        expect_whole_log(self._path)
-        newest = next(iter(found.history(1)), {})
-        return Head(
-            version=found.version(),
-            run=found.transaction_version(application(self._table)),
-            note=newest.get("userMetadata"),
-            schema=T.StructType.fromJson(json.loads(found.schema().to_json())),
-            properties=found.metadata().configuration,
-        )
-
-    def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        """Make the table unless it is there; `replace` one that is there by an empty one."""
-        deltalake.DeltaTable.create(
-            self._path,
-            self._schema(),
-            mode="overwrite" if replace else "ignore",
-            description=self._table.comment,
-            configuration=properties,
-            raise_if_key_not_exists=False,  # of ours it knows nothing
-        )
-
-    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        """Add one run's rows as one commit, which carries the run and the note; a run that is not
-        greater than the newest adds nothing, without a word."""
-        opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
-        seen = opened.transaction_version(application(self._table))
-        if seen is not None and run <= seen:
-            return
-        deltalake.write_deltalake(
-            opened,
-            rows.select(self._table.schema.names).cast(self._schema()),
-            mode=mode,
-            schema_mode="merge",  # columns of a later release are null
-            commit_properties=deltalake.CommitProperties(
-                custom_metadata={"userMetadata": note},
-                app_transactions=[deltalake.Transaction(application(self._table), run)],
-            ),
-            writer_properties=deltalake.WriterProperties(
-                max_row_group_size=min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS)
-            ),
-        )
-
-    def dataset(self, version: int | None) -> Dataset | None:
-        """The files of a version, with their bounds in the log; None = they alone do not say what
-        the table holds (deletion vectors, renamed columns), and Delta itself has to be asked."""
-        found = deltalake.DeltaTable(self._path, version=version)
-        if found.protocol().min_reader_version > 1:
-            return None
-        # Arrow's own file system: through deltalake's, threads call Python while the process ends.
-        return found.to_pyarrow_dataset(filesystem=SubTreeFileSystem(self._path, LocalFileSystem()))
-
-    def files(self, found: Dataset, wanted: Sequence[Wanted]) -> list[str]:
-        """The files that may hold such rows."""
-        bounds = as_expression(self._table, by_bounds(self._table, wanted))
-        return [f"{self._path}/{one.path}" for one in found.get_fragments(bounds)]
-
-    def frame(
-        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
-    ) -> DataFrame:
-        """The rows of a version, those at least for which all of `wanted` holds. The log is read
-        here: Delta would start some jobs to do it."""
-        found = self.dataset(version)
-        if found is None:
-            return read_delta(session, LOCAL + self._path, version)
-        files = [escape(LOCAL + path) for path in self.files(found, wanted)]
-        schema = spark_schema(self._table)
-        if not files:
-            return session.createDataFrame([], schema)
-        return session.read.schema(schema).parquet(*files)
-
-    def fetch(self, found: Dataset, wanted: Sequence[Wanted], names: list[str]) -> pa.Table:
-        """Rows for which all of `wanted` holds; columns that the table lacks are null."""
-        needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
-        there = [name for name in needed if name in found.schema.names]
-        bounds = as_expression(self._table, by_bounds(self._table, wanted))
-        with explaining(LOCAL + self._path):
-            rows = found.to_table(columns=there, filter=bounds)
-        schema = arrow.schema_of(self._table.schema.select(needed))
-        lacking = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
-        filled = [rows[name] if name in there else lacking[name] for name in needed]
-        whole = pa.table(filled, names=list(needed)).cast(schema)
-        exactly = as_expression(self._table, wanted)
-        return (whole if exactly is None else whole.filter(exactly)).select(names)
-
-    def _schema(self) -> pa.Schema:
-        needed = self._table.required
-        fields = arrow.schema_of(self._table.schema)
-        return pa.schema([field.with_nullable(field.name not in needed) for field in fields])
-
-
-class SparkLog:
-    """Of a table wherever Spark writes: through Delta's own commands. As LocalLog."""
-
-    def __init__(self, session: SparkSession, table: Table, uri: str) -> None:
-        self._session, self._table, self._uri = session, table, uri
-
-    def head(self) -> Head | None:
-        if not DeltaTable.isDeltaTable(self._session, self._uri):
-            return None
-        table = DeltaTable.forPath(self._session, self._uri)
-        commits = table.history().select("version", "userMetadata").orderBy(F.desc("version"))
-        newest, *_ = rows = commits.collect()
-        runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
-        [detail] = table.detail().select("properties").collect()
-        return Head(
-            version=newest.version,
-            run=max(runs, default=None),
-            note=newest.userMetadata,
-            schema=table.toDF().schema,
-            properties=detail.properties,
-        )
-
-    def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        if replace:  # by its path, Delta's own createOrReplace only creates
-            empty = self._session.createDataFrame([], spark_schema(self._table))
-            writing = empty.write.format("delta").mode("overwrite")
-            writing.option("overwriteSchema", "true").save(self._uri)
-            alter(self._session, self._uri, f"SET TBLPROPERTIES ({pairs(properties)})")
-            return
-        builder = DeltaTable.createIfNotExists(self._session).location(self._uri)
-        for key, value in properties.items():
-            builder = builder.property(key, value)
-        builder.addColumns(spark_schema(self._table)).comment(self._table.comment).execute()
-
-    def frame(
-        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
-    ) -> DataFrame:
-        del wanted  # Delta looks for bounds by itself
-        return read_delta(session, self._uri, version)
-
-    def _run_in(self, note: str | None) -> int | None:
-        """The run of a commit of ours; one of an earlier release names no application."""
-        try:
-            left = json.loads(note or "null")
-            of = left.get("application", f"featurelib/{self._table.full_name}")
-            return int(left["run"]) if of == application(self._table) else None
-        except (ValueError, KeyError, TypeError, AttributeError):  # of somebody else
-            return None
-
-    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
-        frame = self._session.createDataFrame(rows)
-        writer(frame, self._table, run, note).mode(mode).save(self._uri)
-
-
-def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:
-    """A table by its place, as Delta reads it."""
-    reader = session.read.format("delta")
-    return (reader if version is None else reader.option("versionAsOf", version)).load(uri)
-
-
-def escape(path: str) -> str:
-    """`path` where Spark takes a pattern."""
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
-
-
-def alter(session: SparkSession, uri: str, change: str) -> None:
-    """ALTER TABLE, of a table by its place."""
-    name = uri.replace("`", "``")
-    session.sql(f"ALTER TABLE delta.`{name}` {change}")
-
-
-def pairs(properties: Mapping[str, str]) -> str:
-    """Properties as SQL has them."""
-    return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-
-
-def writer(rows: DataFrame, table: Table, run: int, note: str) -> Any:
-    """Spark's writer of one run's rows as one commit, which carries the run and the note."""
-    named = {"txnAppId": application(table), "userMetadata": note}
-    return fit(table, rows).write.format("delta").options(txnVersion=run, **named)
-
-
-def fit(table: Table, df: DataFrame) -> DataFrame:
-    """Exactly the table's columns, in its order and types; what does not fit is an error."""
-    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])

@@ -21,8 +21,9 @@ from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.lake import Lake
 from featurelib.spark.audit import audit
 from featurelib.spark.ingest import ingest
+from featurelib.spark.log import spark_schema
 from featurelib.spark.refine import refine
-from featurelib.spark.store import Store, spark_schema
+from featurelib.spark.store import Store
 from featurelib.tables import ALL, CLUSTER_SNAPSHOT, GOLD, SILVER, Table
 from tests.spark.nights import fold_samples, in_order, open_table, rows_of, sample_lines
 

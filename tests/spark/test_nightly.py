@@ -8,26 +8,39 @@ import random
 import runpy
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from featurelib.errors import BusyError
+from featurelib.api import diff, open_tables
+from featurelib.errors import BusyError, ConfigError
+from featurelib.lake import Lake
+from featurelib.schema import LONG, TEXT, Schema
 from featurelib.spark.hold import hold_folder
 from featurelib.spark.store import Store
 from featurelib.tables import (
+    ALL,
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
     FEATURE_READINESS,
     FINDINGS,
     LANDING_LINE,
     Table,
+    is_name,
 )
 from tests.spark.drivers import said, submit
-from tests.spark.nights import ROOT, RUN, all_tables, rows_of, sample_lines
+from tests.spark.nights import (
+    ROOT,
+    RUN,
+    all_tables,
+    in_order,
+    open_table,
+    rows_of,
+    sample_lines,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -218,6 +231,93 @@ def test_a_night_is_refused_while_another_run_holds_the_tables(
             assert ended.code == 3
             assert_one_clear_message(ended, f"held by ingest run {RUN}", f"pid {os.getpid()}")
     assert files_below(root) == {".featurelib.lock"}
+
+
+# Tables by name: those of a catalog.
+
+
+@pytest.fixture
+def schema(session: SparkSession) -> Iterator[str]:
+    """An empty schema of Spark's own catalog."""
+    session.sql("CREATE SCHEMA spark_catalog.featurelib")
+    yield "spark_catalog.featurelib"
+    session.sql("DROP SCHEMA spark_catalog.featurelib CASCADE")
+
+
+def test_two_nights_by_name_write_what_two_nights_by_path_write(
+    job: Job, schema: str, session: SparkSession, tmp_path: Path
+) -> None:
+    landing, folder, out = tmp_path / "landing", tmp_path / "tables", tmp_path / "out"
+    for run, sample in ((RUN, "ghost-broker"), (RUN + 1, "k39-static")):
+        land(landing, sample, sample_lines(sample))
+        for tables in (folder, schema):
+            options = ("--tables", tables, "--as-of", "newest", "--run", run, "--out", out)
+            ended = job("nightly", "--landing", landing, *options)
+            assert ended.code == 0, ended.err
+            forgets = "knows these names until this run ends" in ended.err
+            assert (forgets, ended.err.count("warning")) == (tables == schema, tables == schema)
+    named = {row.tableName for row in session.sql(f"SHOW TABLES IN {schema}").collect()}
+    assert named == {table.name_in_schema for table in ALL}
+    for table in ALL:
+        by_name = session.read.table(f"{schema}.{table.name_in_schema}")
+        assert by_name.columns == table.schema.names
+        by_path = open_table(folder, table).to_pyarrow_table().drop_columns(counting(table))
+        assert in_order(by_name.drop(*counting(table)).toArrow()) == in_order(by_path)
+
+    root = session.catalog.getDatabase(schema).locationUri.removeprefix("file:")
+    assert json.loads((out / "report.json").read_text())["run"]["tables"] == root
+    assert diff(open_tables(root), RUN, RUN + 1).value.after == RUN + 1
+    again = job("nightly", "--landing", landing, "--tables", schema, "--run", RUN)
+    assert_one_clear_message(again, f"run {RUN}: not greater than run {RUN + 1}", schema)
+
+
+def counting(table: Table) -> list[str]:
+    """Columns that count commits: a table of a catalog has one more."""
+    return ["inputs"] if table is AUDIT_RUN else []
+
+
+def test_tables_of_a_catalog_are_carried_on_and_made_anew_as_others_are(
+    schema: str, session: SparkSession
+) -> None:
+    store = Store(session, schema)
+    fields = AUDIT_RUN.schema.fields
+    older = replace(AUDIT_RUN, schema=Schema.of([*fields[:2], *fields[3:]]))
+    known = Schema.of([("run", LONG), ("cluster", TEXT)])
+    outdated = replace(CLUSTER_SNAPSHOT, version=1, schema=known)
+    store.create(older, outdated)
+    Store(session, schema).create(AUDIT_RUN, CLUSTER_SNAPSHOT)
+    assert set(store.read(AUDIT_RUN).columns) == set(AUDIT_RUN.schema.names)
+    assert store.read(CLUSTER_SNAPSHOT).columns == CLUSTER_SNAPSHOT.schema.names
+    store.maintain(AUDIT_RUN, retention_days=30)
+    assert store.check(AUDIT_RUN).properties["delta.logRetentionDuration"] == "interval 30 days"
+
+
+@pytest.mark.parametrize("name", ["spark_catalog.nobody", "nosuch.featurelib"])
+def test_a_schema_that_is_not_there_is_said_with_the_way_to_make_it(
+    job: Job, name: str, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
+    ended = job("nightly", "--landing", landing, "--tables", name)
+    assert ended.code == 2
+    assert_one_clear_message(ended, f"--tables {name}", f"CREATE SCHEMA {name}", f"./{name}")
+
+
+def test_what_stands_in_the_schema_and_is_no_table_of_delta_s_is_not_written_over(
+    job: Job, schema: str, session: SparkSession, tmp_path: Path
+) -> None:
+    landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
+    session.sql(f"CREATE VIEW {schema}.gold_finding AS SELECT 1 AS run")
+    ended = job("nightly", "--landing", landing, "--tables", schema)
+    assert ended.code == 2
+    assert_one_clear_message(ended, "gold_finding", "expected one of Delta's")
+
+
+def test_a_name_is_told_from_a_folder_by_one_rule() -> None:
+    names = ("spark_catalog.featurelib", "main.kafka_audit")
+    folders = ("tables", "./a.b", "a/b.c", "/a.b", "s3a://a.b/c", "file:/a.b", "a.b.c", "1.2", ".a")
+    assert [is_name(one) for one in (*names, *folders)] == [True] * 2 + [False] * len(folders)
+    with pytest.raises(ConfigError, match=r"found a name, .* DESCRIBE SCHEMA main\.kafka_audit"):
+        Lake("main.kafka_audit")
 
 
 # The driver, killed.

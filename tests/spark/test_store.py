@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from featurelib.arrow import schema_of, type_of
 from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
-from featurelib.spark.store import SparkLog, Store, fit, resolve_uri, spark_schema
+from featurelib.spark.log import SparkLog, fit, spark_schema
+from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import FINDINGS, Table
 
 RUN = 20261121000000

@@ -1,0 +1,309 @@
+"""What the log of a table says, and its small commits, on each of three roads.
+
+A table of a local disk by deltalake, of anywhere else by Spark and Delta: by its place, or of a
+catalog by its name. Store chooses and checks; here are the words that each road knows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import deltalake
+import pyarrow as pa
+from delta.tables import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyarrow.dataset import Dataset
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from featurelib import arrow
+from featurelib.errors import TableError
+from featurelib.faults import explaining, in_a_line
+from featurelib.lake import expect_whole_log
+from featurelib.spark.wanted import Wanted, as_expression, by_bounds
+from featurelib.tables import Table
+
+LOCAL = "file:"
+GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
+
+Mode = Literal["append", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest commit of a table."""
+
+    version: int
+    run: int | None  # the greatest that was committed; None = none was
+    note: str | None  # what its writer left in it
+    schema: T.StructType
+    properties: Mapping[str, str]
+
+
+def application(table: Table) -> str:
+    """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
+    version = f"@{table.version}" if table.is_rebuilt else ""
+    return f"featurelib/{table.full_name}{version}"
+
+
+def spark_schema(table: Table) -> T.StructType:
+    """The table's schema in Spark's types; required columns are NOT NULL."""
+    fields = from_arrow_schema(arrow.schema_of(table.schema)).fields
+    return T.StructType(
+        [T.StructField(f.name, f.dataType, f.name not in table.required) for f in fields]
+    )
+
+
+class LocalLog:
+    """Of a table on a local disk."""
+
+    def __init__(self, table: Table, path: str) -> None:
+        self._table, self._path = table, path
+
+    def head(self) -> Head | None:
+        """The newest commit; None = there is no table."""
+        try:
+            found = deltalake.DeltaTable(self._path)
+        except TableNotFoundError:
+            return None
+        expect_whole_log(self._path)
+        newest = next(iter(found.history(1)), {})
+        return Head(
+            version=found.version(),
+            run=found.transaction_version(application(self._table)),
+            note=newest.get("userMetadata"),
+            schema=T.StructType.fromJson(json.loads(found.schema().to_json())),
+            properties=found.metadata().configuration,
+        )
+
+    def create(self, properties: Mapping[str, str], replace: bool) -> None:
+        """Make the table unless it is there; `replace` one that is there by an empty one."""
+        deltalake.DeltaTable.create(
+            self._path,
+            self._schema(),
+            mode="overwrite" if replace else "ignore",
+            description=self._table.comment,
+            configuration=properties,
+            raise_if_key_not_exists=False,  # of ours it knows nothing
+        )
+
+    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
+        """Add one run's rows as one commit, which carries the run and the note; a run that is not
+        greater than the newest adds nothing, without a word."""
+        opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
+        seen = opened.transaction_version(application(self._table))
+        if seen is not None and run <= seen:
+            return
+        deltalake.write_deltalake(
+            opened,
+            rows.select(self._table.schema.names).cast(self._schema()),
+            mode=mode,
+            schema_mode="merge",  # columns of a later release are null
+            commit_properties=deltalake.CommitProperties(
+                custom_metadata={"userMetadata": note},
+                app_transactions=[deltalake.Transaction(application(self._table), run)],
+            ),
+            writer_properties=deltalake.WriterProperties(
+                max_row_group_size=min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS)
+            ),
+        )
+
+    def dataset(self, version: int | None) -> Dataset | None:
+        """The files of a version, with their bounds in the log; None = they alone do not say what
+        the table holds (deletion vectors, renamed columns), and Delta itself has to be asked."""
+        found = deltalake.DeltaTable(self._path, version=version)
+        if found.protocol().min_reader_version > 1:
+            return None
+        # Arrow's own file system: through deltalake's, threads call Python while the process ends.
+        return found.to_pyarrow_dataset(filesystem=SubTreeFileSystem(self._path, LocalFileSystem()))
+
+    def files(self, found: Dataset, wanted: Sequence[Wanted]) -> list[str]:
+        """The files that may hold such rows."""
+        bounds = as_expression(self._table, by_bounds(self._table, wanted))
+        return [f"{self._path}/{one.path}" for one in found.get_fragments(bounds)]
+
+    def frame(
+        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+    ) -> DataFrame:
+        """The rows of a version, those at least for which all of `wanted` holds. The log is read
+        here: Delta would start some jobs to do it."""
+        found = self.dataset(version)
+        if found is None:
+            return read_delta(session, LOCAL + self._path, version)
+        files = [escape(LOCAL + path) for path in self.files(found, wanted)]
+        schema = spark_schema(self._table)
+        if not files:
+            return session.createDataFrame([], schema)
+        return session.read.schema(schema).parquet(*files)
+
+    def fetch(self, found: Dataset, wanted: Sequence[Wanted], names: list[str]) -> pa.Table:
+        """Rows for which all of `wanted` holds; columns that the table lacks are null."""
+        needed = dict.fromkeys((*names, *(name for name, _, _ in wanted)))
+        there = [name for name in needed if name in found.schema.names]
+        bounds = as_expression(self._table, by_bounds(self._table, wanted))
+        with explaining(LOCAL + self._path):
+            rows = found.to_table(columns=there, filter=bounds)
+        schema = arrow.schema_of(self._table.schema.select(needed))
+        lacking = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+        filled = [rows[name] if name in there else lacking[name] for name in needed]
+        whole = pa.table(filled, names=list(needed)).cast(schema)
+        exactly = as_expression(self._table, wanted)
+        return (whole if exactly is None else whole.filter(exactly)).select(names)
+
+    def _schema(self) -> pa.Schema:
+        needed = self._table.required
+        fields = arrow.schema_of(self._table.schema)
+        return pa.schema([field.with_nullable(field.name not in needed) for field in fields])
+
+
+class SparkLog:
+    """Of a table wherever Spark writes: through Delta's own commands. As LocalLog."""
+
+    def __init__(self, session: SparkSession, table: Table, uri: str) -> None:
+        self._session, self._table, self._uri = session, table, uri
+
+    def _opened(self) -> DeltaTable | None:
+        if not DeltaTable.isDeltaTable(self._session, self._uri):
+            return None
+        return DeltaTable.forPath(self._session, self._uri)
+
+    def head(self) -> Head | None:
+        if (table := self._opened()) is None:
+            return None
+        commits = table.history().select("version", "userMetadata").orderBy(F.desc("version"))
+        newest, *_ = rows = commits.collect()
+        runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
+        [detail] = table.detail().select("properties").collect()
+        return Head(
+            version=newest.version,
+            run=max(runs, default=None),
+            note=newest.userMetadata,
+            schema=table.toDF().schema,
+            properties=detail.properties,
+        )
+
+    def create(self, properties: Mapping[str, str], replace: bool) -> None:
+        if replace:  # by its path, Delta's own createOrReplace only creates
+            empty = self._session.createDataFrame([], spark_schema(self._table))
+            writing = empty.write.format("delta").mode("overwrite")
+            writing.option("overwriteSchema", "true").save(self._uri)
+            place = "delta.`{}`".format(self._uri.replace("`", "``"))
+            alter(self._session, place, f"SET TBLPROPERTIES ({pairs(properties)})")
+            return
+        builder = DeltaTable.createIfNotExists(self._session).location(self._uri)
+        for key, value in properties.items():
+            builder = builder.property(key, value)
+        builder.addColumns(spark_schema(self._table)).comment(self._table.comment).execute()
+
+    def frame(
+        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+    ) -> DataFrame:
+        del wanted  # Delta looks for bounds by itself
+        return read_delta(session, self._uri, version)
+
+    def _run_in(self, note: str | None) -> int | None:
+        """The run of a commit of ours; one of an earlier release names no application."""
+        try:
+            left = json.loads(note or "null")
+            of = left.get("application", f"featurelib/{self._table.full_name}")
+            return int(left["run"]) if of == application(self._table) else None
+        except (ValueError, KeyError, TypeError, AttributeError):  # of somebody else
+            return None
+
+    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
+        frame = self._session.createDataFrame(rows)
+        writer(frame, self._table, run, note).mode(mode).save(self._uri)
+
+
+def read_delta(session: SparkSession, uri: str, version: int | None) -> DataFrame:
+    """A table by its place, as Delta reads it."""
+    reader = session.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(uri)
+
+
+def escape(path: str) -> str:
+    """`path` where Spark takes a pattern."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
+
+
+class CatalogLog(SparkLog):
+    """Of a table of a catalog, by its name as SQL has it. As SparkLog."""
+
+    def _opened(self) -> DeltaTable | None:
+        if not self._session.catalog.tableExists(self._uri):
+            return None
+        try:
+            return DeltaTable.forName(self._session, self._uri)
+        except PySparkException as error:
+            raise TableError(
+                f"table {self._uri}: expected one of Delta's, found {in_a_line(str(error))}. Name "
+                "another schema with --tables, or move what stands there away."
+            ) from error
+
+    def create(self, properties: Mapping[str, str], replace: bool) -> None:
+        columns = ", ".join(
+            f"`{f.name}` {f.dataType.simpleString()}{'' if f.nullable else ' NOT NULL'}"
+            for f in spark_schema(self._table)
+        )
+        how = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
+        comment = self._table.comment.replace("'", "\\'")
+        self._session.sql(
+            f"{how} {self._uri} ({columns}) USING delta COMMENT '{comment}' "
+            f"TBLPROPERTIES ({pairs(properties)})"
+        )
+
+    def frame(
+        self, session: SparkSession, version: int | None, wanted: Sequence[Wanted]
+    ) -> DataFrame:
+        del wanted  # Delta looks for bounds by itself
+        reader = session.read if version is None else session.read.option("versionAsOf", version)
+        return reader.table(self._uri)
+
+    def add(self, rows: pa.Table, run: int, note: str, mode: Mode) -> None:
+        frame = self._session.createDataFrame(rows)
+        write_named(frame, self._table, self._uri, run, note, mode)
+
+
+def alter(session: SparkSession, place: str, change: str) -> None:
+    """ALTER TABLE, of a table as SQL has it."""
+    session.sql(f"ALTER TABLE {place} {change}")
+
+
+def pairs(properties: Mapping[str, str]) -> str:
+    """Properties as SQL has them."""
+    return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+
+
+def _options(table: Table, run: int, note: str) -> dict[str, str]:
+    """What a commit of Spark's carries: the run, the note; and how large its files may be."""
+    options = {"txnAppId": application(table), "txnVersion": str(run), "userMetadata": note}
+    if table.file_rows is not None:
+        options["maxRecordsPerFile"] = str(table.file_rows)
+    return options
+
+
+def writer(rows: DataFrame, table: Table, run: int, note: str) -> Any:
+    """Spark's writer of one run's rows as one commit, which carries the run and the note."""
+    return fit(table, rows).write.format("delta").options(**_options(table, run, note))
+
+
+def write_named(rows: DataFrame, table: Table, name: str, run: int, note: str, mode: Mode) -> None:
+    """As writer does, into a table of a catalog; `mode`: append, or overwrite all rows."""
+    writing = fit(table, rows).writeTo(name).options(**_options(table, run, note))
+    if mode == "append":
+        writing.append()
+    else:  # not replace(), which would take the table's properties along
+        writing.overwrite(F.lit(True))
+
+
+def fit(table: Table, df: DataFrame) -> DataFrame:
+    """Exactly the table's columns, in its order and types; what does not fit is an error."""
+    return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
