@@ -43,6 +43,7 @@ LINES = 4  # of alike messages, features or steps shown unless everything is ask
 NARROW = 72  # columns
 LABEL = 12  # columns that the labels of one cluster's details take
 NAME = 30  # the widest column of names
+WORD = 50  # the longest of a command in a table
 
 STYLES: dict[Verdict | Severity, str] = {
     Verdict.UNKNOWN: "magenta",
@@ -142,7 +143,9 @@ def _today(report: Report, limit: int, page: Page) -> None:
     for task in report.today:
         names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
         where = _lines(*names, _dim(some(task.owners, NAMES)))
-        what = _lines(task.text, task.how, paint(task.command, "bold") if task.command else "")
+        # A path that fits into no column: the command stands with its cluster, the first one below.
+        fits = 0 < max(map(len, task.command.split()), default=0) <= WORD
+        what = _lines(task.text, task.how, paint(task.command, "bold") if fits else "")
         rows.append([paint(task.verb, "bold"), where, what])
     page.line()
     page.text(paint("Today", "bold underline"))
