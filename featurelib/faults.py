@@ -105,75 +105,10 @@ def damaged(said: str, where: str) -> SurroundingsError:
     )
 
 
-def _full(said: str, where: str) -> SurroundingsError:
-    disks = (
-        f"the disk of {where}"
-        if where
-        else "the disk of --tables, of --out or of Spark's scratch (SPARK_LOCAL_DIRS, else /tmp)"
-    )
-    return SurroundingsError(
-        f"{disks}: expected room, found none ({said}). "
-        "Make room and run again: nothing is counted twice."
-    )
-
-
-def _refused(said: str, where: str) -> SurroundingsError:
-    return SurroundingsError(
-        f"{where or 'a disk or store'}: access is refused ({said}). Let this user, or these "
-        "credentials, read and write there, or name another place; then run again."
-    )
-
-
-def _unreachable(said: str, where: str) -> SurroundingsError:
-    return SurroundingsError(
-        f"{where or 'a store'}: cannot be reached, or is not there ({said}). Look whether its name "
-        "is right and whether it answers, then run again: nothing is counted twice."
-    )
-
-
-def _failed(said: str, where: str) -> SurroundingsError:
-    return SurroundingsError(
-        f"{where or 'a disk or store'}: cannot be read or written ({said}). "
-        "Mend that and run again: nothing is counted twice."
-    )
-
-
-def _died(said: str, where: str) -> SurroundingsError:
-    return SurroundingsError(
-        f"a worker of Spark died ({said}). Run again: nothing is counted twice. If it happens "
-        "again, memory is short: fewer tasks at once (MASTER='local[1]'), or more of it."
-    )
-
-
-def _short(said: str, where: str) -> SurroundingsError:
-    return SurroundingsError(
-        f"Spark has no memory left ({said}). Run again with more, as in ./spark-submit.sh "
-        "--driver-memory 4g nightly …; on a cluster also --executor-memory. Nothing is counted "
-        "twice."
-    )
-
-
-def _ended(said: str, where: str) -> SurroundingsError:
-    return SurroundingsError(
-        f"Spark's own process has ended, or was ended ({said}). Run again: nothing is counted "
-        "twice. If it happens again, look whether the cluster that MASTER names answers, or give "
-        "more memory: ./spark-submit.sh --driver-memory 4g …"
-    )
-
-
-def _busy(said: str, where: str) -> BusyError:
-    return BusyError(
-        "tables: another run wrote to them at the same time. Run again when it has ended: what "
-        "both have written stands, and nothing is counted twice."
-    )
-
-
-def _no_python(said: str, where: str) -> ConfigError:
-    return ConfigError(f"the workers cannot start their Python, {said}. {PYTHON}")
-
-
-def _no_package(said: str, where: str) -> ConfigError:
-    return ConfigError(f"the workers' Python lacks a package: {said}. {PYTHON}")
+def _line(error: type[FeatureLibError], sentence: str, *, nowhere: str = "a disk or store") -> Make:
+    """What makes the error of a sentence with {where} and {said}; `nowhere` is {where} where nobody
+    named it."""
+    return lambda said, where: error(sentence.format(said=said, where=where or nowhere))
 
 
 def _other_python(said: str, where: str) -> ConfigError:
@@ -184,13 +119,6 @@ def _other_python(said: str, where: str) -> ConfigError:
     )
 
 
-def _no_connector(said: str, where: str) -> ConfigError:
-    return ConfigError(
-        f"{where or 'a store'}: nothing here can open it ({said}). Name another place, or give "
-        "Spark what opens it (docs/how-to/spark-cluster.md)."
-    )
-
-
 # What an error's text has, and what is made of it: of what the pattern caught, or of all it found.
 FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
     (re.compile(pattern), make)
@@ -198,43 +126,78 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         (
             r"No space left on device|Disk quota exceeded|There is not enough space on the disk"
             r"|QuotaExceededException",
-            _full,
+            _line(
+                SurroundingsError,
+                "the disk of {where}: expected room, found none ({said}). Make room and run again: "
+                "nothing is counted twice.",
+                nowhere="--tables, of --out or of Spark's scratch (SPARK_LOCAL_DIRS, else /tmp)",
+            ),
         ),
-        (r"Cannot run program \"([^\"]*)\"", _no_python),
+        (
+            r"Cannot run program \"([^\"]*)\"",
+            _line(ConfigError, f"the workers cannot start their Python, {{said}}. {PYTHON}"),
+        ),
         (
             r"Python in worker has different version: (\S+ than that in driver: [\d.]+)",
             _other_python,
         ),
-        (r"ModuleNotFoundError: (No module named '[^']*')", _no_package),
+        (
+            r"ModuleNotFoundError: (No module named '[^']*')",
+            _line(ConfigError, f"the workers' Python lacks a package: {{said}}. {PYTHON}"),
+        ),
         (
             r"OutOfMemoryError: [^\n]*|GC overhead limit exceeded|MemoryError\b[^\n]*"
             r"|Cannot allocate memory|SparkOutOfMemoryError",
-            _short,
+            _line(
+                SurroundingsError,
+                "Spark has no memory left ({said}). Run again with more, as in ./spark-submit.sh "
+                "--driver-memory 4g nightly …; on a cluster also --executor-memory. Nothing is "
+                "counted twice.",
+            ),
         ),
         (
             r"(Python worker exited unexpectedly[^\n:.]*)|Python worker (?:process )?crashed"
             r"|(ExecutorLostFailure \([^\n]*)|Failed to connect to (?:Python|worker)[^\n]*"
             r"|Python worker failed to connect back|SparkException: EOF reached before Python",
-            _died,
+            _line(
+                SurroundingsError,
+                "a worker of Spark died ({said}). Run again: nothing is counted twice. If it "
+                "happens again, memory is short: fewer tasks at once (MASTER='local[1]'), or more "
+                "of it.",
+            ),
         ),
         (
             r"SparkContext was shut down|Py4JNetworkError[^\n]*|Answer from Java side is empty"
             r"|Cannot call methods on a stopped SparkContext|while trying to connect to the Java"
             # What a job's own Python cannot reach without saying where is its JVM.
             r"|^(?:ConnectionRefused|ConnectionReset|BrokenPipe)Error: \[Errno \d+\] [\w ]+$",
-            _ended,
+            _line(
+                SurroundingsError,
+                "Spark's own process has ended, or was ended ({said}). Run again: nothing is "
+                "counted twice. If it happens again, look whether the cluster that MASTER names "
+                "answers, or give more memory: ./spark-submit.sh --driver-memory 4g …",
+            ),
         ),
         (
             r"DELTA_CONCURRENT_[A-Z_]+|Concurrent(?:Append|Transaction|Write|Delete\w+)Exception"
             r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION|DELTA_PROTOCOL_CHANGED"
             r"|Failed to commit transaction",
-            _busy,
+            _line(
+                BusyError,
+                "tables: another run wrote to them at the same time. Run again when it has ended: "
+                "what both have written stands, and nothing is counted twice.",
+            ),
         ),
         (
             r"No FileSystem for scheme \"?[\w+.-]+\"?|Class (?:org\.apache\.hadoop|com)\.[\w.$]+"
             r" not found|DELTA_UNSUPPORTED_SCHEME[^\n]*|Unknown scheme: [^\n]*"
             r"|Could not find a valid ObjectStore[^\n]*|No suitable object store found[^\n]*",
-            _no_connector,
+            _line(
+                ConfigError,
+                "{where}: nothing here can open it ({said}). Name another place, or give Spark "
+                "what opens it (docs/how-to/spark-cluster.md).",
+                nowhere="a store",
+            ),
         ),
         (
             r"Read-only file system|Permission denied|AccessControlException: [^\n]*"
@@ -242,7 +205,11 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             r"|SignatureDoesNotMatch[^\n]*|NoAuthWithAWSException[^\n]*|NoAwsCredentials[^\n]*"
             r"|(?:Status Code: |status: |HTTP )40[13]\b[^\n]*|ExpiredToken[^\n]*"
             r"|(?:SdkClientException|CredentialsNotLoaded)[^\n]*[Cc]redentials[^\n]*",
-            _refused,
+            _line(
+                SurroundingsError,
+                "{where}: access is refused ({said}). Let this user, or these credentials, read "
+                "and write there, or name another place; then run again.",
+            ),
         ),
         (
             rf"({_FILE}\.(?:parquet|json|crc)\S*) (?:is not a Parquet file|does not exist)"
@@ -258,13 +225,22 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
             r"|(?:UnknownHost|NoRouteToHost|SocketTimeout|ConnectTimeout\w*)Exception: [^\n]*"
             r"|error sending request[^\n]*|dns error[^\n]*|(?:NoSuch|Unknown)Bucket[^\n]*"
             r"|client error \(Connect\)|Status Code: 5\d\d\b[^\n]*",
-            _unreachable,
+            _line(
+                SurroundingsError,
+                "{where}: cannot be reached, or is not there ({said}). Look whether its name is "
+                "right and whether it answers, then run again: nothing is counted twice.",
+                nowhere="a store",
+            ),
         ),
         (
             r"Input/output error|Stale file handle|Too many open files|File too large"
             r"|Too many levels of symbolic links|File name too long"
             r"|(?:java\.io\.\w*Exception|FileSystemException|FileNotFoundError): [^\n]*",
-            _failed,
+            _line(
+                SurroundingsError,
+                "{where}: cannot be read or written ({said}). Mend that and run again: nothing is "
+                "counted twice.",
+            ),
         ),
     )
 )
