@@ -72,11 +72,16 @@ class Verdict(StrEnum):
 class Phase(StrEnum):
     """Where a cluster stands between two releases."""
 
-    ROLLING = "rolling"
+    MIXED = "mixed software"
     ROLLED_NOT_FINALIZED = "rolled, not finalized"
     FINALIZED = "finalized"
     SYSTEM_OFF = "system off"
     UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Phase | None:
+        """Read the name that tables of earlier nights have for a cluster of mixed software."""
+        return cls.MIXED if value == "rolling" else None
 
 
 class Severity(StrEnum):

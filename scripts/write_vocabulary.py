@@ -67,7 +67,7 @@ MEMBERS: dict[str, str] = {
     "Verdict.BLOCKED": "no level above passes, and what holds it is named",
     "Verdict.UP_TO_DATE": "finalized at the ceiling",
     "Verdict.UNKNOWN": "evidence that could change the answer is missing",
-    "Phase.ROLLING": "nodes of more than one kind of software run",
+    "Phase.MIXED": "nodes of more than one kind of software run, during a roll or for months",
     "Phase.ROLLED_NOT_FINALIZED": "all nodes support more than what is finalized",
     "Phase.FINALIZED": "what the software can do is finalized",
     "Phase.SYSTEM_OFF": "inter.broker.protocol.version is below 2.7, so nothing can be finalized",

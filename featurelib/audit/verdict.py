@@ -178,15 +178,16 @@ def _all_atomic(dialects: tuple[str, ...]) -> bool:
 def _phases(evidence: Evidence, worst: Int, unknown: Bool) -> Int:
     """Where each cluster stands, as a position in featurelib.feature.Phase.
 
-    Rolling = its live nodes do not all support the same ranges. The halves of one process count as
-    one, because a controller listener may leave unstable levels out.
+    Mixed software = its live nodes do not all support the same ranges, in the middle of a roll or
+    for months. The halves of one process count as one, because a controller listener may leave
+    unstable levels out.
     """
     answering, who = evidence.answering, evidence.subjects
     live = (answering.of_subject >= 0) & (who.answers | evidence.membership.zookeeper[who.cluster])
     profiles = answering.cluster[distinct(answering.of_subject[live])]
     ways = [
         (Phase.SYSTEM_OFF, evidence.levels.system_off),
-        (Phase.ROLLING, np.bincount(profiles, minlength=len(evidence.clusters)) > 1),
+        (Phase.MIXED, np.bincount(profiles, minlength=len(evidence.clusters)) > 1),
         (Phase.UNKNOWN, unknown),
         (Phase.ROLLED_NOT_FINALIZED, worst != list(Verdict).index(Verdict.UP_TO_DATE)),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -214,7 +214,7 @@ def judge_and_publish(
         guarding=Guarding.by(places.settings, places.fleet),
     )
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
-    plans = plan_files(audited.judged)
+    plans = plan_files(audited.judged, places.fleet.names)
     with ThreadPoolExecutor(max_workers=1) as pool:
         quarantine = pool.submit(read_quarantine, store, QUARANTINED)
         lines = locate_lines(store, audited.judged.findings)
@@ -256,11 +256,11 @@ def judge_and_publish(
     return 1
 
 
-def plan_files(judged: Judged) -> dict[str, tuple[str, str]]:
-    """By cluster with steps: the name of its plan file, and its text."""
+def plan_files(judged: Judged, titles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """By cluster with steps: the name of its plan file, after what people call it, and its text."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
-    return {c: (name, named[c]) for c, name in zip(named, file_names(list(named)), strict=True)}
+    return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
 
 
 def publish(

@@ -90,7 +90,8 @@ def _plan(
         raise ConfigError("--out -: expected it or --json, found both. Leave one of them out.")
 
     def where(source: Source) -> str:
-        return out or str(Path(PLANS) / file_name(source.entry.name or source.sight.cluster_id))
+        cluster = source.sight.cluster_id
+        return out or str(Path(PLANS) / file_name(source.entry.name or cluster, cluster))
 
     cluster = chosen(replace(wanted, cluster=ctx.obj), overlay)
     answer = plan_intent(cluster, intent, probe=probe, where=where)

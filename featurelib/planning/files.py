@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from shlex import quote
@@ -331,20 +331,26 @@ def _is_armored(signature: str) -> bool:
     return signature == _FIRST + "\n".join(lines) + _LAST
 
 
-def file_name(cluster: str, *, plain: bool = True) -> str:
-    """A file name for a cluster, whatever it is called: `<cluster>.json` if that is safe anywhere.
+def file_name(title: str, cluster: str = "", *, plain: bool = True) -> str:
+    """A file name for a cluster, whatever people call it: `<title>.json` if that is safe anywhere.
 
-    Else, and for a plain one that another cluster's name equals but for its case (`plain` False),
-    it is `cluster-…-<hash>.json`, which no plain name looks like.
+    Else, and for a plain one that another cluster's title equals but for its case (`plain` False),
+    it is `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No
+    plain name looks like that.
     """
-    if plain and _PLAIN.fullmatch(cluster) and not _RESERVED.fullmatch(cluster):
-        return f"{cluster}.json"
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", cluster)[:_LONGEST_FILE_NAME]
-    mark = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):
+        return f"{title}.json"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", title)[:_LONGEST_FILE_NAME]
+    mark = hashlib.sha256((cluster or title).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"cluster-{safe}-{mark}.json"
 
 
-def file_names(clusters: Sequence[str]) -> list[str]:
-    """A name for each cluster; no two are one file, on case-insensitive file systems either."""
-    seen = Counter(cluster.casefold() for cluster in clusters)
-    return [file_name(name, plain=seen[name.casefold()] == 1) for name in clusters]
+def file_names(clusters: Iterable[str], titles: Mapping[str, str] | None = None) -> list[str]:
+    """A name for each cluster, by what people call it (`titles`, by id); no two are one file, on
+    case-insensitive file systems either."""
+    called = {cluster: (titles or {}).get(cluster) or cluster for cluster in clusters}
+    seen = Counter(title.casefold() for title in called.values())
+    return [
+        file_name(title, cluster, plain=seen[title.casefold()] == 1)
+        for cluster, title in called.items()
+    ]

@@ -118,6 +118,15 @@ def test_names_that_file_systems_confuse_never_share_a_file() -> None:
     assert len(set(made)) == len(made)
 
 
+def test_files_are_named_as_people_name_clusters_unless_two_have_one_name() -> None:
+    titles = {"id-1": "orders", "id-2": "Twice", "id-3": "twice", "id-4": "a/b", "id-5": "id-2"}
+    first, second, third, odd, last = file_names([*titles, "id-6"], titles)[:5]
+    assert (first, last) == ("orders.json", "id-2.json")
+    assert second == file_name("Twice", "id-2", plain=False) != third
+    assert odd == file_name("a/b", "id-4") != file_name("a/b", "id-7")
+    assert file_names(["id-6"], titles) == ["id-6.json"]
+
+
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(st.lists(st.text(max_size=40), unique=True, min_size=2, max_size=6))
 def test_two_clusters_never_share_a_file(names: list[str]) -> None:

@@ -53,7 +53,9 @@ def report(
     return summarize(tables, run, CATALOGUE, mutes=mutes, **more)
 
 
-def plan(cluster: str, verdict: str, phase: str = "rolling", nodes: int = 3, **more: Any) -> Row:
+def plan(
+    cluster: str, verdict: str, phase: str = "mixed software", nodes: int = 3, **more: Any
+) -> Row:
     return {"cluster": cluster, "verdict": verdict, "phase": phase, "nodes": nodes, **more}
 
 
