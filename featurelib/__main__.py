@@ -1,6 +1,45 @@
-"""`python -m featurelib` is the command `featurelib`."""
+"""Where the command `featurelib` begins, as `python -m featurelib` too: everything else is imported
+once an interrupt has its handler and both standard streams are safe to write to."""
 
-from featurelib.cli.start import main
+from __future__ import annotations
+
+import os
+import sys
+
+PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def main() -> None:
+    """Enter by the console script."""
+    try:
+        from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
+
+        leave_at_interrupt()
+    except KeyboardInterrupt:  # the first moment, before there is a handler
+        os.write(2, b"error: interrupted\n")
+        os._exit(130)
+    from featurelib.cli.streams import leave, take_over
+
+    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # --out -: a plan
+    try:
+        leave(_run)
+    finally:
+        ignore_interrupts()  # it has ended
+
+
+def _run() -> None:
+    if any(name.startswith("featurelib-") for name in os.listdir(PACKAGES)):
+        # Not our own: that is kafka_featurelib-VERSION.dist-info.
+        os.write(
+            2,
+            b"error: this environment also holds featurelib, another project with the same import "
+            b"name: pip uninstall featurelib kafka-featurelib, then install kafka-featurelib.\n",
+        )
+        sys.exit(2)
+    from featurelib.cli.app import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -16,7 +16,7 @@ from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata, 
 from pathlib import Path
 from typing import Any
 
-from featurelib.spark.versions import Jar, jars_for
+from featurelib.spark.session import Jar, jars_for
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("spark", "kafka", "lake", "zookeeper", "notebook")

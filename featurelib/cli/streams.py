@@ -1,5 +1,5 @@
 """Standard output, standard error and the interrupt as commands need them. Light to import:
-scripts/driver.py and featurelib.cli.start use it before anything else.
+scripts/driver.py and featurelib.__main__ use it before anything else.
 
 What cannot be written (a disk that is full, a stream that is closed, a reader that went away) is
 remembered and not raised: what is under way is done to its end, and the exit code says so. A

@@ -28,12 +28,10 @@ from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.spark.lines import SCHEMA, parse_file, parse_files, read_local
 from featurelib.spark.local_files import ENDINGS, list_local
-from featurelib.spark.log import escape
+from featurelib.spark.log import LOCAL, Wanted, escape
 from featurelib.spark.store import Store, resolve_uri
-from featurelib.spark.wanted import Wanted
 from featurelib.tables import CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDING_LINE
 
-LOCAL = "file:"
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
 SHOWN = 5  # quarantined lines that are said at once
 FEW_BYTES = 32 << 20  # of lines: this process reads them in less than a second

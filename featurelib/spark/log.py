@@ -6,35 +6,52 @@ catalog by its name. Store chooses and checks; here are the words that each road
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow
+from featurelib.arrow import type_of
 from featurelib.errors import TableError
 from featurelib.faults import explaining, in_a_line
 from featurelib.lake import expect_whole_log
-from featurelib.spark.wanted import Wanted, as_expression, by_bounds
+from featurelib.schema import TIME
 from featurelib.tables import Table
 
 LOCAL = "file:"
 GROUP_ROWS = 1 << 15  # of a file: whoever asks for one cluster reads a group or two
 
 Mode = Literal["append", "overwrite"]
+# What is asked of rows, all of it: a column, how it compares, with what; times are microseconds.
+Wanted = tuple[str, str, Any]
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda column, values: column.isin(values),
+    "not in": lambda column, values: ~column.isin(values),
+    "is null": lambda column, _: _is_null(column),
+    "is not null": lambda column, _: ~_is_null(column),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,3 +324,40 @@ def write_named(rows: DataFrame, table: Table, name: str, run: int, note: str, m
 def fit(table: Table, df: DataFrame) -> DataFrame:
     """Exactly the table's columns, in its order and types; what does not fit is an error."""
     return df.select([F.col(f.name).cast(f.dataType) for f in spark_schema(table).fields])
+
+
+def as_column(table: Table, wanted: Sequence[Wanted]) -> Column:
+    """All of `wanted`, for Spark."""
+
+    def literal(name: str, value: Any) -> Any:
+        is_time = table.schema[name] is TIME
+        return F.timestamp_micros(F.lit(value)) if is_time else value
+
+    conditions = [_COMPARED[how](F.col(name), literal(name, of)) for name, how, of in wanted]
+    found: Column = functools.reduce(operator.and_, conditions)
+    return found
+
+
+def as_expression(table: Table, wanted: Sequence[Wanted]) -> pc.Expression | None:
+    """All of `wanted`, for Arrow; None = nothing is wanted."""
+
+    def literal(name: str, value: Any) -> Any:
+        kind = type_of(table.schema[name])
+        return pa.array(value, kind) if isinstance(value, list) else pa.scalar(value, kind)
+
+    conditions = [_COMPARED[how](pc.field(name), literal(name, of)) for name, how, of in wanted]
+    return functools.reduce(operator.and_, conditions) if conditions else None
+
+
+def by_bounds(table: Table, wanted: Sequence[Wanted]) -> list[Wanted]:
+    """`wanted` by what the log knows of a file: the last of its times is cut to a millisecond."""
+    return [
+        (name, ">=", of // 1000 * 1000)
+        if how in (">", ">=") and table.schema[name] is TIME
+        else (name, how, of)
+        for name, how, of in wanted
+    ]
+
+
+def _is_null(column: Column | pc.Expression) -> Any:
+    return column.isNull() if isinstance(column, Column) else column.is_null()

@@ -28,8 +28,8 @@ from featurelib.landing import Landing, Quarantined, read
 from featurelib.schema import BYTES, SNAPSHOT
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
+from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
-from featurelib.spark.wanted import Wanted
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,

@@ -29,14 +29,14 @@ from uuid import uuid4
 import pyarrow as pa
 from delta.tables import DeltaTable
 from pyarrow import parquet
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from featurelib import arrow
 from featurelib.errors import ConfigError, NoEvidenceError, TableError
-from featurelib.faults import damaged, explaining
-from featurelib.spark.catalog import find_schema, is_forgotten, quoted
+from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.spark.executors import Executors
 from featurelib.spark.hold import LOCK_NAME, hold_folder, hold_remote
 from featurelib.spark.log import (
@@ -46,15 +46,16 @@ from featurelib.spark.log import (
     LocalLog,
     Mode,
     SparkLog,
+    Wanted,
     alter,
     application,
+    as_column,
     fit,
     pairs,
     spark_schema,
     write_named,
     writer,
 )
-from featurelib.spark.wanted import Wanted, as_column
 from featurelib.tables import Table, is_name
 
 VERSION_PROPERTY = "featurelib.tableVersion"
@@ -381,3 +382,31 @@ def _properties(table: Table) -> dict[str, str]:
 def _retention(days: int) -> dict[str, str]:
     keys = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
     return dict.fromkeys(keys, f"interval {days} days")
+
+
+def find_schema(session: SparkSession, name: str) -> str:
+    """Where a schema of a catalog keeps its tables; empty where the catalog does not say. Raises
+    ConfigError where Spark does not know it."""
+    try:
+        if session.catalog.databaseExists(quoted(name)):
+            found = session.catalog.getDatabase(quoted(name)).locationUri or ""
+            is_local = found.startswith(LOCAL)
+            return f"{LOCAL}/{found.removeprefix(LOCAL).strip('/')}" if is_local else found
+        said = "none of that name"
+    except PySparkException as error:  # of the catalog: not reachable, not allowed
+        said = in_a_line(str(error))
+    raise ConfigError(
+        f"--tables {name}: expected a schema of a catalog that this Spark knows, found {said}. "
+        f"Make it with CREATE SCHEMA {name}; if a folder is meant, write ./{name}."
+    )
+
+
+def is_forgotten(session: SparkSession, name: str) -> bool:
+    """Whether a catalog keeps its names in memory only."""
+    own = name.startswith("spark_catalog.")
+    return own and session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive"
+
+
+def quoted(name: str) -> str:
+    """A name of a catalog as SQL has it."""
+    return ".".join(f"`{part}`" for part in name.split("."))

@@ -49,13 +49,13 @@ LINES = {
     "plan": "upgrade-all --file c.db --out p-{n}.json",
 }
 FLEET = SAMPLES / "fleet.toml"
-START = "import os; from featurelib.cli.start import main; os.write(3, b'x'); main()"
+START = "import os; from featurelib.__main__ import main; os.write(3, b'x'); main()"
 # One process imports everything once; each line of it is a command in a process of its own, which
 # ends as Python ends: with a last flush of its streams, and the exit code that follows from it.
 SERVER = """
 import io, json, os, sys
 from featurelib.cli.app import COMMANDS, load
-from featurelib.cli.start import main
+from featurelib.__main__ import main
 for _, place in COMMANDS.values():
     load(place)
 for line in iter(sys.stdin.readline, ""):

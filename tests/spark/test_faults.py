@@ -15,9 +15,8 @@ from featurelib.errors import BusyError, ConfigError, FeatureLibError, Surroundi
 from featurelib.faults import explain
 from featurelib.spark.ingest import ingest
 from featurelib.spark.refine import refine
-from featurelib.spark.session import open_session
+from featurelib.spark.session import all_jars, expect_one_spark, jars_for, open_session
 from featurelib.spark.store import Store
-from featurelib.spark.versions import all_jars, expect_one_spark, jars_for
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,
