@@ -300,12 +300,17 @@ def _ghosts(asking: Judge, covered: Bool, said: BatchFindings) -> Int:
     registered = who.registered & ~who.expected_only & ~_vouched_for(evidence)
     in_zookeeper = evidence.membership.zookeeper[who.cluster]
     broker = registered & (who.role == Role.BROKER) & ~who.answers
-    known = evidence.membership.kraft & evidence.levels.trusted
+    # Where nobody answers, nobody would carry an unregistration out, or knows who is gone for good.
+    silent, heard = (
+        np.bincount(who.cluster[which], minlength=len(evidence.clusters)) > 0
+        for which in (who.not_answering, who.answers)
+    )
+    known = evidence.membership.kraft & evidence.levels.trusted & (heard | ~silent)
     metadata_version = np.where(known, asking.metadata_version, NONE)[who.cluster]
 
     def no_answer(rows: Int) -> list[str]:
-        silent = (who.failed_at > 0) & ~who.answers
-        errors = [evidence.errors(int(who.listener[row])) if silent[row] else "" for row in rows]
+        failed = (who.failed_at > 0) & ~who.answers
+        errors = [evidence.errors(int(who.listener[row])) if failed[row] else "" for row in rows]
         return [error and f"; it did not answer ({error})" for error in errors]
 
     def software(rows: Int) -> list[str]:
