@@ -22,7 +22,7 @@ from featurelib.api.documents import (
 )
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import journal_path
-from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import Choice, Fleet
 from featurelib.controller.journal import Journal, JournalEntry, Way, say_seconds
 from featurelib.controller.look import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
@@ -40,17 +40,22 @@ def read_journal(
     fleet: str | None,
     journal: str | None,
     catalogue: Catalogue,
+    choice: Choice | None = None,
 ) -> Answer[tuple[JournalEntry, ...]]:
-    """What was sent from here, to one cluster or to all. Raises ConfigError, JournalError."""
+    """What was sent from here, to one cluster, to those of a choice or to all. Raises ConfigError,
+    JournalError."""
     path = journal_path(journal)
     where, inventory = open_fleet(fleet, catalogue)
+    part = inventory.choose(choice or Choice(), where)
     with closing(_open_journal(path)) as opened:
         every = opened.entries()
     chosen = None if cluster is None else _id_of(cluster, every, inventory, where)
     entries = tuple(
         entry
         for entry in every
-        if chosen in (None, entry.intent.cluster) and (entry.is_open or not only_open)
+        if chosen in (None, entry.intent.cluster)
+        and (part is None or entry.intent.cluster in part)
+        and (entry.is_open or not only_open)
     )
     names = inventory.names
     documents = (_entry_document(entry, name_of(entry, names)) for entry in entries)
@@ -58,7 +63,9 @@ def read_journal(
         value=entries,
         make_rows=lambda: map(msgspec.to_builtins, documents),
         make_document=lambda: fill(JournalDocument, journal=str(path), entries=[*documents]),
-        page=lambda width: journal_page(entries, str(path), names, catalogue, only_open, width),
+        page=lambda width: journal_page(
+            entries, str(path), names, catalogue, only_open, part, width
+        ),
     )
 
 

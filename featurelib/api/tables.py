@@ -17,7 +17,7 @@ from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import open_catalogue
-from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.config.fleet import Choice, FleetEntry, FleetPart
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
@@ -38,6 +38,7 @@ from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
 from featurelib.view.report import report_run, summarize
+from featurelib.words import clean
 from featurelib.words import nodes as say_nodes
 
 if TYPE_CHECKING:
@@ -52,8 +53,12 @@ MOST = 20  # clusters, and findings of each, in the text of a difference; the ro
 class NightTables:
     """One night; `tables[name]` is one cluster of it, which every function here takes."""
 
-    def __init__(self, lake: Lake, wanted: Wanted, catalogue: Catalogue) -> None:
+    def __init__(
+        self, lake: Lake, wanted: Wanted, catalogue: Catalogue, choice: Choice | None = None
+    ) -> None:
         self.lake, self._wanted, self.catalogue = lake, wanted, catalogue
+        where, self._inventory = open_fleet(wanted.fleet, catalogue)
+        self.part: FleetPart | None = self._inventory.choose(choice or Choice(), where)
         self.run = lake.run(wanted.run)
 
     def __repr__(self) -> str:
@@ -66,19 +71,28 @@ class NightTables:
         about = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root)
         return summarize(lake.judged(run), about, self.catalogue, inventory=self._inventory)
 
-    @cached_property
-    def _inventory(self) -> Fleet:
-        return open_fleet(self._wanted.fleet, self.catalogue)[1]
-
     @property
     def names(self) -> dict[str, str]:
         """What the inventory calls clusters, by id."""
         return self._inventory.names
 
     @property
+    def made_from(self) -> str:
+        """Where the answers about several clusters come from, and which clusters those are."""
+        return f"tables in {self.lake.root}" + (f", {self.part.text}" if self.part else "")
+
+    @property
     def clusters(self) -> tuple[str, ...]:
         """What people call the clusters, those that need a person most first."""
         return tuple(cluster.name for cluster in self.report.clusters)
+
+    def nothing(self, run: str) -> NoEvidenceError:
+        """The error that none of the clusters that were chosen was judged in these nights."""
+        assert self.part is not None
+        return NoEvidenceError(
+            f"{clean(self.part.text)}: expected clusters of {run} below {self.lake.root}, found "
+            "none: none of them was judged. Choose others, or another night."
+        )
 
     def fleet(self) -> Any:
         """The fleet at a glance as a pandas DataFrame: one row a cluster, worst first.
@@ -128,6 +142,9 @@ def open_tables(
     fleet: str | None = None,
     config: str | None = None,
     overlay: str | None = None,
+    owner: list[str] | None = None,
+    label: list[str] | None = None,
+    view: str | None = None,
 ) -> NightTables:
     """The tables the nightly wrote, without Spark: the newest night, or the one named by `run`.
 
@@ -135,8 +152,9 @@ def open_tables(
         tables.fleet()
         tables.why_not("ghost-broker", "metadata.version", 27)
 
-    `fleet` is the inventory that names the clusters; default conf/fleet.toml. Raises ConfigError
-    where there are no tables, NoEvidenceError for tables without a night.
+    `fleet` is the inventory that names the clusters; default conf/fleet.toml. `owner`, `label`
+    (`KEY=VALUE` or `KEY`) and `view` choose clusters, as the options of commands do. Raises
+    ConfigError where there are no tables, NoEvidenceError for tables without a night.
     """
     try:
         lake = Lake(folder)
@@ -150,7 +168,7 @@ def open_tables(
         ) from error
     catalogue = open_catalogue(overlay)
     wanted = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
-    return NightTables(lake, wanted, catalogue)
+    return NightTables(lake, wanted, catalogue, Choice(owner=owner, label=label, view=view))
 
 
 def timeline(cluster: AnyCluster) -> Answer[Timeline]:
@@ -200,21 +218,21 @@ def diff(
     the one before that. The value has `clusters` and `counts`; a row is one finding that is not in
     both nights: its state, and why it cannot be compared. `limit` is of the text: clusters, and
     findings of each; 0 = all. Raises ConfigError for a night that is not there, NoEvidenceError
-    where there is none before it.
+    where there is none before it, or for clusters that neither has.
     """
     lake, now = tables.lake, tables.run if after is None else after
     was = _before(lake, now) if before is None else lake.run(before)
-    difference = compare(lake, was, lake.run(now), tables.names)
+    difference = compare(lake, was, lake.run(now), tables.names, tables.part)
+    if tables.part is not None and not (difference.clusters or difference.same):
+        raise tables.nothing(f"run {was} or {now}")
     catalogue = tables.catalogue
     return Answer(
         value=difference,
         make_rows=lambda: (
             row for one in difference.clusters for row in _finding_rows(one, catalogue)
         ),
-        make_document=lambda: document(
-            fill(OfTables, made_from=f"tables in {lake.root}"), difference
-        ),
-        page=lambda width: diff_page(difference, catalogue, limit, width),
+        make_document=lambda: document(fill(OfTables, made_from=tables.made_from), difference),
+        page=lambda width: diff_page(difference, catalogue, limit, width, tables.part),
     )
 
 

@@ -25,6 +25,7 @@ from featurelib.cli.options import at_terminal, confirm, print_answer
 from featurelib.cli.questions import chosen
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.files import open_catalogue, open_settings
+from featurelib.config.fleet import Choice
 from featurelib.controller.apply import Mode
 from featurelib.controller.send import NODES_SECONDS
 from featurelib.controller.signing import check_approval, sign, why_signed
@@ -238,6 +239,7 @@ def _command() -> str:
 
 
 def journal(
+    choice: Choice,
     cluster: str | None = None,
     only_open: bool = False,
     fleet: str | None = None,
@@ -251,14 +253,19 @@ def journal(
 
     \b
         featurelib journal --cluster payments-eu
-        featurelib journal --open
+        featurelib journal --open --owner payments
 
     Nothing is asked of a cluster. Exit codes: 0 done, 2 usage, or no journal is there, 3 it is
     damaged.
     """
     catalogue = open_catalogue(overlay, say)
     answer = read_journal(
-        cluster, only_open=only_open, fleet=fleet, journal=journal, catalogue=catalogue
+        cluster,
+        only_open=only_open,
+        fleet=fleet,
+        journal=journal,
+        catalogue=catalogue,
+        choice=choice,
     )
     return print_answer(answer, as_json=as_json)
 

@@ -31,7 +31,7 @@ from featurelib.collect import (
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
 from featurelib.config import example
-from featurelib.config.fleet import FleetEntry
+from featurelib.config.fleet import Choice, FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
@@ -46,6 +46,7 @@ SHOWN = 3  # silent listeners that a line names
 
 
 def collect(
+    choice: Choice,
     clusters: list[str] | None = None,
     out: str = "",
     fleet: str | None = None,
@@ -77,6 +78,7 @@ def collect(
     \b
         featurelib collect --out landing
         featurelib collect payments-eu --out landing
+        featurelib collect --owner payments --label env=prod --out landing
         featurelib collect --from dump.txt --kind metadata_log --cluster payments-eu --out landing
     """
     if not out:
@@ -105,7 +107,7 @@ def collect(
     wanted = Wanted(
         fleet=fleet, bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file
     )
-    entries = _entries(clusters or [], wanted)
+    entries = _entries(clusters or [], choice, wanted)
     return _collect(entries, Path(out), timeout, parallel, as_json, probe)
 
 
@@ -166,21 +168,28 @@ def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _entries(names: list[str], wanted: Wanted) -> list[FleetEntry]:
+def _entries(names: list[str], choice: Choice, wanted: Wanted) -> list[FleetEntry]:
     """The clusters to read; all that can be reached where none is named. Raises ConfigError."""
     where, inventory = open_fleet(wanted.fleet, None)
+    part = inventory.choose(choice, where)
+    if part is not None and (names or wanted.addresses):
+        raise ConfigError(
+            f"{part.text}: expected no cluster named beside it, found one. Keep one of the two."
+        )
     if wanted.addresses and len(names) > 1:
         raise ConfigError("addresses: expected one cluster beside them, found several.")
     if wanted.addresses or names:
         chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
         return [choose(replace(wanted, cluster=one), inventory, where) for one in chosen]
-    entries = [entry for entry in inventory.cluster if entry.is_reachable]
-    for entry in inventory.cluster:
+    meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
+    entries = [entry for entry in meant if entry.is_reachable]
+    for entry in meant:
         if not entry.is_reachable:
             say(f"{entry.title}: left out, {where} does not say how it is reached")
     if not entries:
+        which = f"{where} ({part.text})" if part else where
         raise ConfigError(
-            f"{where}: expected clusters with a way to reach them (bootstrap, zookeeper or file), "
+            f"{which}: expected clusters with a way to reach them (bootstrap, zookeeper or file), "
             f"found none. Its keys are explained in {example('fleet.toml')}."
         )
     return entries

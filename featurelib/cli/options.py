@@ -98,6 +98,14 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     ),
     "as_json": _of("One JSON object instead of text.", flag="--json"),
     "yes": _of("Do not ask."),
+    # which clusters of the fleet: featurelib.config.fleet.Choice
+    "owner": _of("Only clusters of that owner; '' = of nobody. May be repeated.", "OWNER"),
+    "label": _of(
+        "Only clusters with that label, or with any value of that key. May be repeated: of each "
+        "key one of its values.",
+        "KEY[=VALUE]",
+    ),
+    "view": _of("Only clusters of that [[view]] of the inventory.", "NAME"),
     # levels and releases without a cluster
     "software": _of(
         "Whose catalogue: the Kafka release of the tools and nodes, as 4.1 or 4.1.2.", "RELEASE"

@@ -14,6 +14,7 @@ from featurelib.api.tables import MOST, NightTables
 from featurelib.cli.entrance import say
 from featurelib.cli.options import print_answer
 from featurelib.config.files import open_catalogue
+from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError, NoEvidenceError, UnreachableError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
@@ -167,6 +168,7 @@ def timeline(
 
 
 def diff(
+    choice: Choice,
     words: list[str] | None = None,
     last: bool = False,
     fail_on_new: bool = False,
@@ -183,7 +185,7 @@ def diff(
     \b
         featurelib diff --last --tables TABLES
         featurelib diff 20261120060000 20261121060000 --tables TABLES --json
-        featurelib diff --last --fail-on-new blocker --tables TABLES
+        featurelib diff --last --fail-on-new blocker --owner payments --tables TABLES
 
     By cluster. Incomparable is a finding of one night that the other could not have found: judged
     by another catalogue or policy, the cluster not judged, or its evidence UNKNOWN there.
@@ -195,7 +197,7 @@ def diff(
     tables, fleet = usual_tables(tables, fleet, say)
     lake = Lake(tables)
     before, after = _choose(lake, runs, last)
-    nights = NightTables(lake, Wanted(tables=tables, fleet=fleet), catalogue)
+    nights = NightTables(lake, Wanted(tables=tables, fleet=fleet), catalogue, choice)
     answer = api.diff(nights, before, after, limit=limit)
     print_answer(answer, as_json=as_json)
     failed = worst is not None and answer.value.new_at_least(worst) > 0

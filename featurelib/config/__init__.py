@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from difflib import get_close_matches
 from importlib import resources
+
+from featurelib.words import some
+
+NEAR = 3  # names that an error proposes
 
 
 def example(name: str) -> str:
@@ -10,3 +16,11 @@ def example(name: str) -> str:
     that an installed package brings (pyproject.toml puts it there)."""
     packed = resources.files(__package__).joinpath("examples", name)
     return str(packed) if packed.is_file() else f"conf/{name}"
+
+
+def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
+    """`Did you mean a, or b?`, or else what is known: all of it, or the first `most`."""
+    near = get_close_matches(word, known, n=NEAR, cutoff=0.5)
+    if near:
+        return f"Did you mean {', or '.join(near)}?"
+    return f"Known are {some(sorted(known), most or len(known))}."

@@ -11,7 +11,9 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import count
 from typing import Annotated, TypeVar
@@ -20,7 +22,7 @@ import msgspec
 
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import Catalogue
-from featurelib.config import example
+from featurelib.config import example, nearest
 from featurelib.config.security import ZOOKEEPER, Security, anchored, security_faults
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
@@ -163,10 +165,50 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return bool(self.bootstrap or self.controller_bootstrap or self.zookeeper or self.file)
 
 
+# A part of the fleet: what --owner, --label and --view choose, and the pages of owners and views.
+#
+# This is the only filter there is. A cluster that landed and is not listed has neither owner nor
+# labels.
+
+STRANGER = FleetEntry(id="")  # stands for every cluster that is not listed
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A choice of clusters that has a name: its keys choose as the options of the same name do."""
+
+    name: str
+    owner: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The options that choose clusters. Each holds beside the others; what is not given chooses
+    all. `owner`: one of these, `""` is nobody. `label`: `key=value` or `key`; of each key that is
+    named one of its values. `view`: the name of a [[view]] of the inventory."""
+
+    owner: list[str] | None = None
+    label: list[str] | None = None
+    view: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPart:
+    """The clusters that were chosen, for `in`; `text` says by what, for people."""
+
+    text: str
+    ids: frozenset[str]
+    unlisted: Collection[str] | None  # None: no other cluster; else all but these
+
+    def __contains__(self, cluster: object) -> bool:
+        return cluster in self.ids or (self.unlisted is not None and cluster not in self.unlisted)
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every cluster expected, in the order of the file."""
+    """Every cluster expected, in the order of the file, and the views of them that have a name."""
 
     cluster: tuple[FleetEntry, ...] = ()
+    view: tuple[View, ...] = ()
 
     @property
     def names(self) -> dict[str, str]:
@@ -187,6 +229,73 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
             for entry in self.cluster
         }
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Whom clusters belong to, sorted."""
+        return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
+
+    def choose(self, choice: Choice, where: str) -> FleetPart | None:
+        """The clusters of a choice; None where it chooses all. Raises ConfigError, naming the
+        nearest, for an owner, label or view that is not there, and where no cluster has all of it.
+        """
+        said: list[str] = []
+        rows: list[tuple[str, Sequence[str], Sequence[str]]]
+        rows = [("--", choice.owner or (), choice.label or ())]
+        if choice.view is not None:
+            view = self._view(choice.view, where)
+            said.append(f"view {view.name}")
+            rows.append((f"{where}: [[view]] {view.name!r}: ", view.owner, view.label))
+        for begin, owners, labels in rows:
+            for owner in owners:
+                self._expect_owner(f"{begin}owner {owner}", owner, where)
+            for label in labels:
+                self._expect_label(f"{begin}label {label}", label, where)
+        if choice.owner:
+            said.append(f"owner {' or '.join(owner or 'nobody' for owner in choice.owner)}")
+        said += [f"label {label}" for label in choice.label or ()]
+        if not said:
+            return None
+        chosen = [
+            entry
+            for entry in (*self.cluster, STRANGER)
+            if all(_is_of(entry, owners, labels) for _, owners, labels in rows)
+        ]
+        text = ", ".join(said)
+        if not chosen:
+            raise ConfigError(
+                f"{text}: expected a cluster of {where} that has all of it, found none. Leave a "
+                "part of it out."
+            )
+        ids = frozenset(entry.id for entry in chosen)
+        listed = frozenset(entry.id for entry in self.cluster)
+        return FleetPart(text=text, ids=ids, unlisted=listed if chosen[-1] is STRANGER else None)
+
+    def _view(self, name: str, where: str) -> View:
+        views = {view.name: view for view in self.view}
+        if name not in views:
+            none = f"See [[view]] in {example('fleet.toml')}."
+            near = nearest(name, views, _SHOWN) if views else none
+            raise ConfigError(f"--view {name}: expected a [[view]] of {where}, found none. {near}")
+        return views[name]
+
+    def _expect_owner(self, what: str, owner: str, where: str) -> None:
+        if owner and owner not in (known := self.owners):
+            near = nearest(owner, known, _SHOWN) if known else 'There is none: add owner = "…".'
+            expected = f"{what}: expected an owner of a cluster in {where}"
+            raise ConfigError(f"{expected}, found none of that name. {near}")
+
+    def _expect_label(self, what: str, label: str, where: str) -> None:
+        key, _, value = label.partition("=")
+        expected = f"{what}: expected a label of a cluster in {where}, found"
+        known = {name for entry in self.cluster for name in entry.labels}
+        if key not in known:
+            none = 'There are none: add labels = { KEY = "VALUE" }.'
+            near = nearest(key, known, _SHOWN) if known else none
+            raise ConfigError(f"{expected} no key {key!r}. {near}")
+        values = {entry.labels[key] for entry in self.cluster if key in entry.labels}
+        if label != key and value not in values:
+            raise ConfigError(f"{expected} no {label!r}. {nearest(value, values, _SHOWN)}")
 
     def of(self, cluster_id: str, otherwise: FleetEntry) -> FleetEntry:
         """The cluster of that id, or `otherwise`."""
@@ -215,6 +324,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             f"{where}: expected a cluster with the id or name {text!r}, found {known}. Name one of "
             f"them, add it, or {others}."
         )
+
+
+def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
+    """Whether a cluster is of one of these owners, and has of each label key one of its values."""
+    wanted = defaultdict[str, list[str]](list)
+    for label in labels:
+        wanted[label.partition("=")[0]].append(label)
+    has = {form for key, value in entry.labels.items() for form in (key, f"{key}={value}")}
+    return (not owners or entry.owner in owners) and all(
+        has.intersection(forms) for forms in wanted.values()
+    )
 
 
 def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fleet:
@@ -247,8 +367,17 @@ def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fl
                 f"{_place(where, at)}: cluster {entry.id!r} stands there twice; keep one."
             )
         seen.add(entry.id)
+    if (twice := _repeated([view.name for view in fleet.view])) is not None:
+        raise ConfigError(f"{where}: [[view]] {twice!r} stands there twice; keep one.")
+    for view in fleet.view:
+        if not view.name or not (view.owner or view.label):
+            raise ConfigError(
+                f"{where}: [[view]] {view.name!r}: expected a name, and owner or label beside it, "
+                f"found less. Its keys are explained in {example('fleet.toml')}."
+            )
     folder = posixpath.dirname(where)
-    return Fleet(cluster=tuple(_anchored(entry, folder) for entry in fleet.cluster))
+    clusters = tuple(_anchored(entry, folder) for entry in fleet.cluster)
+    return Fleet(cluster=clusters, view=fleet.view)
 
 
 def _place(where: str, line: int | None) -> str:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from datetime import date
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import msgspec
 
 from featurelib.audit.findings import EXPIRED, Mute, wordings
-from featurelib.config import example
+from featurelib.config import example, nearest
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
@@ -24,8 +23,6 @@ from featurelib.feature import Severity
 #
 # A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
 # nothing back and nobody would know.
-
-NEAR = 3  # names that an error proposes
 
 
 class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,14 +48,6 @@ def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterato
             yield f"{which}: no finding is called {entry.code!r}. {nearest(entry.code, codes)}"
         elif not entry.reason.strip():
             yield f"{which} ({entry.code}): expected a reason, found none. Say why, for others."
-
-
-def nearest(word: str, known: Collection[str]) -> str:
-    """`Did you mean a, or b?`, or else all that is known."""
-    near = get_close_matches(word, known, n=NEAR, cutoff=0.5)
-    if near:
-        return f"Did you mean {', or '.join(near)}?"
-    return f"Known are {', '.join(sorted(known))}."
 
 
 def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, where: str) -> tuple[Mute, ...]:

@@ -12,7 +12,7 @@ What is wrong with the evidence itself can always be compared.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -298,10 +298,16 @@ class Diff:
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
 
 
-def diff(lake: Lake, before: int, after: int, names: Mapping[str, str] | None = None) -> Diff:
-    """The night `after` against the night `before`; `names` by cluster id. Raises ConfigError for a
-    night that is not there."""
-    was, now = _Night(lake, before), _Night(lake, after)
+def diff(
+    lake: Lake,
+    before: int,
+    after: int,
+    names: Mapping[str, str] | None = None,
+    part: Container[str] | None = None,
+) -> Diff:
+    """The night `after` against the night `before`; `names` by cluster id. `part`: the ids of the
+    clusters it is about, None = all. Raises ConfigError for a night that is not there."""
+    was, now = _Night(lake, before, part), _Night(lake, after, part)
     alike = was.judged_by == now.judged_by
     gone, come = was.missing_in(now), now.missing_in(was)
     found: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -354,19 +360,23 @@ def _order(row: Row) -> tuple[object, ...]:
 class _Night:
     """The findings of one night, and what it knew."""
 
-    def __init__(self, lake: Lake, run: int) -> None:
+    def __init__(self, lake: Lake, run: int, part: Container[str] | None) -> None:
         row = next(row for row in lake.runs.to_pylist() if row["run"] == lake.run(run))
         self.judged_by = (row["catalogue"], row["dialect"])
         self._lake, self._run = lake, run
         self._keys = _keys(lake.rows(FINDINGS, run=run, columns=KEY))
+        chosen = [part is None or key[0] in part for key in self._keys]
+        self._chosen = np.array(chosen, dtype=bool)
         plans = lake.rows(UPGRADE_PLANS, run=run, columns=["cluster", "verdict"])
         names, verdicts = plans["cluster"].to_pylist(), plans["verdict"].to_pylist()
-        self.verdicts: dict[str, str] = dict(zip(names, verdicts, strict=True))
+        judged = zip(names, verdicts, strict=True)
+        self.verdicts: dict[str, str] = {c: v for c, v in judged if part is None or c in part}
 
     def missing_in(self, other: _Night) -> Flags:
         """Which of its findings the other night does not have."""
         there = set(other._keys)
-        return np.array([key not in there for key in self._keys], dtype=bool)
+        keys = zip(self._keys, self._chosen.tolist(), strict=True)
+        return np.array([chosen and key not in there for key, chosen in keys], dtype=bool)
 
     def rows(self, which: Flags) -> Iterator[Row]:
         """These findings whole, read only if there are any."""
@@ -379,7 +389,8 @@ class _Night:
 
     def count_by_cluster(self, which: Flags) -> dict[str, int]:
         """How many of these findings each cluster has."""
-        return Counter(str(self._keys[at][0]) for at in np.flatnonzero(which).tolist())
+        chosen = np.flatnonzero(which & self._chosen).tolist()
+        return Counter(str(self._keys[at][0]) for at in chosen)
 
     def why_silent(self, row: Row) -> Why | None:
         """Why this night may not have found what another did; None where its silence counts."""
@@ -402,7 +413,7 @@ class _Night:
         return {(row["cluster"], row["feature"]) for row in unknown.to_pylist()}
 
 
-def _keys(findings: TableRows) -> list[tuple[object, ...]]:
+def _keys(findings: TableRows) -> list[tuple[Any, ...]]:
     """What tells two findings of a night apart; its cluster first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import FleetEntry
+from featurelib.config.fleet import FleetEntry, FleetPart
 from featurelib.core.dialect import generation_of, load
 from featurelib.feature import Severity
 from featurelib.questions.describe import Description, LevelShown, NodeShown, Ranges
@@ -256,10 +256,17 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
     return f"{when}  {nodes(change.role, change.node_ids)}: {what}"
 
 
-def diff_page(found: Diff, catalogue: Catalogue, limit: int, width: int | None = None) -> Page:
-    """The text of a difference; `limit` 0 = all of it."""
+def diff_page(
+    found: Diff,
+    catalogue: Catalogue,
+    limit: int,
+    width: int | None = None,
+    part: FleetPart | None = None,
+) -> Page:
+    """The text of a difference; `limit` 0 = all of it. `part`: the clusters that were chosen."""
     page, words = Page(width), FindingWords(catalogue)
-    page.line(f"run {found.before} → run {found.after}")
+    chosen = f", {clean(part.text)}" if part else ""
+    page.text(f"run {found.before} → run {found.after}{chosen}")
     page.line(", ".join(f"{found.counts[state]:,} {state}" for state in State))
     if not found.judged_alike:
         page.text("the nights were judged by another catalogue or policy: nothing can be compared")

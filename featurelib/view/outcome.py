@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import FleetPart
 from featurelib.controller.journal import JournalEntry, Way
 from featurelib.controller.send import Resumed, Unexplained
 from featurelib.core.outcome import Ending, EndingKind, Fate, MoveOutcome, StepOutcome
@@ -133,17 +134,19 @@ def journal_page(
     names: Mapping[str, str],
     catalogue: Catalogue,
     only_open: bool,
+    part: FleetPart | None = None,
     width: int | None = None,
 ) -> Page:
     """Each request of the journal: who sent it when and what became of it, then each update, and by
-    whose word it was. `names`: what the inventory calls the clusters."""
+    whose word it was. `names`: what the inventory calls the clusters. `part`: those chosen."""
     page = Page(width)
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
     waiting = sum(entry.is_open for entry in entries)
     more = f"; {waiting} to settle with featurelib resume" if waiting else ""
     what = count(len(entries), "open request" if only_open else "request")
-    page.line(f"{path}: {what}{more}")
+    whose = f", {clean(part.text)}" if part else ""
+    page.line(f"{path}: {what}{whose}{more}")
     return page
 
 

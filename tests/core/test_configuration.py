@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config.fleet import (
+    Choice,
     Fleet,
     FleetEntry,
     known_releases,
@@ -63,6 +66,11 @@ INVENTORIES = (
     ONE + "brokers=[-1]",
     ONE + "brokers=[4294967297]",
     "cluster = [{id = 'a', brokers = [1, 1]}]",
+    "[[view]]\nname='a'",
+    "[[view]]\nowner=['a']",
+    "[[view]]\nname=''\nowner=['a']",
+    "[[view]]\nname='a'\nowners=['a']",
+    "[[view]]\nname='a'\nlabel=['b']\n[[view]]\nname='a'\nlabel=['c']",
 )
 CONTRADICTIONS = (
     "managed_features=['f']",
@@ -273,6 +281,65 @@ def test_a_cluster_is_found_by_id_or_name() -> None:
         fleet.find("twin", "f")
     with pytest.raises(ConfigError, match="f: expected a cluster with the id or name 'y'"):
         fleet.find("y", "f")
+
+
+PARTS = """
+[[cluster]]
+id='a'
+owner='payments'
+labels={env='prod', region='eu'}
+[[cluster]]
+id='b'
+owner='payments'
+labels={env='test'}
+[[cluster]]
+id='c'
+owner='search, ads'
+labels={env='prod', tier=''}
+[[cluster]]
+id='d'
+[[view]]
+name='live'
+label=['env=prod']
+[[view]]
+name='gone'
+owner=['paymints']
+"""
+CHOSEN = (  # options, and the clusters they choose; z landed and is not listed
+    (Choice(owner=["payments"]), "ab", "owner payments"),
+    (Choice(owner=["payments", ""]), "abdz", "owner payments or nobody"),
+    (Choice(owner=[""]), "dz", "owner nobody"),
+    (Choice(label=["env=prod"]), "ac", "label env=prod"),
+    (Choice(label=["env=prod", "env=test"]), "abc", "label env=prod, label env=test"),
+    (Choice(label=["env=prod", "region"]), "a", "label env=prod, label region"),
+    (Choice(label=["tier="]), "c", "label tier="),
+    (Choice(view="live"), "ac", "view live"),
+    (Choice(view="live", owner=["payments"]), "a", "view live, owner payments"),
+)
+# Options that choose nothing. The words in which each is refused: data/frozen/choices.txt.
+STRANGE: tuple[dict[str, Any], ...] = (
+    {"owner": ["Payments"]}, {"owner": ["zzz"]}, {"label": ["evn=prod"]}, {"label": ["env=prd"]},
+    {"label": ["env="]}, {"label": [""]}, {"label": ["=prod"]}, {"view": "life"}, {"view": ""},
+    {"view": "gone"}, {"owner": ["payments"], "label": ["tier"]},
+    {"owner": [""], "view": "live"}, {"owner": ["a\nb"]},
+)  # fmt: skip
+
+
+def test_options_choose_clusters_by_owner_label_and_view() -> None:
+    fleet = parse_fleet(PARTS, "f")
+    assert fleet.choose(Choice(), "f") is None
+    for choice, ids, text in CHOSEN:
+        part = fleet.choose(choice, "f")
+        assert part is not None
+        assert ("".join(c for c in "abcdz" if c in part), part.text) == (ids, text)
+
+
+def test_a_choice_that_meets_nothing_is_told_with_what_is_near() -> None:
+    fleet, none = parse_fleet(PARTS, "f"), parse_fleet(ONE, "f")
+    asked = [(str(one), partial(fleet.choose, Choice(**one), "f")) for one in STRANGE]
+    bare: tuple[dict[str, Any], ...] = {"owner": ["a"]}, {"label": ["a"]}, {"view": "a"}
+    asked += [(f"of none, {one}", partial(none.choose, Choice(**one), "f")) for one in bare]
+    expect_refused("choices", ConfigError, asked)
 
 
 def test_what_is_managed_is_what_its_owner_moves_unless_the_inventory_says_it() -> None:
