@@ -124,7 +124,7 @@ def _enter(
         about_nodes=known is NODE_COLUMNS,
         columns=columns,
         source=source,
-        sentence=(mask.__doc__ or "").split("\n")[0],
+        sentence=mask.__doc__ or "",
         mask=mask,
     )
     return mask

@@ -160,3 +160,4 @@ def test_every_rule_has_a_source_and_a_sentence() -> None:
     for rule in RULES.values():
         assert rule.source, rule.name
         assert rule.sentence.endswith("."), rule.name
+        assert "\n" not in rule.sentence, rule.name
