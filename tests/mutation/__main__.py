@@ -169,7 +169,7 @@ def main() -> None:
             lines = {int(number) for number in numbers.split(",") if number}
             count, left = survivors(module, MODULES[module]["tests"], lines)
             if not count:
-                sys.exit(f"{place}: expected lines that can be changed, as {module}:7,9; found none")
+                sys.exit(f"{place}: expected lines to change, as {module}:7,9; found none")
             killed = count - len(left)
             unexplained = sum(not explained(module, mutant) for mutant in left)
             new += unexplained
