@@ -84,6 +84,15 @@ class Phase(StrEnum):
         return cls.MIXED if value == "rolling" else None
 
 
+class ClusterMode(StrEnum):
+    """Who keeps a cluster's metadata."""
+
+    UNKNOWN = "mode not known"
+    KRAFT = "KRaft"
+    ZOOKEEPER = "ZooKeeper mode"
+    MIGRATING = "migrating from ZooKeeper to KRaft"
+
+
 class Severity(StrEnum):
     """How much a finding matters, worst first."""
 

@@ -307,5 +307,11 @@ UPGRADE_PLAN = Schema.of(
         ("may_join_after", ListOf(of=TEXT)),
         # Of what the steps move, and of metadata.version; null without steps.
         ("returns_after", ListOf(of=RETURN)),
+        ("mode", TEXT),  # who keeps its metadata (featurelib.feature.ClusterMode); null = not known
+        # The oldest and the newest software that its nodes run, but for nodes that are gone: by
+        # what they say, else by the inventory; null = not known.
+        ("release", TEXT),
+        ("newest_release", TEXT),
+        ("newest_line", TIME),  # when the newest line of it was read; null = nothing landed
     ]
 )

@@ -97,7 +97,7 @@ def judge(
         findings=set_aside(said, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
         readiness=rows,
-        plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue),
+        plans=plans(evidence, verdict, target, unknown > 0, agreed.dialects, catalogue, software),
         evidence=evidence,
         probed={
             row: agreed.probed[int(evidence.subjects.cluster[row])]

@@ -20,7 +20,7 @@ import numpy as np
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.columns import latest
-from featurelib.audit.controllers import Software, blind_leaders, zookeeper_dialect
+from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders, zookeeper_dialect
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
 from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
@@ -193,9 +193,6 @@ def _some(texts: Sequence[str], between: str = ", ") -> str:
     return between.join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-_Weight = tuple[bool, bool, bool]  # what speaks against a release, the weightiest first
-
-
 class PlainCluster:
     """The one cluster of a batch of evidence as plain values."""
 
@@ -318,7 +315,7 @@ class PlainCluster:
         older one, which knows less.
         """
         spoken = {release: dialect for dialect, release in self._software.spoken}
-        weighed: dict[str, _Weight] = {}
+        weighed: dict[str, int] = {}
         for subject in may_lead:
             for name, weight in self._weighed(subject).items():
                 weighed[name] = min(weight, weighed.get(name, weight))
@@ -326,24 +323,13 @@ class PlainCluster:
         order += sorted(spoken.keys() - weighed.keys(), key=self._age)
         return tuple(self._as_told(name, spoken[name]) for name in order)
 
-    def _weighed(self, subject: int) -> dict[str, _Weight]:
-        """The releases that may advertise what one node does, and what speaks against each."""
-        names, profile = (
-            self._evidence.questions.names,
-            self._evidence.answering.of_subject[subject],
-        )
-        if profile < 0 or self._zookeeper:
+    def _weighed(self, subject: int) -> dict[str, int]:
+        """The releases that may advertise what one node does, and how much speaks against each."""
+        if self._evidence.answering.of_subject[subject] < 0 or self._zookeeper:
             return {}
-        newest = 0
-        if METADATA_VERSION in names:
-            newest = self._software.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
-        shown = self._evidence.subjects.stable_metadata[subject]
-        weighed: dict[str, _Weight] = {}
-        for code in np.flatnonzero(self._software.runs[subject]).tolist():
-            name, stable = self._tables.releases[code], self._tables.newest_stable[code, 0]
-            is_other = 0 < shown != stable
-            weighed[name] = name != self._named, bool(is_other), bool(newest != stable)
-        return weighed
+        [against] = self._software.weigh(np.array([subject])).tolist()
+        weighed = zip(self._tables.releases, against, strict=True)
+        return {release: weight for release, weight in weighed if weight < RULED_OUT}
 
     def _age(self, release: str) -> tuple[int, ...]:
         """The older a release, the less."""

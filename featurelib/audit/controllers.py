@@ -21,11 +21,12 @@ from featurelib.audit.registrations import NOBODY, record_keys
 from featurelib.catalogue import Catalogue
 from featurelib.core.batch import Flags
 from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_releases
-from featurelib.feature import Role
-from featurelib.rows import Bool, Int, pick
+from featurelib.feature import METADATA_VERSION, Role, release_line
+from featurelib.rows import Bool, Int, Texts, pick
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
+RULED_OUT = 8  # more than all that may speak against a release
 
 
 class Software:
@@ -104,6 +105,45 @@ class Software:
         named = {text: self._catalogue.release_named(text) or "" for text in set(self._told)}
         codes = {text: self._tables.release_code(name) for text, name in named.items()}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
+
+    def weigh(self, subjects: Int) -> Int:
+        """[subjects, releases] how much speaks against each release, the weightiest first: that
+        the inventory names another, that a controller's listener shows another stable
+        metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it."""
+        who, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
+        names = self._evidence.questions.names
+        weight = np.where(self.runs[subjects], np.int8(0), np.int8(RULED_OUT))
+        if METADATA_VERSION in names:
+            profile = self._evidence.answering.of_subject[subjects]
+            newest = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
+            weight += newest.astype(np.int16)[:, None] != stable
+        shown = who.stable_metadata[subjects].astype(np.int16)
+        weight += np.int8(2) * ((shown[:, None] != stable) & (shown > 0)[:, None])
+        told = pick(self._told_codes(), who.cluster[subjects], NOBODY)
+        named = np.flatnonzero(told >= 0)
+        weight += np.int8(4)
+        weight[named, told[named]] -= 4
+        return weight.astype(np.int64)
+
+    def span(self) -> tuple[Texts, Texts]:
+        """By cluster the oldest and the newest release that its nodes run, but for nodes that are
+        gone; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
+        who, evidence = self._evidence.subjects, self._evidence
+        there = ~who.gone & (who.fenced != 1) & ~evidence.membership.on_zookeeper[who.cluster]
+        many = self.runs.sum(axis=1)
+        nodes = np.flatnonzero(there & (many > 0))
+        release, several = self.runs[nodes].argmax(axis=1), many[nodes] > 1
+        # Of two that are as likely the older one, which knows less.
+        release[several] = self.weigh(nodes[several]).argmin(axis=1)
+        known = [*self._tables.releases, *map(release_line, self._told)]
+        told = np.arange(len(known) - len(self._told), len(known))
+        told[[not text for text in self._told]] = NOBODY
+        oldest, newest = np.full((2, len(told)), len(known)) * [[1], [-1]]
+        np.minimum.at(oldest, who.cluster[nodes], release)
+        np.maximum.at(newest, who.cluster[nodes], release)
+        shown = marked(len(told), who.cluster[nodes])
+        ends = (Texts(words=known, codes=np.where(shown, end, told)) for end in (oldest, newest))
+        return next(ends), next(ends)
 
     @cached_property
     def spoken(self) -> dict[tuple[str, str], Bool]:

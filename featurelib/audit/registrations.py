@@ -57,6 +57,11 @@ class Membership:
         return self.zookeeper & ~self.kraft
 
     @property
+    def mode(self) -> Int:
+        """Who keeps each cluster's metadata, as a position in featurelib.feature.ClusterMode."""
+        return self.kraft + 2 * self.zookeeper
+
+    @property
     def quorum_place(self) -> tuple[Int, Int]:
         """Time and line of what is known of each quorum."""
         return self.quorum_at, self.quorum_line

@@ -24,6 +24,7 @@ import numpy as np
 
 from featurelib.audit.checks import levels_of_clusters
 from featurelib.audit.columns import distinct, marked, node_key, split_key
+from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Conditions, Evidence, Waiting
 from featurelib.audit.registrations import BROKER
 from featurelib.audit.target import Judge
@@ -32,7 +33,7 @@ from featurelib.core.batch import NOT_HERE, Flags
 from featurelib.core.compatibility import advertised, misfits
 from featurelib.core.dialect import load
 from featurelib.core.downgrade import Position, WaysBack, of_metadata_version, of_other_feature
-from featurelib.feature import METADATA_VERSION, Phase, UpgradeType, Verdict
+from featurelib.feature import METADATA_VERSION, ClusterMode, Phase, UpgradeType, Verdict
 from featurelib.rows import (
     NONE,
     Bool,
@@ -127,6 +128,7 @@ def plans(
     unknown: Bool,
     dialects: dict[int, list[str]],
     catalogue: Catalogue,
+    software: Software,
 ) -> TableRows:
     """One row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them.
 
@@ -156,6 +158,7 @@ def plans(
     spoken = [dialects.get(at, []) for at in range(clusters)]
     after = asked.current.copy()
     after[ready] = target[ready]
+    mode, (oldest, newest) = evidence.membership.mode, software.span()
     processes, _, _ = split_key(distinct(node_key(who.cluster, BROKER, who.node_id)))
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(evidence.clusters),
@@ -166,6 +169,12 @@ def plans(
         "dialects": lists_of(spoken),
         "may_join": who_may_join(evidence, catalogue, asked.current),
         "may_join_after": who_may_join(evidence, catalogue, after, only=count > 0),
+        "mode": _texts(
+            ClusterMode, np.where(mode == list(ClusterMode).index(ClusterMode.UNKNOWN), -1, mode)
+        ),
+        "release": oldest,
+        "newest_release": newest,
+        "newest_line": evidence.snapshots.observed_at,
     }
     return make_rows(UPGRADE_PLAN, clusters, columns)
 

@@ -16,7 +16,7 @@ from featurelib.audit.cluster_view import Sight
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.findings import FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.feature import Role, Severity, Witness
+from featurelib.feature import ClusterMode, Role, Severity, Witness
 from featurelib.words import level_text, metadata_first
 
 
@@ -124,12 +124,6 @@ _WITNESSES = {
     Witness.CONTROLLER: "controllers",
     Witness.TOOL: "kafka-features.sh",
 }
-_MODES = {  # by whether there is a quorum, and ZooKeeper
-    (True, False): "KRaft",
-    (False, True): "ZooKeeper mode",
-    (True, True): "migrating from ZooKeeper to KRaft",
-    (False, False): "mode not known",
-}
 _SEVERITIES = list(Severity)
 Row = dict[str, Any]
 
@@ -146,7 +140,7 @@ def describe(sight: Sight, catalogue: Catalogue) -> Description:
     profiles = tuple(_profile(evidence, position) for position in order)
     return Description(
         cluster_id=sight.cluster_id,
-        mode=_MODES[bool(member.kraft[0]), bool(member.zookeeper[0])],
+        mode=list(ClusterMode)[member.mode[0]].value,
         seen_at=_time(sight.newest),
         controller=sight.cluster.active if sight.cluster.active >= 0 else None,
         configured_voters=tuple(sorted(read.ids)) if read and set(read.ids) != voters else None,

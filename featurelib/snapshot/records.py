@@ -260,7 +260,8 @@ class Snapshots:
         if damaged:
             rows = rows.take(np.where(is_damaged, -1, np.arange(len(rows))))
         waiting = rows.numbers("waiting")
-        self.landed: Bool = rows.numbers("observed_at") != NONE
+        self.observed_at = rows.numbers("observed_at")
+        self.landed: Bool = self.observed_at != NONE
         self.waiting: Int = np.where(waiting == NONE, 0, waiting)
         self.features_node: list[str | None] = rows["features_node"].to_pylist()
         self._rows = rows

@@ -216,3 +216,22 @@ def test_a_broker_offers_no_more_of_what_it_forwards_than_its_controller_does() 
     assert releases_offering(Role.BROKER, (*keys, (999, 0, 0))) == ()
     assert releases_offering(Role.CONTROLLER, keys) == ()
     assert releases_offering(Role.BROKER, ()) == ()
+
+
+def test_a_cluster_runs_from_the_oldest_to_the_newest_release_of_its_nodes() -> None:
+    told = {"roll4143": ("4.1", "4.3"), "midroll4042": ("4.0", "4.2"), "unstable42": ("4.2", "4.2")}
+    for name, ends in told.items():
+        [row] = look(lines_of(name)).judged.plans.to_pylist()
+        assert (row["release"], row["newest_release"], row["mode"]) == (*ends, "KRaft"), name
+
+
+def test_where_no_node_tells_its_release_the_inventory_does() -> None:
+    folder = Path(__file__).parents[2] / "data" / "samples" / "zk-282-ranges"
+    lines = [json.loads(line) for line in (folder / "landing.jsonl").read_text().splitlines()]
+    fleet = Fleet(cluster=(Entry(id=lines[0]["cluster_id"], release="2.8.2"),))
+    rows = [look(lines, known).judged.plans.to_pylist() for known in (NO_FLEET, fleet)]
+    assert [(row["release"], row["newest_release"]) for [row] in rows] == [
+        (None, None),
+        ("2.8",) * 2,
+    ]
+    assert {row["mode"] for [row] in rows} == {"ZooKeeper mode"}
