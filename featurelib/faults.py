@@ -214,6 +214,7 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         (
             rf"({_FILE}\.(?:parquet|json|crc)\S*) (?:is not a Parquet file|does not exist)"
             rf"|(?:Failed to open local file|Object at location) '?({_FILE}\.(?:parquet|json))"
+            rf"|Could not open Parquet input source '({_FILE})'|(Corrupt \w+ compressed data)"
             rf"|FAILED_READ_FILE[^\n]*?({_FILE}\.(?:parquet|json))"
             r"|\[DELTA_(?:MISSING|LOG|TRUNCATED|VERSIONS_NOT|STATE|FILE_NOT)[A-Z_]*\]([^\n]*)"
             r"|([Vv]ersions \([^)]*\) are not contiguous[^\n]*)"

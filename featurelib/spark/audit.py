@@ -2,8 +2,9 @@
 
 Spark only carries: whole clusters go to the core in Arrow batches and its tables come back. A
 worker hands over Arrow's bytes, and not rows: Spark would turn every row into its own form and
-back, and that takes longer than judging. Each run records the versions of the tables it read, so
-that a night can be judged again.
+back, and that takes longer than judging. Where the files of the table are on a disk, workers are
+given their names and read them: what goes through Java costs more than judging, too. Each run
+records the versions of the tables it read, so that a night can be judged again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyarrow.parquet import ParquetFile
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow, tables
@@ -31,6 +33,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import NoEvidenceError
+from featurelib.faults import explaining
 from featurelib.feature import Severity, Verdict
 from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
@@ -114,14 +117,13 @@ def audit(
         forgotten=forgotten,
     )
     judging = judge_by(conditions, severities, catalogue, guarding)
-    missing = expected_rows(known["cluster"], fleet)
-    if len(known) + len(missing) <= BATCH_CLUSTERS:  # workers would take longer to start
-        rows = store.fetch(CLUSTER_SNAPSHOT, columns=CORE_COLUMNS)
-        whole = pa.concat_tables([rows, missing]).combine_chunks()
-        cells = pa.Table.from_batches(judging(whole.to_batches()), CELLS)
-    else:
-        snapshots = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
-        cells = judge_snapshots(with_rows(snapshots, missing), judging).toArrow()
+    here = [expected_rows(known["cluster"], fleet)]
+    by_workers = len(known) > BATCH_CLUSTERS  # who take longer to start than fewer take here
+    if not by_workers:
+        here.insert(0, store.fetch(CLUSTER_SNAPSHOT, columns=CORE_COLUMNS))
+    there = judge_snapshots(store, judging) if by_workers else CELLS.empty_table()
+    rest = judging(pa.concat_tables(here).combine_chunks().to_batches())
+    cells = pa.concat_tables([there, pa.Table.from_batches(rest, CELLS)])
     parts = tables_in(cells)
     clusters = parts["plans"].num_rows
     if clusters == 0:
@@ -223,19 +225,42 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet) -> pa.Table:
     return pa.table(nothing | {"cluster": pa.array(missing, pa.string())}, schema=schema)
 
 
-def with_rows(snapshots: DataFrame, rows: pa.Table) -> DataFrame:
-    """`snapshots` and these rows of the driver's."""
-    if rows.num_rows == 0:
-        return snapshots
-    return snapshots.unionByName(snapshots.sparkSession.createDataFrame(rows))
-
-
 Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def judge_snapshots(snapshots: DataFrame, judging: Judging) -> DataFrame:
-    """The core's four tables as CELLS, judged by Spark's workers."""
-    return snapshots.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names)
+def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
+    """CELLS of the snapshot table, judged by Spark's workers. Where its files have names that every
+    worker can open, workers read whole files, and nothing of them goes through Java."""
+    files, context = store.local_files(CLUSTER_SNAPSHOT), store.session.sparkContext
+    tasks = context.defaultParallelism
+    if len(files) < tasks:  # not known, or too large to be shared out
+        rows = store.read(CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
+        return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
+    ends = [len(files) * task // tasks for task in range(tasks + 1)]
+    shares = [files[first:end] for first, end in pairwise(ends)]
+
+    def judge_files(mine: Iterable[list[str]]) -> Iterator[pa.RecordBatch]:
+        return judging(batch for paths in mine for batch in read_files(paths))
+
+    with explaining(store.path(CLUSTER_SNAPSHOT)):
+        batches = context.parallelize(shares, tasks).mapPartitions(judge_files).collect()
+    return pa.Table.from_batches(batches, CELLS)
+
+
+def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """CORE_COLUMNS of whole files, in batches of BATCH_CLUSTERS or somewhat more."""
+    waiting: list[pa.Table] = []
+    for path in paths:
+        try:
+            with ParquetFile(path) as file:
+                waiting.append(file.read(columns=CORE_COLUMNS, use_threads=False))
+        except arrow.FAULTS as error:  # says what is wrong, and seldom with which file
+            raise OSError(f"Could not open Parquet input source '{path}': {error}") from error
+        if sum(map(len, waiting)) >= BATCH_CLUSTERS:
+            yield from pa.concat_tables(waiting).combine_chunks().to_batches()
+            waiting = []
+    if waiting:
+        yield from pa.concat_tables(waiting).combine_chunks().to_batches()
 
 
 def judge_by(

@@ -150,6 +150,17 @@ class Store:
         types = arrow.schema_of(table.schema.select(names))
         return self.read(table, version, wanted).select(*names).toArrow().cast(types)
 
+    def local_files(self, table: Table) -> list[str]:
+        """The table's files, by paths that hold on every machine; none = they alone do not say what
+        it holds, or lie where only Spark reads them."""
+        self._expect_readable(table)
+        log = self._log(table)
+        if not isinstance(log, LocalLog):
+            return []
+        with explaining(self.path(table)):
+            opened = log.dataset(None)
+            return [] if opened is None else log.files(opened, ())
+
     def weigh(self, table: Table, wanted: Sequence[Wanted] = ()) -> int | None:
         """Bytes of the files that may hold such rows, unpacked: a line of 16 MB may be stored in
         some kB. None = nobody can say without a job of Spark's."""

@@ -20,7 +20,7 @@ from featurelib.audit.findings import Mute
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import load as load_dialect
-from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError
 from featurelib.feature import Severity
 from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
@@ -31,12 +31,10 @@ from featurelib.spark.audit import (
     PARTS,
     Audited,
     audit,
-    expected_rows,
     judge_by,
     judge_snapshots,
     locate_lines,
     tables_in,
-    with_rows,
 )
 from featurelib.spark.audit import rows_of as rows_in
 from featurelib.spark.store import Store
@@ -100,16 +98,21 @@ def batch_size(session: SparkSession, request: pytest.FixtureRequest) -> Iterato
     session.conf.set(BATCH_SIZE, usual)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 10_000], indirect=True)
+@pytest.mark.parametrize(
+    ("files", "batch_size"), [(1, 1), (1, 3), (1, 10_000), (6, 10_000)], indirect=["batch_size"]
+)
 def test_spark_says_what_the_core_says_whatever_the_batches(
-    session: SparkSession, samples: pa.Table, batch_size: int, monkeypatch: pytest.MonkeyPatch
+    store: Store, samples: pa.Table, files: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One file is shared out by Spark; several are read by the workers that judge them."""
     monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)  # of a cell
+    put_snapshots(store, samples, RUN, files)
+    if files > 1:
+        monkeypatch.setattr(Store, "read", None)
     fleet = Fleet(cluster=(FleetEntry(id=GHOST, brokers=(1, 2, 3, 4)),))
     conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
     severities = {"ghost_broker": Severity.CRITICAL}
-    frame = session.createDataFrame(samples).select(*CORE_COLUMNS)
-    cells = judge_snapshots(frame, judge_by(conditions, severities)).toArrow()
+    cells = judge_snapshots(store, judge_by(conditions, severities))
     assert pc.max(cells["newest"]).as_py() == newest(samples)
     assert cells.num_rows >= samples.num_rows / min(batch_size, 5)
     found, expected = rows_in(tables_in(cells)), core_says(samples, conditions, severities)
@@ -119,20 +122,19 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     assert Severity.CRITICAL.value in found.findings["severity"].to_pylist()
 
 
-def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
-    session: SparkSession, samples: pa.Table
+# Whole audits, on real tables.
+
+
+@pytest.mark.parametrize("most_here", [1, 10])
+def test_an_expected_cluster_that_did_not_land_is_judged_without_evidence(
+    store: Store, samples: pa.Table, most_here: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frame = session.createDataFrame(samples.slice(0, 2)).select(*CORE_COLUMNS)
-    landed = samples["cluster"][0].as_py()
-    known = samples["cluster"].slice(0, 2)
-    assert expected_rows(known, Fleet(cluster=(FleetEntry(id=landed),))).num_rows == 0
-    assert with_rows(frame, expected_rows(known, Fleet())) is frame
-    fleet = Fleet(cluster=(FleetEntry(id="lost", brokers=(7,)), FleetEntry(id=landed)))
-    expected = with_rows(frame, expected_rows(known, fleet))
-    assert expected.schema.simpleString() == frame.schema.simpleString()
-    assert expected.count() == 3
-    conditions = Conditions(as_of=newest(samples), max_age=MAX_AGE, inventory=fleet.inventory)
-    found = rows_in(tables_in(judge_snapshots(expected, judge_by(conditions, {})).toArrow()))
+    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", most_here)
+    put_snapshots(store, samples.slice(0, 2), RUN, files=2)
+    landed = FleetEntry(id=samples["cluster"][0].as_py())
+    fleet = Fleet(cluster=(FleetEntry(id="lost", brokers=(7,)), landed))
+    found = run_audit(store, RUN, fleet=fleet).judged
+    assert len(found.plans) == 3
     said = [row for row in found.findings.to_pylist() if row["cluster"] == "lost"]
     assert [(row["code"], row["node_id"]) for row in said] == [
         ("cluster_not_landed", None),
@@ -142,17 +144,31 @@ def test_an_expected_cluster_that_did_not_land_becomes_a_row_without_evidence(
     assert (plan["verdict"], plan["steps"], plan["plan"]) == ("UNKNOWN", [], None)
 
 
-# Whole audits, on real tables.
+def test_a_file_that_was_cut_off_is_named_by_the_driver_and_by_a_worker(
+    store: Store, samples: pa.Table
+) -> None:
+    put_snapshots(store, samples, RUN, files=4)
+    cut = max((Path(store.path(CLUSTER_SNAPSHOT).removeprefix("file:"))).glob("*.parquet"))
+    cut.write_bytes(cut.read_bytes()[:-9])
+    said = rf"^table silver\.cluster_snapshot( at .*)?: cannot be read, .*{cut.name}\. Restore it"
+    with pytest.raises(SurroundingsError, match=said):
+        judge_snapshots(store, judge_by(Conditions(as_of=0, max_age=0), {}))
+    with pytest.raises(SurroundingsError, match=said):
+        run_audit(store, RUN)
 
 
-def put_snapshots(store: Store, rows: pa.Table, run: int) -> None:
+def put_snapshots(store: Store, rows: pa.Table, run: int, files: int = 1) -> None:
     store.create(LANDING_LINE)
     table = rows.append_column("learned", pa.nulls(rows.num_rows, pa.binary()))
     table = table.add_column(0, "run", pa.array([run] * rows.num_rows, pa.int64()))
     store.create(CLUSTER_SNAPSHOT)
     folder = store.path(CLUSTER_SNAPSHOT).removeprefix("file:")
     columns = pa.schema(DeltaTable(folder).schema().to_arrow())
-    write_deltalake(folder, table.select(columns.names).cast(columns), mode="overwrite")
+    table = table.select(columns.names).cast(columns)
+    size = -(-len(table) // files) or 1
+    write_deltalake(folder, table.slice(0, size), mode="overwrite")
+    for first in range(size, len(table), size):
+        write_deltalake(folder, table.slice(first, size), mode="append")
 
 
 def run_audit(
