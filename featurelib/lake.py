@@ -6,7 +6,7 @@ there once its row in gold.audit_run is. Any Delta reader sees the same; this on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
@@ -108,10 +108,16 @@ class Lake:
         cluster: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> TableRows:
-        """One run's rows of a gold table (None: the newest), of all clusters or of one."""
-        wanted: list[Wanted] = [("run", "=", self.run(run))]
+        """One run's rows of a gold table (None: the newest), of all clusters or of one. Raises
+        SurroundingsError where the table lost that run's commit."""
+        wanted: list[Wanted] = [("run", "=", of := self.run(run))]
         if cluster is not None:
             wanted.append(("cluster", "=", cluster))
+        # None = somebody else wrote it. A night's own row is written last.
+        newest = self._opened(table, None).transaction_version(table.application)
+        if newest is not None and newest < of:
+            said = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
+            raise damaged(said, self._place(table))
         return self._read(table, wanted, columns)
 
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
@@ -243,7 +249,7 @@ class Lake:
             with explaining(where):
                 where = self._place(table)
                 found = DeltaTable(where, version=version)
-                expect_whole_log(where)
+                expect_whole_log(log_entries(where), where)
         except TableNotFoundError as error:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {where}. Name the folder the nightly "
@@ -274,11 +280,21 @@ class Lake:
         return found
 
 
-def expect_whole_log(path: str) -> None:
-    """Raises SurroundingsError where an entry of a local table's log is empty, as a machine leaves
+def expect_whole_log(entries: Iterable[tuple[str, int]], where: str) -> None:
+    """Raises SurroundingsError where an entry of a log (name, bytes) is empty, as a machine leaves
     it that lost its power: readers take it for a commit of nothing, and rows would be gone in
     silence."""
-    log = Path(path, "_delta_log")
-    for entry in sorted(log.glob("*.json")) if "://" not in path else ():
-        if entry.stat().st_size == 0:
-            raise damaged(f"{entry} is empty", path)
+    for name, size in sorted(entries):
+        if size == 0 and name.endswith(".json"):
+            raise damaged(f"{where}/_delta_log/{name} is empty", where)
+
+
+def log_entries(path: str) -> list[tuple[str, int]]:
+    """Name and size of each file of the log of a table that deltalake can open."""
+    if "://" not in path:
+        return [(one.name, one.stat().st_size) for one in Path(path, "_delta_log").iterdir()]
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import FileSelector, PyFileSystem
+
+    found = PyFileSystem(DeltaStorageHandler(path)).get_file_info(FileSelector("_delta_log"))
+    return [(one.base_name, one.size or 0) for one in found]

@@ -49,6 +49,11 @@ class Table:
         return f"{self.layer}.{self.name}"
 
     @property
+    def application(self) -> str:
+        """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
+        return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
+
+    @property
     def name_in_schema(self) -> str:
         """Its name where all tables stand in one schema of a catalog."""
         return f"{self.layer}_{self.name}"

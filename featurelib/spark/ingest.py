@@ -58,7 +58,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     listed = list_files(store.session, landing, say)
     check_files(landing, listed)
     store.create(LANDING_LINE, INGEST_RUN)
-    store.expect_ahead(LANDING_LINE, INGEST_RUN)
+    store.expect_ahead(INGEST_RUN, LANDING_LINE)
     files = drop_known(listed, store.fetch(INGEST_RUN, columns=["files"]))
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:

@@ -31,7 +31,7 @@ from featurelib import arrow
 from featurelib.arrow import type_of
 from featurelib.errors import TableError
 from featurelib.faults import explaining, in_a_line
-from featurelib.lake import expect_whole_log
+from featurelib.lake import expect_whole_log, log_entries
 from featurelib.schema import TIME
 from featurelib.tables import Table
 
@@ -65,12 +65,6 @@ class Head:
     properties: Mapping[str, str]
 
 
-def application(table: Table) -> str:
-    """Whose runs Delta counts; a table that is rebuilt counts those of its own version."""
-    version = f"@{table.version}" if table.is_rebuilt else ""
-    return f"featurelib/{table.full_name}{version}"
-
-
 def spark_schema(table: Table) -> T.StructType:
     """The table's schema in Spark's types; required columns are NOT NULL."""
     fields = from_arrow_schema(arrow.schema_of(table.schema)).fields
@@ -91,11 +85,11 @@ class LocalLog:
             found = deltalake.DeltaTable(self._path)
         except TableNotFoundError:
             return None
-        expect_whole_log(self._path)
+        expect_whole_log(log_entries(self._path), self._path)
         newest = next(iter(found.history(1)), {})
         return Head(
             version=found.version(),
-            run=found.transaction_version(application(self._table)),
+            run=found.transaction_version(self._table.application),
             note=newest.get("userMetadata"),
             schema=T.StructType.fromJson(json.loads(found.schema().to_json())),
             properties=found.metadata().configuration,
@@ -116,7 +110,7 @@ class LocalLog:
         """Add one run's rows as one commit, which carries the run and the note; a run that is not
         greater than the newest adds nothing, without a word."""
         opened = deltalake.DeltaTable(self._path)  # what comes after this is a conflict
-        seen = opened.transaction_version(application(self._table))
+        seen = opened.transaction_version(self._table.application)
         if seen is not None and run <= seen:
             return
         deltalake.write_deltalake(
@@ -126,7 +120,7 @@ class LocalLog:
             schema_mode="merge",  # columns of a later release are null
             commit_properties=deltalake.CommitProperties(
                 custom_metadata={"userMetadata": note},
-                app_transactions=[deltalake.Transaction(application(self._table), run)],
+                app_transactions=[deltalake.Transaction(self._table.application, run)],
             ),
             writer_properties=deltalake.WriterProperties(
                 max_row_group_size=min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS)
@@ -198,7 +192,8 @@ class SparkLog:
         commits = table.history().select("version", "userMetadata").orderBy(F.desc("version"))
         newest, *_ = rows = commits.collect()
         runs = [run for row in rows if (run := self._run_in(row.userMetadata)) is not None]
-        [detail] = table.detail().select("properties").collect()
+        [detail] = table.detail().select("location", "properties").collect()
+        expect_whole_log(self._entries(detail.location), self._uri)
         return Head(
             version=newest.version,
             run=max(runs, default=None),
@@ -206,6 +201,14 @@ class SparkLog:
             schema=table.toDF().schema,
             properties=detail.properties,
         )
+
+    def _entries(self, location: str) -> list[tuple[str, int]]:
+        """Name and size of each file of the log."""
+        jvm = self._session._jvm
+        assert jvm is not None
+        folder = jvm.org.apache.hadoop.fs.Path(f"{location}/_delta_log")
+        files = folder.getFileSystem(self._session._jsc.hadoopConfiguration())
+        return [(one.getPath().getName(), one.getLen()) for one in files.listStatus(folder)]
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         if replace:  # by its path, Delta's own createOrReplace only creates
@@ -231,7 +234,7 @@ class SparkLog:
         try:
             left = json.loads(note or "null")
             of = left.get("application", f"featurelib/{self._table.full_name}")
-            return int(left["run"]) if of == application(self._table) else None
+            return int(left["run"]) if of == self._table.application else None
         except (ValueError, KeyError, TypeError, AttributeError):  # of somebody else
             return None
 
@@ -301,7 +304,7 @@ def pairs(properties: Mapping[str, str]) -> str:
 
 def _options(table: Table, run: int, note: str) -> dict[str, str]:
     """What a commit of Spark's carries: the run, the note; and how large its files may be."""
-    options = {"txnAppId": application(table), "txnVersion": str(run), "userMetadata": note}
+    options = {"txnAppId": table.application, "txnVersion": str(run), "userMetadata": note}
     if table.file_rows is not None:
         options["maxRecordsPerFile"] = str(table.file_rows)
     return options

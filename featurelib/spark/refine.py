@@ -89,7 +89,8 @@ def refine(
     until = None if as_of is None else latest(as_of)
     known, waited = None, False
     if done is not None:
-        store.expect_ahead(CLUSTER_SNAPSHOT, *HISTORIES)
+        for history in HISTORIES:
+            store.expect_ahead(history, CLUSTER_SNAPSHOT)
         _follow_up(store, done, anew=True)  # what the crash left is not known: look
         columns = ["cluster", "observed_at", "waiting"]
         known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)

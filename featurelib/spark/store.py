@@ -48,7 +48,6 @@ from featurelib.spark.log import (
     SparkLog,
     Wanted,
     alter,
-    application,
     as_column,
     fit,
     pairs,
@@ -212,14 +211,14 @@ class Store:
         self._check(table, head)
         return head.run
 
-    def expect_ahead(self, table: Table, *others: Table) -> None:
-        """SurroundingsError where `others`, which are written after `table`, know a later run than
-        it: commits of it are lost."""
-        newest = self.newest_run(table)
-        for other in others:
-            known = self.newest_run(other)
-            if known is not None and known > (newest or 0):
-                said = f"its newest run is {newest or 'none'}, {other.full_name} knows run {known}"
+    def expect_ahead(self, last: Table, *tables: Table) -> None:
+        """SurroundingsError where `last`, which is written after `tables`, knows a later run than
+        one of them that is there: commits of it are lost."""
+        known = self.newest_run(last) or 0
+        for table in tables:
+            newest = self.newest_run(table) or 0
+            if newest < known and self.exists(table):
+                said = f"its newest run is {newest or 'none'}, {last.full_name} knows run {known}"
                 raise damaged(said, self.path(table))
 
     def newest_of(self, *tables: Table) -> int | None:
@@ -277,9 +276,13 @@ class Store:
         """Set how long old versions stay readable; drop the files of older ones if asked."""
         known, wanted = self.check(table).properties, _retention(retention_days)
         if any(known.get(key) != value for key, value in wanted.items()):
-            alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(wanted)})")
+            self._expect_fit()
+            with explaining(self.path(table)):
+                alter(self.session, self.in_sql(table), f"SET TBLPROPERTIES ({pairs(wanted)})")
         if vacuum:  # never with RETAIN: that would override the table's own retention
-            DeltaTable.forName(self.session, self.in_sql(table)).vacuum()
+            self._expect_fit()
+            with explaining(self.path(table)):
+                DeltaTable.forName(self.session, self.in_sql(table)).vacuum()
 
     def _write(self, table: Table, df: DataFrame, run: int, mode: Mode) -> int:
         self.create(table)
@@ -378,7 +381,7 @@ def _types(schema: T.StructType) -> dict[str, str]:
 
 def _note(table: Table, run: int) -> str:
     """What a commit says of itself, unlike any other's."""
-    return json.dumps({"run": run, "application": application(table), "commit": uuid4().hex})
+    return json.dumps({"run": run, "application": table.application, "commit": uuid4().hex})
 
 
 def _properties(table: Table) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import runpy
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from featurelib.api import diff, open_tables
-from featurelib.errors import BusyError, ConfigError
+from featurelib.errors import BusyError, ConfigError, SurroundingsError
 from featurelib.lake import Lake
 from featurelib.schema import LONG, TEXT, Schema
 from featurelib.spark.hold import hold_folder
@@ -231,6 +232,25 @@ def test_a_night_is_refused_while_another_run_holds_the_tables(
             assert ended.code == 3
             assert_one_clear_message(ended, f"held by ingest run {RUN}", f"pid {os.getpid()}")
     assert files_below(root) == {".featurelib.lock"}
+
+
+def test_a_gold_table_that_lost_its_newest_commit_is_refused_and_begins_anew(
+    job: Job, tmp_path: Path
+) -> None:
+    table, tables = FINDINGS, tmp_path / "tables"
+    landing = land(tmp_path / "landing", "a", sample_lines("ghost-broker"))
+    options = ("--landing", landing, "--tables", tables, "--as-of", "newest")
+    assert [job("nightly", *options, "--run", RUN + night).code for night in (0, 1)] == [0, 0]
+    max((tables / table.path / "_delta_log").glob("*.json")).unlink()
+    lost = f"table {table.full_name}"
+    with pytest.raises(SurroundingsError, match=f"^{lost}.*: its newest run is {RUN}, gold.audit"):
+        Lake(str(tables)).rows(table)
+    ended = job("nightly", *options)
+    assert ended.code == 5
+    assert_one_clear_message(ended, lost, "move that table's folder away and run nightly")
+    shutil.rmtree(tables / table.path)
+    assert job("nightly", *options).code == 0
+    assert set(Lake(str(tables)).rows(table)["run"].to_pylist()) <= {Lake(str(tables)).run()}
 
 
 # Tables by name: those of a catalog.

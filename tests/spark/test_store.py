@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import deltalake
 import pyarrow as pa
@@ -16,9 +20,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from featurelib.arrow import schema_of, type_of
-from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
+from featurelib.errors import (
+    BusyError,
+    ConfigError,
+    NoEvidenceError,
+    SurroundingsError,
+    TableError,
+)
+from featurelib.lake import expect_whole_log, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema
-from featurelib.spark.log import SparkLog, fit, spark_schema
+from featurelib.spark.executors import Executors
+from featurelib.spark.log import Mode, SparkLog, fit, spark_schema
 from featurelib.spark.store import Store, resolve_uri
 from featurelib.tables import FINDINGS, Table
 
@@ -277,6 +289,92 @@ def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None
     assert found["delta.deletedFileRetentionDuration"] == "interval 30 days"
     assert [row.level for row in store.read(THING, version - 1).collect()] == [1]
     assert store.newest_run(THING) == RUN + 1
+
+
+def test_whatever_commits_looks_first_whether_the_tables_are_still_this_run_s(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+
+    def look(*_: object) -> None:
+        if taken:
+            raise BusyError("another run holds them now")
+
+    monkeypatch.setattr(Executors, "expect", look)
+    row = pa.table({"run": [RUN + 1], "level": [1], "note": ["a"]})
+    commits: list[Callable[[], object]] = [
+        lambda: store.create(replace(THING, name="other")),
+        lambda: store.add(THING, row, RUN + 1),
+        lambda: store.append(THING, things(store.session, RUN + 1, 1), RUN + 1),
+        lambda: store.maintain(THING, retention_days=30),
+        lambda: store.maintain(THING, vacuum=True),
+    ]
+    with store.hold(RUN, "audit", print):
+        store.create(THING)
+        before = store.version(THING)
+        taken.append(True)
+        for commit in commits:
+            with pytest.raises(BusyError, match="another run holds them now"):
+                commit()
+        assert store.version(THING) == before
+
+
+@pytest.mark.parametrize("by", ["driver", "workers"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_of_two_writers_past_the_lock_the_slower_is_told_so_and_adds_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, mode: Mode
+) -> None:
+    """The other commits after this one has looked at the table, and before it commits."""
+    schema = schema_of(THING.schema)
+    [mine, theirs] = (pa.table([[run], [1], ["a"]], schema=schema) for run in (RUN, RUN + 1))
+    other = Store(store.session, store.root)
+    other.create(THING)
+    begun, done = tmp_path / "begun", tmp_path / "done"
+
+    def slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun.touch()
+        while not done.exists():
+            time.sleep(0.01)
+        yield from batches
+
+    def meet() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        other.add(THING, theirs, RUN + 1)
+        done.touch()
+
+    def write_late(*words: object, **named: object) -> None:
+        monkeypatch.undo()
+        begun.touch()
+        meet()
+        deltalake.write_deltalake(*words, **named)  # type: ignore[arg-type]
+
+    with ThreadPoolExecutor() as pool:
+        if by == "driver":
+            monkeypatch.setattr("deltalake.write_deltalake", write_late)
+            writing = pool.submit(store.add, THING, mine, RUN, mode)
+        else:
+            frame = store.session.createDataFrame(mine)
+            late = frame.mapInArrow(slowly, frame.schema)
+            write = store.append if mode == "append" else store.overwrite
+            writing = pool.submit(write, THING, late, RUN)
+            meet()
+        with pytest.raises(BusyError, match="another run wrote to them at the same time"):
+            writing.result(60)
+    assert [row.run for row in other.read(THING).collect()] == [RUN + 1]
+
+
+@pytest.mark.usefixtures("road")
+def test_an_empty_entry_of_a_log_is_not_read_past(store: Store) -> None:
+    store.append(THING, things(store.session, RUN, 1), RUN)
+    folder = Path(store.path(THING).removeprefix("file:"))
+    max(folder.glob("_delta_log/*.json")).write_bytes(b"")
+    for checked in folder.glob("_delta_log/.*.crc"):
+        checked.unlink()
+    with pytest.raises(SurroundingsError, match=r"^table bronze\.thing.*json is empty\. Restore"):
+        Store(store.session, store.root).read(THING)
+    with pytest.raises(SurroundingsError, match="json is empty"):
+        expect_whole_log(log_entries(f"file://{folder}"), f"file://{folder}")
 
 
 @pytest.mark.parametrize(
