@@ -31,7 +31,7 @@ def clean(text: str, length: int = LENGTH) -> str:
     shown = printable(shown)
     if len(shown) > length:
         shown = shown[: length - 1] + "…"
-    return shown or EMPTY
+    return shown if shown.strip() else EMPTY
 
 
 def printable(text: str) -> str:

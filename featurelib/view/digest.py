@@ -127,6 +127,39 @@ def step_text(step: ReportedStep) -> str:
     return f"{step.feature} {step.from_level.text} → {step.to_level.text}"
 
 
+def moves(steps: Iterable[ReportedStep]) -> list[str]:
+    """Return `metadata.version 29 (4.2-IV1)` for each step: what can be finalized now."""
+    return [f"{step.feature} {step.to_level.text}" for step in steps]
+
+
+def software_text(cluster: ReportedCluster) -> str:
+    """Return `4.1`, or `3.9 to 4.2` where nodes differ; empty where nobody knows."""
+    ends = dict.fromkeys(filter(None, (cluster.release, cluster.newest_release)))
+    return " to ".join(ends)
+
+
+def release_text(cluster: ReportedCluster) -> str:
+    """Return `Kafka 4.2, finalized 4.0`: what runs and, where it is another, what is finalized."""
+    software, finalized = software_text(cluster), cluster.finalized_release
+    parts = [f"Kafka {software}" if software else ""]
+    parts += [f"finalized {finalized}" if finalized and finalized != software else ""]
+    return ", ".join(filter(None, parts))
+
+
+def fleet_facts(fleet: FleetCounts) -> list[tuple[str, str]]:
+    """Return labels and counts over the fleet: phases, findings, and what fits no longer."""
+    phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
+    severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
+    rows = [("phases", " · ".join(phases)), ("findings", " · ".join(severities) or "none")]
+    if fleet.muted:
+        rows.append(("", f"of these {count_muted(fleet.muted, fleet.muted_until)}"))
+    if fleet.incompatible_nodes:
+        verb = "does" if fleet.incompatible_nodes == 1 else "do"
+        who = count(fleet.incompatible_nodes, "node")
+        rows.append(("incompatible", f"{who} {verb} not fit what is finalized already"))
+    return rows
+
+
 def is_theirs(cluster: ReportedCluster) -> bool:
     """Whether somebody else carries out its plan: then it has no commands for us."""
     return cluster.managed_by is not None and not cluster.commands
@@ -237,8 +270,7 @@ def summarize_cluster(
     if not any(parts) and not steps:
         parts.append(_problem(shown, Severity.WARNING))
     if steps and verdict is Verdict.READY:
-        moves = [f"{step.feature} {step.to_level.text}" for step in steps]
-        parts.append(f"can finalize {some(moves, FEATURES)}")
+        parts.append(f"can finalize {some(moves(steps), FEATURES)}")
     elif steps:
         parts.append(f"can finalize {count(len(steps), 'feature')}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features

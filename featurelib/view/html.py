@@ -9,7 +9,7 @@ it, so a notebook shows it as it is.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,18 +19,22 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from featurelib.feature import METADATA_VERSION, Severity, Verdict
+from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.files import file_names
 from featurelib.view.digest import (
     ahead_lines,
+    fleet_facts,
     group_findings,
     lead,
     lead_note,
+    moves,
     mute_text,
     muted_lines,
+    release_text,
+    software_text,
     unmuted,
 )
-from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report
+from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, Portrait, draw
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
@@ -38,6 +42,7 @@ IN_FULL = 100  # clusters in the one file
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS, BARS = 8, 30
 FOLDER = "clusters"
+HOME = "../report.html"  # from the page of a cluster
 WIDTH, LEFT, RIGHT = 540, 118, 328
 TICK = 13  # that two numbers on the axis need between them  # of a plot, and of the track within it
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
@@ -63,9 +68,44 @@ def render_html(
         places=_places(report),
         pages=[f"{FOLDER}/{name}" for name in page_names(report)],
         names={cluster.key: cluster.name for cluster in report.clusters},
+        phases=[phase for phase, clusters in report.fleet.clusters_by_phase.items() if clusters],
+        releases=sorted(
+            {name for cluster in report.clusters for name in _releases(cluster)},
+            key=release_number,
+        ),
+        home="",
         owners=sorted({cluster.owner for cluster in report.clusters if cluster.owner}),
         script=_text("page.js"),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """What a code of this report means: what it rests on, and where it was found."""
+
+    code: str
+    source: str
+    findings: int
+    clusters: tuple[str, ...]  # their keys
+
+
+def explain_codes(report: Report) -> list[Code]:
+    """Return every code of the report's findings, by name; a finding's code leads there."""
+    sources: dict[str, str] = {}
+    where: defaultdict[str, list[str]] = defaultdict(list)
+    for cluster in report.clusters:
+        for finding in cluster.findings:
+            sources[finding.code] = finding.source
+            where[finding.code].append(cluster.key)
+    return [
+        Code(
+            code=code,
+            source=sources[code],
+            findings=len(where[code]),
+            clusters=tuple(dict.fromkeys(where[code])),
+        )
+        for code in sorted(where)
+    ]
 
 
 def has_pages(report: Report) -> bool:
@@ -80,7 +120,7 @@ def render_pages(
     if not has_pages(report):
         return
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        values = {"report": report, "cluster": cluster, "portraits": portraits}
+        values = {"report": report, "cluster": cluster, "portraits": portraits, "home": HOME}
         yield f"{FOLDER}/{name}", _template("one.html.j2").render(values)
 
 
@@ -145,6 +185,11 @@ def _within(plots: Sequence[Plot]) -> list[Plot]:
     return kept
 
 
+def _releases(cluster: ReportedCluster) -> set[str]:
+    """The oldest and the newest software of a cluster, as far as they are known."""
+    return {name for name in (cluster.release, cluster.newest_release) if name}
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -155,9 +200,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
+    more = (fleet_facts, moves, explain_codes, software_text, release_text)
     words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
     environment.globals.update(
-        {one.__name__: one for one in (*values, *words)},
+        {one.__name__: one for one in (*values, *more, *words)},
         within=_within,
         METADATA_VERSION=METADATA_VERSION,
         by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from featurelib.feature import Phase, Severity, Verdict
+from featurelib.feature import ClusterMode, Phase, Severity, Verdict
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
@@ -282,10 +282,13 @@ class ReportedCluster:
     (who finalizes there, if not we) are the inventory's too, null where it does not say, and so are
     `labels`, each as `key=value`. `severity`: of its worst finding that is not muted, null without
     one. `needs_person`: somebody has to look, or has a plan to approve. `summary`: what to know in
-    one line. `commands`: one for each request of the plan, in order; none where no tool of these
-    releases names single features, or a name is not safe to type. `joining`: who may join, null
-    where that is not known. `returns`: how far back it goes once the plan is carried out, of what
-    moves and of metadata.version.
+    one line. `mode`: who keeps its metadata. `release` and `newest_release`: the oldest and the
+    newest software its nodes run. `finalized_release`: the release of its finalized
+    metadata.version. `newest_line`: when its newest line was read. All of these are null where
+    nobody knows. `commands`: one for each request of the plan, in order; none where no tool of
+    these releases names single features, or a name is not safe to type. `joining`: who may join,
+    null where that is not known. `returns`: how far back it goes once the plan is carried out, of
+    what moves and of metadata.version.
     """
 
     key: str
@@ -301,6 +304,11 @@ class ReportedCluster:
     nodes: Count
     needs_person: bool
     summary: str
+    mode: ClusterMode | None
+    release: str | None
+    newest_release: str | None
+    finalized_release: str | None
+    newest_line: Time | None
     readiness: tuple[Readiness, ...]
     findings: tuple[ReportedFinding, ...]
     incompatible: tuple[IncompatibleNode, ...]

@@ -25,7 +25,14 @@ from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.dialect import STRICT
-from featurelib.feature import Phase, Severity, Verdict
+from featurelib.feature import (
+    METADATA_VERSION,
+    ClusterMode,
+    Phase,
+    Severity,
+    Verdict,
+    release_number,
+)
 from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.view.digest import (
@@ -224,6 +231,11 @@ class _Reader:
             nodes=row["nodes"] or 0,
             needs_person=needs_person(verdict, findings, steps),
             summary=summarize_cluster(verdict, findings, steps, has_features=bool(readiness)),
+            mode=ClusterMode(row["mode"]) if row["mode"] else None,
+            release=_shown(row["release"]),
+            newest_release=_shown(row["newest_release"]),
+            newest_line=row["newest_line"],
+            finalized_release=_release_of(self._catalogue, readiness),
             readiness=tuple(sorted(readiness, key=lambda ready: metadata_first(ready.feature))),
             findings=tuple(findings),
             incompatible=tuple(
@@ -291,6 +303,16 @@ class _Reader:
 
 def _shown(text: str | None, length: int = LENGTH) -> str | None:
     return clean(text, length) if text else None
+
+
+def _release_of(catalogue: Catalogue, readiness: Iterable[Readiness]) -> str | None:
+    """`4.0`: the release that the finalized metadata.version is of."""
+    levels = (ready.finalized for ready in readiness if ready.feature == METADATA_VERSION)
+    level = next(levels, None)
+    if level is None or level.number == 0:
+        return None
+    name = catalogue.level_name(METADATA_VERSION, level.number)
+    return ".".join(map(str, release_number(name))) if "-" in name else None
 
 
 def _is_theirs(entry: Entry, steps: Sequence[ReportedStep]) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, TextIO
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
     ahead_lines,
-    count_muted,
+    fleet_facts,
     group_findings,
     lead,
     lead_note,
     mute_text,
     muted_lines,
+    release_text,
     step_text,
     unmuted,
 )
@@ -176,16 +177,7 @@ def _ingest_text(ingest: Ingest) -> str:
 
 
 def _facts(report: Report, page: Page) -> None:
-    fleet, quarantine = report.fleet, report.run.quarantine
-    phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
-    severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
-    rows = [("phases", " · ".join(phases)), ("findings", " · ".join(severities) or "none")]
-    if fleet.muted:
-        rows.append(("", f"of these {count_muted(fleet.muted, fleet.muted_until)}"))
-    if fleet.incompatible_nodes:
-        verb = "does" if fleet.incompatible_nodes == 1 else "do"
-        who = count(fleet.incompatible_nodes, "node")
-        rows.append(("incompatible", f"{who} {verb} not fit what is finalized already"))
+    rows, quarantine = fleet_facts(report.fleet), report.run.quarantine
     if quarantine is not None and quarantine.lines:
         about = f"{count(quarantine.lines, 'landing line')} of all nights left out"
         rows.append(("quarantined", about))
@@ -239,7 +231,8 @@ def _clusters(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> No
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
-        sizes = [f"{cluster.nodes:,}", cluster.phase.value] if is_wide else []
+        stands = _lines(cluster.phase.value, *map(_dim, release_text(cluster).split(", ")))
+        sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
         people = _people(cluster) if _needs_act(cluster) else ""
         about = _lines(cluster.summary, _dim(people))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
@@ -272,9 +265,10 @@ def _people(cluster: ReportedCluster) -> str:
 
 def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     for cluster in clusters[: limit or None]:
-        phase = _dim(f"{cluster.phase.value}, {count(cluster.nodes, 'node')}")
+        about = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode)
+        stands = _dim(", ".join(filter(None, (*about, release_text(cluster)))))
         page.line()
-        page.text("  ".join([_verdict(cluster), *_names(cluster), phase]))
+        page.text("  ".join([_verdict(cluster), *_names(cluster), stands]))
         for label, lines in _entries(cluster, limit):
             beside = label
             for line in filter(None, lines):

@@ -154,6 +154,9 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
         "b",
         "details",
         "summary",
+        "dl",
+        "dt",
+        "dd",
     }
     assert {tag for tag, _ in page.tags} <= allowed | {"table", "thead", "tbody", "pre", "code"}
     scripts = [attributes for tag, attributes in page.tags if tag == "script"]

@@ -81,6 +81,15 @@ def test_nothing_overflows(
     assert shown <= given
 
 
+@pytest.mark.parametrize("name", ["three", "samples", "fleet"])
+def test_nothing_is_cut_on_paper(browser: Browser, files: dict[str, Path], name: str) -> None:
+    page = opened(browser, files[name], viewport={"width": 718, "height": 1047})  # A4 in margins
+    page.emulate_media(media="print")
+    ends = "[...document.querySelectorAll('body *')].map(e => e.getBoundingClientRect().right)"
+    assert page.evaluate(f"Math.max(...{ends})") <= 718
+    page.context.close()
+
+
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("name", ["three", "samples"])
 def test_axe_finds_no_fault(
@@ -103,6 +112,11 @@ def test_the_table_narrows_and_sorts(browser: Browser, files: dict[str, Path]) -
     page.select_option("#verdict", "READY")
     assert page.text_content("#shown") == "4 of 26 clusters"
     page.select_option("#verdict", "")
+    page.select_option("#release", "3.9")  # mixed-42-39 runs 3.9 to 4.2
+    page.select_option("#phase", "mixed software")
+    assert page.locator("#grid tbody tr:visible th").all_text_contents() == ["mixed-42-39"]
+    page.select_option("#release", "")
+    page.select_option("#phase", "")
     page.focus("#grid thead th:nth-child(1) button")
     page.keyboard.press("Enter")
     names = page.locator("#grid tbody th").all_text_contents()

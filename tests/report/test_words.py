@@ -101,6 +101,7 @@ def test_a_line_is_named_by_its_place_or_by_its_hash() -> None:
         ("\x9b1m", "\\x9b1m"),
         ("a\u2028b", "a\\u2028b"),
         ("", EMPTY),
+        (" ", EMPTY),
         ("[bold]x[/bold] {node}", "[bold]x[/bold] {node}"),
     ],
 )

@@ -8,8 +8,14 @@
   const heads = [...table.tHead.rows[0].cells];
   const inputs = [...document.querySelectorAll(".filter input, .filter select")];
   const count = document.getElementById("shown");
-  const of = { verdict: "v", severity: "w", owner: "o" };
+  const of = { verdict: "v", severity: "w", owner: "o", phase: "p" };
   document.querySelector(".filter").hidden = false;
+  const column = heads.findIndex((head) => head.textContent === "software");
+  // Of software `3.9 to 4.2` both ends are meant.
+  const fits = (row, input) =>
+    input.id === "release"
+      ? row.cells[column].textContent.split(" to ").includes(input.value)
+      : row.dataset[of[input.id]] === input.value;
   const part = (row) => {
     const link = row.cells[0].firstElementChild.getAttribute("href");
     return link[0] === "#" ? document.getElementById(link.slice(1)) : null;
@@ -20,10 +26,10 @@
     const chosen = inputs.slice(1).filter((input) => input.value);
     let shown = 0;
     for (const row of rows) {
-      const said = `${row.textContent} ${row.dataset.f}`.toLowerCase();
+      const said = `${row.textContent} ${row.dataset.f} ${row.dataset.p}`.toLowerCase();
       row.hidden =
         !words.every((word) => said.includes(word)) ||
-        !chosen.every((input) => row.dataset[of[input.id]] === input.value);
+        !chosen.every((input) => fits(row, input));
       const below = part(row);
       if (below) below.hidden = row.hidden;
       shown += row.hidden ? 0 : 1;
