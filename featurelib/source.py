@@ -29,6 +29,7 @@ from featurelib.config.files import (
     CHECKOUT,
     HERE,
     INVENTORY,
+    SETTINGS,
     find_file,
     find_settings,
     open_settings,
@@ -47,6 +48,9 @@ from featurelib.planning.requirements import Guarding
 NEWEST = "newest"  # as of the newest line
 RUN_TIME = "run"  # --as-of of whoever asks about a night: when that night was judged
 SAMPLES = CHECKOUT.parent / "data" / "samples"
+NIGHTS_BEFORE = (
+    CHECKOUT.parent / "data" / "nights"
+)  # what landed of the samples before: a file each
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 _WAYS = ("bootstrap", "controllers", "zookeeper", "file")
@@ -354,7 +358,10 @@ class Chosen:
             if any(entry.is_reachable for entry in named):
                 return wanted
         tables, usual = usual_tables(wanted.tables, wanted.fleet, self.say)
-        return replace(wanted, tables=tables, fleet=usual)
+        config = wanted.config
+        if config is None and Path(tables).absolute() == SAMPLE_TABLES:
+            config = str(_relative(SAMPLES / SETTINGS))
+        return replace(wanted, tables=tables, fleet=usual, config=config)
 
     def _stored(self) -> Source:
         """What landing files or a night of the tables say."""

@@ -7,7 +7,13 @@
 from __future__ import annotations
 
 from featurelib.cli.entrance import choose_run, run_job, say
-from featurelib.cli.night import choose_places, expect_tables, go_on, judge_and_publish
+from featurelib.cli.night import (
+    choose_places,
+    expect_tables,
+    go_on,
+    judge_and_publish,
+    judge_nights_before,
+)
 from featurelib.feature import Severity
 
 
@@ -39,6 +45,8 @@ def main(
     store = Store(open_session("featurelib nightly"), places.tables)
     with store.hold(number, "nightly", say):
         expect_tables(store)
+        if landing is None:
+            judge_nights_before(store, places)
         number = go_on(store, run, number)
         counts = ingest(store, places.landing, number, say)
         refine(store, say, as_of=places.as_of, run=number)

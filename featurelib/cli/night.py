@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +17,15 @@ from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.cli.entrance import say
-from featurelib.config.files import INVENTORY, OVERLAY, find_file, find_settings, read_file
+from featurelib.config.files import (
+    INVENTORY,
+    OVERLAY,
+    SETTINGS,
+    find_file,
+    find_settings,
+    quietly,
+    read_file,
+)
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
@@ -25,7 +33,7 @@ from featurelib.feature import Severity
 from featurelib.planning.files import file_names
 from featurelib.planning.requirements import Guarding
 from featurelib.snapshot.history import histories
-from featurelib.source import NEWEST, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
+from featurelib.source import NEWEST, NIGHTS_BEFORE, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
 from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, is_name
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
@@ -37,6 +45,7 @@ from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
 if TYPE_CHECKING:
+    from featurelib.spark.audit import Audited
     from featurelib.spark.ingest import IngestCounts
     from featurelib.spark.store import Store
 
@@ -84,7 +93,8 @@ def choose_places(
         catalogue = with_overlay(catalogue, read_file("--overlay", rows), str(rows))
     inventory = str(SAMPLES / INVENTORY) if samples and fleet is None else fleet
     _, expected = open_fleet(inventory, catalogue)
-    settings, where = find_settings(config)
+    usual = str(SAMPLES / SETTINGS) if samples else None
+    settings, where = find_settings(config or usual)
     return Places(
         landing=str(SAMPLES) if landing is None else landing,
         tables=tables,
@@ -186,6 +196,7 @@ def pages_of(
 
 HOUR = 3_600_000_000  # microseconds
 QUARANTINED = 3  # lines that are named
+BEFORE_AT = "063000"  # when the samples' earlier nights were run, UTC
 
 
 def judge_and_publish(
@@ -197,22 +208,10 @@ def judge_and_publish(
     counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import audit, locate_lines
+    from featurelib.spark.audit import locate_lines
     from featurelib.spark.ingest import read_quarantine
 
-    audited = audit(
-        store,
-        places.fleet,
-        run=run,
-        as_of=places.as_of,
-        max_age=places.settings.max_age,
-        severities=places.settings.severities,
-        say=say,
-        catalogue=places.catalogue,
-        mutes=places.mutes,
-        forgotten=places.settings.forgotten,
-        guarding=Guarding.by(places.settings, places.fleet),
-    )
+    audited = _judge(store, places, run, say)
     store.maintain(LANDING_LINE, places.settings.retention_days, places.settings.vacuum)
     plans = plan_files(audited.judged, places.fleet.names)
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -254,6 +253,41 @@ def judge_and_publish(
         return 0
     say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return 1
+
+
+def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -> Audited:
+    from featurelib.spark.audit import audit
+
+    return audit(
+        store,
+        places.fleet,
+        run=run,
+        as_of=places.as_of,
+        max_age=places.settings.max_age,
+        severities=places.settings.severities,
+        say=say,
+        catalogue=places.catalogue,
+        mutes=places.mutes,
+        forgotten=places.settings.forgotten,
+        guarding=Guarding.by(places.settings, places.fleet),
+    )
+
+
+def judge_nights_before(store: Store, places: Places) -> None:
+    """Put the samples' earlier nights into tables that hold no night yet, so that there is a change
+    and a trend to be seen."""
+    from featurelib.spark.ingest import ingest
+    from featurelib.spark.refine import refine
+
+    if store.newest_of(LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN) is not None:
+        return
+    for file in sorted(NIGHTS_BEFORE.iterdir()):
+        day = file.name.partition(".")[0]
+        say(f"the samples: the night of {day} …")
+        run = int(f"{day.replace('-', '')}{BEFORE_AT}")
+        ingest(store, str(file), run, quietly)
+        refine(store, quietly, run=run)
+        _judge(store, replace(places, as_of=None), run, quietly)
 
 
 def plan_files(judged: Judged, titles: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +19,7 @@ from featurelib.feature import Severity
 from featurelib.rows import NONE, nulls
 from featurelib.schema import BYTES, SNAPSHOT
 from tests.core.lines import HOUR, codes, findings, rows_of
-from tests.report.samples import CATALOGUE, SAMPLES, judge_samples, read_samples
+from tests.report.samples import CATALOGUE, FLEET, SAMPLES, judge_fleet, judge_samples, read_samples
 from tests.rows import newest, some
 
 TABLES = ("findings", "incompatible", "readiness")
@@ -145,15 +144,15 @@ def counted(words: Iterable[str]) -> str:
 def test_the_readme_of_the_samples_says_what_the_audit_says_and_tells_every_story() -> None:
     said = (SAMPLES / "README.md").read_text(encoding="utf-8")
     rows = []
-    for plan in rows_of(judge_samples(), "plans"):
-        mine = {table: rows_of(judge_samples(), table, cluster=plan["cluster"]) for table in TABLES}
+    names = {entry.id: entry.name for entry in FLEET.cluster}
+    for plan in rows_of(judge_fleet(), "plans"):
+        mine = {table: rows_of(judge_fleet(), table, cluster=plan["cluster"]) for table in TABLES}
         verdicts = Counter(row["verdict"] for row in mine["readiness"])
         features = ", ".join(f"{verdict} {n}" for verdict, n in sorted(verdicts.items())) or "none"
         found = counted(row["code"] for row in mine["findings"])
-        name = NAMES[plan["cluster"]]
+        name = names[plan["cluster"]]
         rows.append(f"| `{name}` | {plan['verdict']} | {plan['phase']} | {features} | {found} |")
     assert [line for line in said.splitlines() if line.startswith("| `")] == rows
-    named = tomllib.loads((SAMPLES / "fleet.toml").read_text(encoding="utf-8"))["cluster"]
-    assert {entry["id"]: entry["name"] for entry in named} == NAMES
+    assert {key: names.pop(key) for key in NAMES} == NAMES
     stories = said.partition("## Their stories")[2]
-    assert [name for name in FOLDERS if f"`{name}`" not in stories] == []
+    assert [name for name in [*FOLDERS, *names.values()] if f"`{name}`" not in stories] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -17,6 +18,8 @@ from featurelib.conformance.exchanges import read
 from featurelib.conformance.replay import EXCUSES, KINDS, replay
 from featurelib.conformance.rulebook import DIALECTS, questions, rulebook
 from featurelib.core.dialect import STRICT, load
+from featurelib.source import NIGHTS_BEFORE, SAMPLES
+from scripts.make_nights import nights
 from scripts.write_docs import DOCS, PAGES
 from scripts.write_vocabulary import ENUMS, MEMBERS
 from tests.docs.examples import is_as_printed
@@ -118,3 +121,15 @@ def test_every_kind_of_difference_and_every_excuse_is_explained() -> None:
     text = (DOCS / "conformance.md").read_text(encoding="utf-8")
     assert [kind for kind in KINDS if f"| `{kind}` |" not in text] == []
     assert [reason for reason in EXCUSES if f"| {reason} |" not in text] == []
+
+
+def test_the_samples_nights_before_are_those_of_the_recordings() -> None:
+    made = {f"{day}.jsonl.gz": gzip.decompress(text) for day, text in nights().items()}
+    kept = {file.name: gzip.decompress(file.read_bytes()) for file in NIGHTS_BEFORE.iterdir()}
+    assert made == kept, "data/nights is stale: .venv/bin/python -m scripts.make_nights"
+    recorded = {
+        line for file in SAMPLES.glob("*/*.jsonl") for line in file.read_bytes().splitlines()
+    }
+    for text in kept.values():
+        lines = re.sub(rb'("observed_at":"2026-11-)\d\dT', rb"\g<1>21T", text).splitlines()
+        assert set(lines) <= recorded

@@ -18,7 +18,7 @@ from featurelib.view.prometheus import render_prometheus
 from featurelib.view.text import render_text
 from tests.golden.transcript import REWRITES
 from tests.report.page import read_page
-from tests.report.samples import judge_samples, report_samples
+from tests.report.samples import judge_fleet, report_samples
 from tests.report.scenes import old_scenes, scenes
 
 STORED = Path(__file__).parent / "report"
@@ -35,7 +35,7 @@ HISTORY = (
 
 
 def _portraits() -> dict[str, Portrait]:
-    evidence = judge_samples().evidence
+    evidence = judge_fleet().evidence
     assert evidence is not None
     seen = portraits(evidence)
     [key] = [cluster.key for cluster in report_samples().clusters if cluster.name == ONE]

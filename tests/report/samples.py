@@ -10,20 +10,25 @@ from pathlib import Path
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
-from featurelib.config.fleet import Fleet
-from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.config.fleet import parse_fleet
+from featurelib.config.settings import mutes_of, parse_settings
 from featurelib.core.dialect import load as load_dialect
 from featurelib.landing import Landing, read
 from featurelib.planning.outlook import with_texts
-from featurelib.rows import TableRows
+from featurelib.rows import TableRows, join_rows
+from featurelib.schema import SNAPSHOT
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from featurelib.view.model import Ingest, Report
 from featurelib.view.report import report_run, summarize
+from tests.rows import make
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CATALOGUE = load_catalogue()
 DIALECT = load_dialect("strict")
 HOURS_72 = 72 * 3600 * 10**6
+FLEET = parse_fleet((SAMPLES / "fleet.toml").read_text("utf-8"), "fleet.toml", CATALOGUE)
+_SETTINGS = parse_settings((SAMPLES / "audit.toml").read_text("utf-8"), "audit.toml")
+MUTES = mutes_of(_SETTINGS.mute, FLEET, "audit.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +70,18 @@ def judge_samples(later: int = 0) -> Judged:
     return replace(judged, plans=with_texts(judged, dialect=DIALECT.name, catalogue=CATALOGUE))
 
 
-def _inventory(names: dict[str, str]) -> Fleet:
-    """All that an inventory can say is said of one cluster or another."""
-    people = {
-        "k37-forgotten": {"owner": "billing", "contact": "#billing-oncall"},
-        "k41-forgotten": {"owner": "data platform", "managed_by": "strimzi"},
-        "ghost-broker": {"owner": "payments", "contact": "payments@example.org"},
-        "zk-282-ignored-broker": {"contact": "#search"},
-    }
-    entries = [Entry(id=i, name=name, **people.get(name, {})) for i, name in names.items()]
-    return Fleet(cluster=tuple(entries))
+@cache
+def judge_fleet() -> Judged:
+    """The samples judged with their inventory and mutes, as the first command does in a new folder;
+    one cluster of the inventory did not land."""
+    samples = read_samples()
+    never = [entry.id for entry in FLEET.cluster if entry.id not in samples.names]
+    rows = join_rows([samples.batch, make([{"cluster": key} for key in never], SNAPSHOT)])
+    conditions = Conditions(
+        as_of=samples.newest, max_age=HOURS_72, inventory=FLEET.inventory, mutes=MUTES
+    )
+    judged = judge(rows, conditions, CATALOGUE, DIALECT)
+    return replace(judged, plans=with_texts(judged, dialect=DIALECT.name, catalogue=CATALOGUE))
 
 
 @cache
@@ -83,7 +90,7 @@ def report_samples() -> Report:
     samples = read_samples()
     lines = len(samples.places)
     return summarize(
-        judge_samples(),
+        judge_fleet(),
         report_run(
             CATALOGUE,
             20261121080000,
@@ -96,7 +103,8 @@ def report_samples() -> Report:
             out="build/samples/out",
         ),
         CATALOGUE,
-        inventory=_inventory(samples.names),
+        inventory=FLEET,
         plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
         find_line=samples.places.get,
+        mutes=MUTES,
     )

@@ -12,7 +12,7 @@ import msgspec
 
 import featurelib.view
 from featurelib.view.model import Report, make_schema, render_json
-from tests.report.samples import judge_samples, report_samples
+from tests.report.samples import judge_fleet, report_samples
 from tests.report.schema_check import faults
 from tests.report.tables import judged, plan, report
 
@@ -46,7 +46,7 @@ def test_it_reads_back_as_the_same_report() -> None:
 
 
 def test_every_row_of_every_table_is_in_it() -> None:
-    tables, document = judge_samples(), json.loads(render_json(report_samples()))
+    tables, document = judge_fleet(), json.loads(render_json(report_samples()))
     clusters = document["clusters"]
     for part, rows in (
         ("findings", len(tables.findings)),
