@@ -25,7 +25,7 @@ from featurelib.errors import (
 )
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.rows import TableRows
-from featurelib.schema import SNAPSHOT
+from featurelib.schema import FINDING, SNAPSHOT
 from featurelib.tables import (
     AUDIT_RUN,
     CLUSTER_SNAPSHOT,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 Wanted = tuple[str, str, object]  # a column, how it compares (deltalake's words), with what
 VERSION_PROPERTY = "featurelib.tableVersion"
 INSTALL = f"Install it, {install_line('lake')}"
+FOUND = ("run", *FINDING.names)  # of a finding; its texts are made anew by whoever shows it
 _SHOWN = 5
 
 
@@ -123,7 +124,7 @@ class Lake:
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
         """What one night found out about all clusters, or about one."""
         return Judged(
-            findings=self.rows(FINDINGS, run=run, cluster=cluster),
+            findings=self.rows(FINDINGS, run=run, cluster=cluster, columns=FOUND),
             incompatible=self.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
             readiness=self.rows(FEATURE_READINESS, run=run, cluster=cluster),
             plans=self.rows(UPGRADE_PLANS, run=run, cluster=cluster),

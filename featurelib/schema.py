@@ -238,6 +238,16 @@ FINDING = Schema.of(
     ]
 )
 
+# What a finding says to people, for whoever asks with SQL; all of it safe to show.
+FINDING_TEXTS = Schema.of(
+    [
+        ("name", TEXT),  # what the inventory calls the cluster, or its id
+        ("message", TEXT),
+        ("remedy", TEXT),
+        ("command", TEXT),  # empty: there is none
+    ]
+)
+
 INCOMPATIBLE_BROKER = Schema.of(
     [
         ("cluster", TEXT),
@@ -313,5 +323,30 @@ UPGRADE_PLAN = Schema.of(
         ("release", TEXT),
         ("newest_release", TEXT),
         ("newest_line", TIME),  # when the newest line of it was read; null = nothing landed
+    ]
+)
+
+LEVEL_OF = Schema.of([("feature", TEXT), ("level", LEVEL)])
+
+# A cluster as a dashboard shows it. Names, owners, contacts and labels are the inventory's of that
+# night, safe to show; null where it does not say.
+CLUSTER = Schema.of(
+    [
+        ("cluster", TEXT),
+        ("name", TEXT),  # or the id
+        ("owner", TEXT),
+        ("contact", TEXT),
+        ("labels", ListOf(of=TEXT)),  # each as key=value
+        ("managed_by", TEXT),
+        ("mode", TEXT),  # this, releases and the newest line as in UPGRADE_PLAN
+        ("release", TEXT),
+        ("newest_release", TEXT),
+        ("phase", TEXT),
+        ("verdict", TEXT),  # the worst of its features
+        ("severity", TEXT),  # of its worst finding that is not muted; null = there is none
+        ("metadata_version", LEVEL),  # as it is finalized; null = not known, or it has none
+        ("metadata_version_name", TEXT),  # 4.0-IV3
+        ("levels", ListOf(of=LEVEL_OF)),  # all that is finalized; null = not known
+        ("newest_line", TIME),
     ]
 )

@@ -190,7 +190,7 @@ FINDINGS = Table(
     name="finding",
     comment="Everything that is wrong, missing or in the way, a row a node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
-    schema=with_run(schema.FINDING),
+    schema=with_run(Schema.of([*schema.FINDING.fields, *schema.FINDING_TEXTS.fields])),
     version=2,  # 2: mutes
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "code", "severity"}),
@@ -228,6 +228,16 @@ UPGRADE_PLANS = Table(
     required=frozenset({"run", "cluster", "verdict", "phase"}),
 )
 
+CLUSTERS = Table(
+    layer="gold",
+    name="cluster",
+    comment="One row a cluster, for dashboards: whose it is, its software, levels and verdict.",
+    grain=("run", "cluster"),
+    schema=with_run(schema.CLUSTER),
+    skip_by=_SKIP_BY,
+    required=frozenset({"run", "cluster", "name", "phase", "verdict"}),
+)
+
 INPUT = Schema.of([("table", TEXT), ("version", LONG)])
 
 AUDIT_RUN = Table(
@@ -255,6 +265,6 @@ AUDIT_RUN = Table(
     skip_by=("run",),
 )
 
-GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, AUDIT_RUN)
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS, AUDIT_RUN)
 
 ALL: tuple[Table, ...] = (*BRONZE, *SILVER, *GOLD)

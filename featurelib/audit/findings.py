@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
@@ -38,6 +38,7 @@ from featurelib.rows import (
     Bool,
     Column,
     Int,
+    Numbers,
     TableRows,
     Texts,
     join_rows,
@@ -366,6 +367,10 @@ class FindingColumns(TypedDict):
     detail: str | None
 
 
+_WORDED = tuple(FindingColumns.__annotations__)
+_WIDE, _WIDEST = 1 << 20, 1 << 62
+
+
 class FindingWords:
     """The policy's words, with the level names of one catalogue."""
 
@@ -386,6 +391,31 @@ class FindingWords:
             remedy=_open_sentence(wording.remedy, values),
             command=filled(_fill_command(command, values), address),
         )
+
+    def of_rows(self, findings: TableRows, addresses: Mapping[str, str]) -> dict[str, Texts]:
+        """Message, remedy and command of each row of featurelib.schema.FINDING, by those names;
+        `addresses`: of the brokers of clusters. What several rows say alike is worded once."""
+        codes, at = findings.texts("code"), findings.numbers("observed_at")
+        templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
+        dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
+        placed = [WAY in one.command or ANY_ADDRESS in one.command for one in templates]
+        cluster = findings.texts("cluster")
+        known = [i if name in addresses else -1 for i, name in enumerate(cluster.words)]
+        place = pick(np.array(known, dtype=np.int64), cluster.codes, -1)
+        place[~np.array(placed, dtype=bool)[codes.codes]] = -1
+        seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
+        first, kind = _kinds([place, *map(_numbers, seen.select(_WORDED).columns.values())])
+        rows = seen.take(first)
+        said = [
+            self.of(row, addresses.get(name, ""))
+            for name, row in zip(
+                rows["cluster"].to_pylist(), rows.select(_WORDED).to_pylist(), strict=True
+            )
+        ]
+        return {
+            name: Texts(words=[getattr(one, name) for one in said], codes=kind)
+            for name in ("message", "remedy", "command")
+        }
 
     def detail(self, code: str, text: str | None) -> str | None:
         """What was seen, safe to show, with the names of levels of metadata.version added."""
@@ -424,6 +454,31 @@ class FindingWords:
     def _add_name(self, found: re.Match[str]) -> str:
         named = level_text(self.catalogue, METADATA_VERSION, int(found[1]))
         return f"{METADATA_VERSION} {named}"
+
+
+def _numbers(column: Column) -> Int:
+    """What tells the values of a column of texts or numbers apart."""
+    if isinstance(column, Texts):
+        return column.codes
+    assert isinstance(column, Numbers)
+    return np.where(column.values == NONE, -1, column.values)
+
+
+def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
+    """Of rows that are alike in all columns the first of each kind, and which kind each row is."""
+    kind, room = np.zeros_like(columns[0]), 1
+    for column in columns:
+        low, high = int(column.min(initial=0)), int(column.max(initial=0))
+        values, width = column - low, high - low + 1
+        if width > _WIDE:
+            found, values = np.unique(column, return_inverse=True)
+            width = len(found)
+        if room * width > _WIDEST:
+            found, kind = np.unique(kind, return_inverse=True)
+            room = len(found)
+        kind, room = kind * width + values, room * width
+    _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+    return first, kind
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:

@@ -26,7 +26,7 @@ from featurelib.audit.findings import wordings
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import NoEvidenceError
 from featurelib.feature import Role, Severity, Verdict, Witness
-from featurelib.lake import Lake
+from featurelib.lake import FOUND, Lake
 from featurelib.questions.describe import Ends
 from featurelib.rows import TableRows
 from featurelib.snapshot.history import LOG, LevelChange, level_changes
@@ -381,7 +381,7 @@ class _Night:
     def rows(self, which: Flags) -> Iterator[Row]:
         """These findings whole, read only if there are any."""
         if which.any():
-            found = self._lake.rows(FINDINGS, run=self._run)
+            found = self._lake.rows(FINDINGS, run=self._run, columns=FOUND)
             wanted = {self._keys[at] for at in np.flatnonzero(which).tolist()}
             # A table is not read in one order every time.
             at = [i for i, key in enumerate(_keys(found)) if key in wanted]

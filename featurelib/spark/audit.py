@@ -46,6 +46,7 @@ from featurelib.schema import (
     UPGRADE_PLAN,
     Schema,
 )
+from featurelib.spark import gold
 from featurelib.spark.ingest import place
 from featurelib.spark.store import Store
 from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
@@ -133,8 +134,8 @@ def audit(
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
     say(f"audit: {clusters} clusters judged")
-    append_gold(store, parts, run)
     judged = rows_of(parts)
+    append_gold(store, gold_rows(parts, judged, fleet, catalogue or load_catalogue()), run)
     store.add(AUDIT_RUN, run_row(judged, run, when, inputs, catalogue), run)
     say("audit: gold tables written")
     return Audited(
@@ -170,21 +171,31 @@ def locate_lines(store: Store, findings: TableRows) -> dict[int, str]:
     return {row["line_id"]: place(row) for row in lines.to_pylist()}
 
 
-def append_gold(store: Store, parts: dict[str, pa.Table], run: int) -> None:
-    """The four results, side by side: a commit is mostly waiting.
+def gold_rows(
+    parts: dict[str, pa.Table], judged: Judged, fleet: Fleet, catalogue: Catalogue
+) -> dict[Table, pa.Table]:
+    """What the core said, as PARTS and `judged`, with the words beside it, by table."""
+    rows = {table: parts[part] for part, (table, _) in PARTS.items()}
+    texts = arrow.table_of(gold.finding_texts(judged.findings, fleet, catalogue))
+    for name in texts.column_names:
+        rows[tables.FINDINGS] = rows[tables.FINDINGS].append_column(name, texts[name])
+    rows[tables.CLUSTERS] = arrow.table_of(gold.clusters(judged, fleet, catalogue))
+    return rows
+
+
+def append_gold(store: Store, rows: dict[Table, pa.Table], run: int) -> None:
+    """The results, side by side: a commit is mostly waiting.
 
     The run's own row comes after them, so that a night without it did not end.
     """
 
-    def write(part: str) -> None:
-        table, _ = PARTS[part]
-        rows = parts[part]
-        of = pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)
-        store.add(table, rows.add_column(0, "run", of), run)
+    def write(table: Table) -> None:
+        of = pa.repeat(pa.scalar(run, pa.int64()), rows[table].num_rows)
+        store.add(table, rows[table].add_column(0, "run", of), run)
 
     store.create(*tables.GOLD)
     with ThreadPoolExecutor(max_workers=WRITERS) as pool:
-        list(pool.map(write, PARTS))
+        list(pool.map(write, rows))
 
 
 def run_row(

@@ -27,6 +27,7 @@ GOLD = (
     "gold/incompatible_broker",
     "gold/feature_readiness",
     "gold/upgrade_plan",
+    "gold/cluster",
     "gold/audit_run",
 )
 SHAPE = Shape(clusters=60, nodes=6, features=8, offenders=0.05, ghosts=0.05, disagreeing=0.05)

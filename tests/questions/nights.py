@@ -64,6 +64,8 @@ def append(root: Path, table: Table, rows: pa.Table, mode: str = "append") -> No
     """Add rows, as the nightly's store does, the table's own version property included."""
     path, is_new = root / table.path, not (root / table.path).exists()
     schema = schema_of(table.schema)
+    for name in set(schema.names) - set(rows.column_names):  # texts for SQL
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
     write_deltalake(str(path), rows.select(schema.names).cast(schema), mode=mode)
     if is_new:  # deltalake writes no property that it does not know
         log = path / "_delta_log" / f"{0:020}.json"

@@ -17,6 +17,7 @@ from featurelib.spark.lines import SCHEMA, parse_file
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
+    CLUSTERS,
     FEATURE_READINESS,
     FINDINGS,
     INCOMPATIBLE_BROKERS,
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 RUN = 20261121000000
 Row = dict[str, object]
-GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS)
+GOLD = (FINDINGS, INCOMPATIBLE_BROKERS, FEATURE_READINESS, UPGRADE_PLANS, CLUSTERS)
 
 
 def sample_lines(*names: str) -> list[bytes]:

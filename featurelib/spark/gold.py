@@ -1,0 +1,104 @@
+"""What gold has for whoever asks with SQL: whose a cluster is, and what a finding says.
+
+The core knows clusters by their ids and findings by their codes. Here the inventory's words and the
+catalogue's are put beside them, so that a dashboard needs neither. Texts are those of the report,
+made safe to show; ids stay as they are, to join by.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from featurelib.audit.audit import Judged
+from featurelib.audit.findings import FindingWords
+from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.rows import (
+    NONE,
+    Column,
+    Int,
+    Lists,
+    TableRows,
+    Texts,
+    lists_of,
+    make_rows,
+    pick,
+    texts_of,
+)
+from featurelib.schema import CLUSTER, FINDING_TEXTS, LEVEL_OF
+from featurelib.words import clean, metadata_first
+
+
+def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
+    """A row of featurelib.schema.CLUSTER for each cluster that was judged."""
+    plans = judged.plans
+    entries = {entry.id: entry for entry in fleet.cluster}
+    known = [entries.get(name) or FleetEntry(id=name) for name in plans["cluster"].to_pylist()]
+    labels = [[clean(f"{k}={one.labels[k]}") for k in sorted(one.labels)] for one in known]
+    position = {entry.id: place for place, entry in enumerate(known)}
+    columns: dict[str, Column | Int] = {
+        "name": texts_of(clean(one.title) for one in known),
+        "labels": lists_of(labels),
+        "severity": _worst(judged.findings, position),
+    }
+    for key in ("owner", "contact", "managed_by"):
+        texts = (getattr(one, key) for one in known)
+        columns[key] = texts_of(clean(text) if text else None for text in texts)
+    columns |= _levels(judged.readiness, position, catalogue)
+    columns |= {name: plans[name] for name in CLUSTER.names if name in plans.schema.names}
+    return make_rows(CLUSTER, len(known), columns)
+
+
+def finding_texts(findings: TableRows, fleet: Fleet, catalogue: Catalogue) -> TableRows:
+    """A row of featurelib.schema.FINDING_TEXTS for each finding."""
+    of, titles = findings.texts("cluster"), {one.id: clean(one.title) for one in fleet.cluster}
+    names = Texts(words=[titles.get(one) or clean(one) for one in of.words], codes=of.codes)
+    addresses = {one.id: one.address for one in fleet.cluster if one.address}
+    said = FindingWords(catalogue).of_rows(findings, addresses)
+    return make_rows(FINDING_TEXTS, len(findings), {"name": names, **said})
+
+
+def _at(clusters: Texts, position: dict[str, int]) -> Int:
+    """The position of each cluster."""
+    places: Int = np.array([position[name] for name in clusters.words], dtype=np.int64)
+    return pick(places, clusters.codes, -1)
+
+
+def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
+    """By cluster the severity of its worst finding that is not muted; null = there is none."""
+    heard = np.flatnonzero(findings.texts("muted").codes < 0)
+    cluster = _at(findings.texts("cluster").take(heard), position)
+    severity = findings.texts("severity").take(heard)
+    order = [one.value for one in Severity]
+    worst = np.full(len(position), len(order))
+    ranks = np.array([order.index(one) for one in severity.words], dtype=np.int64)
+    np.minimum.at(worst, cluster, pick(ranks, severity.codes, len(order)))
+    return Texts(words=order, codes=np.where(worst == len(order), -1, worst))
+
+
+def _levels(
+    readiness: TableRows, position: dict[str, int], catalogue: Catalogue
+) -> dict[str, Column | Int]:
+    """By cluster what is finalized, in the order people read it; null where nobody trustworthy says
+    anything. And metadata.version apart, with its name."""
+    feature, level = readiness.texts("feature"), readiness.numbers("finalized_level")
+    cluster = _at(readiness.texts("cluster"), position)
+    order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    known = np.flatnonzero(level != NONE)
+    said = np.bincount(cluster[known], minlength=len(position)) > 0
+    there = known[level[known] > 0]
+    there = there[np.lexsort((rank[feature.codes[there]], cluster[there]))]
+    size = np.where(said, np.bincount(cluster[there], minlength=len(position)), -1)
+    entries: dict[str, Column | Int] = {"feature": feature.take(there), "level": level[there]}
+    metadata = known[feature.equal(METADATA_VERSION)[known]]
+    version = np.full(len(position), NONE)
+    version[cluster[metadata]] = level[metadata]
+    names = [catalogue.names.get(one) for one in version.tolist()]
+    return {
+        "metadata_version": version,
+        "metadata_version_name": texts_of(names),
+        "levels": Lists(size=size, of=make_rows(LEVEL_OF, len(there), entries)),
+    }

@@ -1,0 +1,92 @@
+"""What gold says to people who ask with SQL is what the report says, whatever things are called."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cache
+from typing import Any
+
+import pytest
+
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions
+from featurelib.audit.findings import Mute
+from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.spark import gold
+from featurelib.view.model import Report
+from featurelib.view.report import report_run, summarize
+from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, read_samples
+
+HOSTILE = "\x1b[31m'; DROP TABLE x --\u202e=1+1"
+SAID = ("message", "remedy", "command")
+
+
+def _inventory() -> Fleet:
+    """Every cluster has an address of its own, and every other one an owner; one is hostile."""
+    entries = []
+    for number, (cluster, name) in enumerate(read_samples().names.items()):
+        owned = {"owner": f"team {number % 3}", "contact": HOSTILE} if number % 2 else {}
+        labels = {"env": "prod", "area": HOSTILE} if number % 4 == 0 else {}
+        kept = Entry(
+            id=cluster,
+            name=HOSTILE if name == "ghost-broker" else name,
+            bootstrap=(f"kafka-{number}.example:9092",),
+            labels=labels,
+            **owned,
+        )
+        entries.append(kept)
+    return Fleet(cluster=tuple(entries))
+
+
+@cache
+def night(later: int = 0) -> tuple[Judged, Report]:
+    """The samples with such an inventory, ghosts muted, judged so much later than their newest
+    line; and the report."""
+    samples, fleet = read_samples(), _inventory()
+    mute = Mute(code="ghost_broker", reason="the disk is replaced", until=date(2026, 12, 31))
+    conditions = Conditions(
+        as_of=samples.newest + later, max_age=HOURS_72, inventory=fleet.inventory, mutes=(mute,)
+    )
+    judged = judge(samples.batch, conditions, CATALOGUE, DIALECT)
+    run = report_run(CATALOGUE, 1, samples.newest + later)
+    return judged, summarize(judged, run, CATALOGUE, inventory=fleet)
+
+
+@pytest.mark.parametrize("later", [0, HOURS_72])
+def test_findings_have_the_words_of_the_report(later: int) -> None:
+    judged, report = night(later)
+    texts = gold.finding_texts(judged.findings, _inventory(), CATALOGUE).to_pylist()
+    keys = judged.findings.select(["cluster", "code", "role", "node_id", "feature"]).to_pylist()
+    told: dict[tuple[Any, ...], set[tuple[str, ...]]] = {}
+    for cluster in report.clusters:
+        for found in cluster.findings:
+            key = (cluster.key, found.code, found.role, found.node_id, found.feature)
+            said = (cluster.name, found.message, found.remedy, found.command)
+            told.setdefault(key, set()).add(said)
+    for key, row in zip(keys, texts, strict=True):
+        assert tuple(row.values()) in told[tuple(key.values())], key
+    assert len({text["message"] for text in texts}) > 30
+    assert any("--bootstrap-server kafka-" in text["command"] for text in texts)
+    assert later == 0 or any("too old" in text["message"] for text in texts)
+
+
+def test_clusters_have_the_names_owners_and_levels_of_the_report() -> None:
+    judged, report = night()
+    rows = {
+        row["cluster"]: row for row in gold.clusters(judged, _inventory(), CATALOGUE).to_pylist()
+    }
+    assert len(rows) == len(report.clusters) == len(read_samples().names)
+    for cluster in report.clusters:
+        row = rows[cluster.key]
+        for name in ("name", "owner", "contact", "managed_by", "verdict", "severity", "phase"):
+            assert row[name] == getattr(cluster, name), (cluster.name, name)
+        assert tuple(row["labels"]) == cluster.labels
+        known = [one for one in cluster.readiness if one.finalized is not None]
+        levels = [(one.feature, one.finalized.number) for one in known if one.finalized.number]
+        told = row["levels"] and [tuple(one.values()) for one in row["levels"]]
+        assert told == (levels if known else None), cluster.name
+        named = {one.feature: one.finalized for one in known}.get("metadata.version")
+        assert row["metadata_version"] == (named and named.number)
+        text = f"{row['metadata_version']} ({row['metadata_version_name']})"
+        assert text == named.text if named and named.number else not row["metadata_version_name"]
