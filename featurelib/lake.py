@@ -134,8 +134,9 @@ class Lake:
         """All rows of a history of silver about one cluster, of all nights up to one."""
         return self._read(table, [("cluster", "=", cluster), ("run", "<=", self.run(run))])
 
-    def places(self, cluster: str, lines: Mapping[int, int]) -> dict[int, str]:
-        """Where landing lines of one cluster stand, as `file:line`; what is not kept is left out.
+    def places(self, cluster: str | None, lines: Mapping[int, int]) -> dict[int, str]:
+        """Where landing lines of one cluster, or of all, stand, as `file:line`; what is not kept is
+        left out.
 
         `lines`: line_id → when it was observed, microseconds; the times choose files.
         """
@@ -144,8 +145,8 @@ class Lake:
         # Spark cuts the last of a file's times to a millisecond, and by that files are left out.
         first = moment(min(lines.values()) // 1000 * 1000)
         last = moment(max(lines.values()))
-        wanted: list[Wanted] = [
-            ("cluster", "=", cluster),
+        wanted: list[Wanted] = [("cluster", "=", cluster)] if cluster is not None else []
+        wanted += [
             ("observed_at", ">=", first),
             ("observed_at", "<=", last),
             ("line_id", "in", list(lines)),

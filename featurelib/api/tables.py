@@ -16,9 +16,10 @@ from featurelib.api.documents import OfCluster, OfTables, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import open_catalogue
+from featurelib.config.files import find_settings, open_catalogue
 from featurelib.config.fleet import Choice, FleetEntry, FleetPart
-from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.config.settings import mutes_of
+from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
 from featurelib.questions.nights import (
@@ -32,12 +33,13 @@ from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
+from featurelib.rows import NONE, TableRows
 from featurelib.source import RUN_TIME, Wanted, open_fleet
 from featurelib.tables import is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
-from featurelib.view.report import report_run, summarize
+from featurelib.view.report import narrow, report_run, summarize
 from featurelib.words import clean
 from featurelib.words import nodes as say_nodes
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
+MOST_LOCATED = 5000  # lines of findings that are looked up
 MOST = 20  # clusters, and findings of each, in the text of a difference; the rows have all
 
 
@@ -66,10 +69,44 @@ class NightTables:
 
     @cached_property
     def report(self) -> Report:
-        """The night's report: the values behind its text, JSON and page."""
-        lake, run = self.lake, self.run
-        about = report_run(self.catalogue, run, lake.as_of(run), tables=lake.root)
-        return summarize(lake.judged(run), about, self.catalogue, inventory=self._inventory)
+        """The night's report: the values behind its text, JSON and page. Of the clusters that were
+        chosen; NoEvidenceError where that night judged none of them."""
+        lake, run, inventory = self.lake, self.run, self._inventory
+        settings, file = find_settings(self._wanted.config)
+        about = report_run(
+            self.catalogue, run, lake.as_of(run), max_age=settings.max_age, tables=lake.root
+        )
+        judged = lake.judged(run)
+        whole = summarize(
+            judged,
+            about,
+            self.catalogue,
+            inventory=inventory,
+            find_line=self._places(judged.findings).get,
+            mutes=mutes_of(settings.mute, inventory, file),
+        )
+        if self.part is None:
+            return whole
+        part = narrow(whole, self.part)
+        if not part.clusters:
+            raise self.nothing(f"run {run}")
+        return part
+
+    def _places(self, findings: TableRows) -> dict[int, str]:
+        """Where the landing lines stand that findings of these clusters rest on; none where bronze
+        is not kept, or where they are more than anybody opens."""
+        part = self.part
+        columns = (findings["cluster"].to_pylist(), findings.numbers("line_id").tolist())
+        rows = zip(*columns, findings.numbers("observed_at").tolist(), strict=True)
+        lines = {
+            line: at
+            for cluster, line, at in rows
+            if NONE not in (line, at) and (part is None or cluster in part)
+        }
+        try:
+            return self.lake.places(None, lines) if len(lines) <= MOST_LOCATED else {}
+        except (NoEvidenceError, TableError, SurroundingsError):
+            return {}
 
     @property
     def names(self) -> dict[str, str]:

@@ -36,6 +36,7 @@ _COMMANDS = {
         "roll": "May a release join now, and be rolled back later?",
         "timeline": "Who could what when in one cluster.",
         "diff": "What two nights found, against each other.",
+        "report": "The report of a night, of all clusters or of some.",
     },
     "act": {
         "show": "What a plan would do, request by request.",

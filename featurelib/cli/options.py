@@ -164,6 +164,8 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
     "fail_on_new": _of(
         "Exit code 1 if a finding is new and not muted: of SEVERITY or worse, or any."
     ),
+    "csv": _of("One part of it as CSV."),
+    "report.limit": _of("Rows of each part; 0 = all.", least=0),
     "limit": _of("Clusters shown, and findings of each; 0 = all.", least=0),
     # plans
     "stepwise": _of("metadata.version one level a request."),

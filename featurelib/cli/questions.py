@@ -1,5 +1,5 @@
-"""The commands that ask: describe, why-not, what-if, roll of one cluster; timeline and diff of the
-nightly's tables.
+"""The commands that ask: describe, why-not, what-if, roll of one cluster; timeline, diff and report
+of the nightly's tables.
 
 Each reads its words, calls the function of featurelib.api of the same name, and prints the answer.
 """
@@ -7,6 +7,7 @@ Each reads its words, calls the function of featurelib.api of the same name, and
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 
 from featurelib import api
@@ -19,6 +20,9 @@ from featurelib.errors import ConfigError, NoEvidenceError, UnreachableError
 from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.source import Chosen, Wanted, usual_tables
+from featurelib.view.model import render_json
+from featurelib.view.sheets import Sheet, render_sheet
+from featurelib.view.text import LIMIT, write_text
 
 FINDINGS_FOUND = 1  # exit code
 _NODE = re.compile("[0-9]{1,10}")
@@ -202,6 +206,47 @@ def diff(
     print_answer(answer, as_json=as_json)
     failed = worst is not None and answer.value.new_at_least(worst) > 0
     return FINDINGS_FOUND if failed else 0
+
+
+def report(
+    choice: Choice,
+    tables: str | None = None,
+    run: int | None = None,
+    csv: Sheet | None = None,
+    fleet: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+    limit: int = LIMIT,
+    as_json: bool = False,
+) -> int:
+    """The report of a night, of all clusters or of some.
+
+    As the nightly printed it:
+
+    \b
+        featurelib report --owner payments --tables TABLES
+        featurelib report --view live --csv findings --tables TABLES > findings.csv
+        featurelib report --run 20261121060000 --tables TABLES --json
+
+    Counts, causes and what to do today are of the clusters that are chosen alone. --csv prints one
+    part of it for a spreadsheet or a database; what a spreadsheet would calculate begins with an
+    apostrophe there.
+
+    Exit codes: 0 done; 2 usage; 5 there is no night, or it judged none of these clusters.
+    """
+    if csv is not None and as_json:
+        raise ConfigError("expected --csv or --json, found both. Keep one.")
+    catalogue = open_catalogue(overlay, say)
+    tables, fleet = usual_tables(tables, fleet, say)
+    wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
+    found = NightTables(Lake(tables), wanted, catalogue, choice).report
+    if csv is not None:
+        print(render_sheet(found, csv), end="")
+    elif as_json:
+        print(render_json(found).decode(), end="")
+    else:
+        write_text(found, sys.stdout, limit=limit)
+    return 0
 
 
 def chosen(wanted: Wanted, overlay: str | None) -> Chosen:

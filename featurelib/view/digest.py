@@ -74,6 +74,14 @@ def lead(report: Report) -> str:
     return text + muted
 
 
+def part_text(report: Report) -> str:
+    """Write whose clusters a report is about, and how many there are; empty for all."""
+    if report.part is None:
+        return ""
+    of = count(report.part.of, "cluster")
+    return f"{report.part.text}: {report.fleet.clusters:,} of {of}"
+
+
 def lead_note(report: Report) -> str:
     """What `need a person` in the lead counts; empty where the lead does not say it."""
     fleet = report.fleet

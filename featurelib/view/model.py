@@ -341,17 +341,27 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedPart:
+    """Which clusters a report is about, as they were chosen, and `of` how many."""
+
+    text: str
+    of: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """featurelib's report on one nightly audit of a fleet of Kafka clusters.
 
     `version` goes up when a reader of the older one could misread; new members do not raise it.
-    `today`: at most seven things, the most urgent first. `mutes`: expired ones first, then those
-    that meet nothing.
+    `part`: the clusters it is about, null where it is about all; then counts, causes and tasks are
+    of these alone, and what is known of the night as a whole is null. `today`: at most seven
+    things, the most urgent first. `mutes`: expired ones first, then those that meet nothing.
     """
 
     format: Literal["featurelib.report"]
     version: Literal[1]
     run: ReportedRun
+    part: ReportedPart | None
     fleet: FleetCounts
     today: tuple[Task, ...]
     causes: tuple[Cause, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
@@ -24,6 +24,7 @@ from featurelib.audit.findings import FindingWords, Mute, covered
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.config.fleet import FleetPart
 from featurelib.core.dialect import STRICT
 from featurelib.feature import (
     METADATA_VERSION,
@@ -60,6 +61,7 @@ from featurelib.view.model import (
     ReportedCluster,
     ReportedFinding,
     ReportedMute,
+    ReportedPart,
     ReportedReturn,
     ReportedRun,
     ReportedStep,
@@ -173,12 +175,48 @@ def summarize(
         format="featurelib.report",
         version=1,
         run=run,
+        part=None,
         fleet=fleet,
         today=plan_day(clusters, causes, fleet, run),
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
     )
+
+
+def narrow(report: Report, part: FleetPart) -> Report:
+    """The report on the clusters of a part: counted, ranked and planned as if there were no others.
+
+    Mutes that meet nothing there are left out, and what the run read of all clusters.
+    """
+    clusters = [cluster for cluster in report.clusters if cluster.key in part]
+    causes, fleet = rank_causes(clusters), _count_fleet(clusters)
+    run = replace(report.run, ingest=None, quarantine=None)
+    mutes = (_met(mute, clusters) for mute in report.mutes)
+    return replace(
+        report,
+        run=run,
+        part=ReportedPart(text=clean(part.text), of=len(report.clusters)),
+        fleet=fleet,
+        today=plan_day(clusters, causes, fleet, run),
+        causes=causes,
+        clusters=tuple(clusters),
+        mutes=tuple(mute for mute in mutes if mute.findings),
+    )
+
+
+def _met(mute: ReportedMute, clusters: Sequence[ReportedCluster]) -> ReportedMute:
+    """The mute with what it meets in these clusters, as `covered` finds it."""
+    found = [
+        cluster.key
+        for cluster in clusters
+        for finding in cluster.findings
+        if finding.code == clean(mute.code)
+        and mute.cluster in (None, cluster.name)
+        and mute.feature in (None, finding.feature)
+        and mute.node in (None, finding.node_id)
+    ]
+    return replace(mute, findings=len(found), clusters=len(set(found)))
 
 
 def _by_cluster(

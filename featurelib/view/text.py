@@ -19,6 +19,7 @@ from featurelib.view.digest import (
     lead_note,
     mute_text,
     muted_lines,
+    part_text,
     release_text,
     step_text,
     unmuted,
@@ -130,6 +131,8 @@ def _head(report: Report, page: Page) -> None:
     if run.ingest is not None:
         page.text(_dim(_ingest_text(run.ingest)))
     page.line()
+    if report.part is not None:
+        page.text(paint(part_text(report), "bold"))
     page.text(paint(lead(report), "bold"))
     if about := lead_note(report):
         page.text(_dim(about))

@@ -6,18 +6,24 @@ import json
 import os
 import re
 from collections import Counter
+from csv import DictReader
+from dataclasses import replace
 from datetime import UTC, date, datetime
+from io import StringIO
 from typing import Any, get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurelib.audit.findings import Mute, wordings
+from featurelib.config.fleet import FleetPart
 from featurelib.feature import Phase, Severity, Verdict
 from featurelib.view.html import render_html
 from featurelib.view.layout import width_of
-from featurelib.view.model import Verb, render_json
+from featurelib.view.model import ReportedPart, Verb, render_json
 from featurelib.view.prometheus import render_prometheus
+from featurelib.view.report import narrow
+from featurelib.view.sheets import FORMULA, OF_CLUSTERS, WHOLE, render_sheets
 from featurelib.view.text import render_text
 from tests.report.page import Page, read_page
 from tests.report.samples import DIALECT
@@ -147,6 +153,39 @@ def test_all_forms_of_a_report_count_the_same(
     check_page(read_page(render_html(said, {})), document)
     check_gauges(render_prometheus(said), document)
     check_mutes(mutes, fleet["findings"], document)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(fleets(), st.integers(0, 6), MUTES)
+def test_the_report_on_a_part_is_that_of_its_clusters_alone(
+    fleet: dict[str, list[Row]], size: int, mutes: tuple[Mute, ...]
+) -> None:
+    ids = frozenset(sorted({row["cluster"] for row in fleet["plans"]})[:size])
+    mine = {part: [row for row in rows if row["cluster"] in ids] for part, rows in fleet.items()}
+    whole, alone = report(judged(**fleet), mutes=mutes), report(judged(**mine), mutes=mutes)
+    part = narrow(whole, FleetPart(text="owner \x1b", ids=ids, unlisted=None))
+    of = ReportedPart(text="owner \\x1b", of=whole.fleet.clusters)
+    met = tuple(mute for mute in alone.mutes if mute.findings)
+    assert part == replace(alone, run=part.run, part=of, mutes=met)
+    assert f"{of.text}: {len(ids)} of " in render_text(part, width=1000)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(fleets(), MUTES)
+def test_a_sheet_has_a_row_for_each_and_no_formula(
+    fleet: dict[str, list[Row]], mutes: tuple[Mute, ...]
+) -> None:
+    said = report(judged(**fleet), mutes=mutes)
+    document = json.loads(render_json(said))
+    rows = {name.split("/")[1]: list(DictReader(StringIO(t))) for name, t in render_sheets(said)}
+    for sheet, (_, key) in WHOLE.items():
+        assert len(rows[f"{sheet}.csv"]) == len(document[key])
+    for sheet, (_, key) in OF_CLUSTERS.items():
+        each = [len(cluster[key]) for cluster in document["clusters"]]
+        assert len(rows[f"{sheet}.csv"]) == sum(each)
+    cells = [cell for sheet in rows.values() for row in sheet for cell in row.values()]
+    assert all(cell.isprintable() for cell in cells)
+    assert not [c for c in cells if c.lstrip()[:1] in FORMULA and not c.lstrip("-").isdigit()]
 
 
 def check_today(text: str, document: Any) -> None:

@@ -1,0 +1,146 @@
+"""The report as CSV: a sheet for each part of it, as spreadsheets and databases read it.
+
+The columns are the fields of the part's type, so that no fact is left out. A level is its number,
+beside it a column `_text`; the supported range is three columns. A cell that a spreadsheet would
+take for a formula begins with an apostrophe: names of clusters, owners and features come from
+outside.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date
+from enum import StrEnum
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+from featurelib.view.model import (
+    Cause,
+    IncompatibleNode,
+    Level,
+    Readiness,
+    Report,
+    ReportedCluster,
+    ReportedFinding,
+    ReportedMute,
+    ReportedReturn,
+    ReportedStep,
+    Task,
+)
+from featurelib.words import printable
+
+FOLDER = "csv"
+FORMULA = tuple("=+-@|%＝＋－＠")
+OF_CLUSTER = ("cluster", "name", "owner")  # before the columns of what a cluster has many of
+Path = tuple[str, ...]
+
+
+class Sheet(StrEnum):
+    """The parts of a report that are tables, as a command and a file name them."""
+
+    TODAY = "today"
+    CAUSES = "causes"
+    CLUSTERS = "clusters"
+    FEATURES = "features"
+    FINDINGS = "findings"
+    INCOMPATIBLE = "incompatible"
+    STEPS = "steps"
+    RETURNS = "returns"
+    MUTES = "mutes"
+
+
+# The type of a row, and the field of a report that has the rows.
+WHOLE: dict[Sheet, tuple[type, str]] = {
+    Sheet.TODAY: (Task, "today"),
+    Sheet.CAUSES: (Cause, "causes"),
+    Sheet.CLUSTERS: (ReportedCluster, "clusters"),
+    Sheet.MUTES: (ReportedMute, "mutes"),
+}
+# The same of a cluster.
+OF_CLUSTERS: dict[Sheet, tuple[type, str]] = {
+    Sheet.FEATURES: (Readiness, "readiness"),
+    Sheet.FINDINGS: (ReportedFinding, "findings"),
+    Sheet.INCOMPATIBLE: (IncompatibleNode, "incompatible"),
+    Sheet.STEPS: (ReportedStep, "steps"),
+    Sheet.RETURNS: (ReportedReturn, "returns"),
+}
+_NOT_SHOWN = "key"  # the id is there to be shown
+
+
+def render_sheet(report: Report, sheet: Sheet) -> str:
+    """One part of the report as CSV with a head, as RFC 4180 but with plain line ends."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    kind, name = (WHOLE | OF_CLUSTERS)[sheet]
+    columns = _columns(kind)
+    head = ["_".join(path) for path in columns]
+    if sheet in WHOLE:
+        rows.writerow(head)
+        rows.writerows(_cells(row, columns) for row in getattr(report, name))
+    else:
+        rows.writerow([*OF_CLUSTER, *head])
+        for cluster in report.clusters:
+            about = [_text(value) for value in (cluster.id, cluster.name, cluster.owner)]
+            rows.writerows([*about, *_cells(row, columns)] for row in getattr(cluster, name))
+    return text.getvalue()
+
+
+def render_sheets(report: Report) -> Iterator[tuple[str, str]]:
+    """Name and text of each sheet."""
+    for sheet in Sheet:
+        yield f"{FOLDER}/{sheet}.csv", render_sheet(report, sheet)
+
+
+@cache
+def _columns(kind: type) -> tuple[Path, ...]:
+    """The columns of a type, each as the path of fields to its value; a level's number stands at
+    the path of the level."""
+    found: list[Path] = []
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        hint = hints[field.name]
+        inner = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
+        if field.name == _NOT_SHOWN or (inner is not None and get_origin(hint) is tuple):
+            continue  # what a cluster has many of is a sheet of its own
+        if inner is Level:
+            found += [(field.name,), (field.name, "text")]
+        elif isinstance(inner, type):
+            found += [(field.name, *path) for path in _columns(inner)]
+        else:
+            found.append((field.name,))
+    return tuple(found)
+
+
+def _cells(row: object, columns: Sequence[Path]) -> list[str]:
+    return [_text(_at(row, path)) for path in columns]
+
+
+def _at(value: Any, path: Path) -> Any:
+    for name in path:
+        value = None if value is None else getattr(value, name)
+    return value.number if isinstance(value, Level) else value
+
+
+def _text(value: Any) -> str:
+    """A cell: empty for null, several values with a semicolon between them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, str):
+        return _harmless(value)
+    assert isinstance(value, Iterable), value
+    return _harmless("; ".join(map(_text, value)))
+
+
+def _harmless(text: str) -> str:
+    """A text in one line that no spreadsheet calculates."""
+    shown = printable(text)
+    return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
