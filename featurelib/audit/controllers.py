@@ -14,7 +14,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from featurelib.audit.columns import find, marked
+from featurelib.audit.columns import find, marked, positions
 from featurelib.audit.evidence import Evidence
 from featurelib.audit.fleet import FleetColumns, Proposed
 from featurelib.audit.registrations import NOBODY, record_keys
@@ -32,44 +32,47 @@ RULED_OUT = 8  # more than all that may speak against a release
 class Software:
     """What the nodes of a batch run, and the dialects that its controllers may speak.
 
-    `runs` [subjects, releases of the catalogue]: which releases each node may run; none where
-    nobody knows its range.
+    The releases that a node may run are one number, a bit for each release of the catalogue; 0
+    where nobody knows its range. A fleet has few such sets, so what hangs on a set is worked out
+    once for each: `_kinds` [sets, releases] are those there are, `_kind` [subjects] says whose.
     """
 
     def __init__(self, evidence: Evidence, told: Sequence[str], catalogue: Catalogue) -> None:
         """`told` is the release the inventory names for each cluster, "" where it names none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = told, FleetColumns(evidence, catalogue.tables)
+        self._bits: Int = 1 << np.arange(len(self._tables.releases))
         profile = evidence.answering.of_subject
-        counts = profile >= 0
-        self.runs: Flags = np.zeros((len(profile), len(self._tables.releases)), dtype=bool)
-        self.runs[counts] = self._by_ranges()[profile[counts]]
+        sets = pick(self._by_ranges() @ self._bits, profile, 0)
         offers, offered_at = self._by_requests()
-        both = self.runs & offers
-        agree = both.any(axis=1)
-        self.runs[agree] = both[agree]
+        agree = (sets & offers) != 0
         # What no release that offers such requests advertises: a vendor's feature, or a node that
         # registered with other software since.
-        vendors = counts & ~agree & offers.any(axis=1) & (offered_at >= evidence.subjects.at)
-        self.runs[vendors] = offers[vendors]
-        self._sure = agree | vendors
+        vendors = (profile >= 0) & ~agree & (offers != 0) & (offered_at >= evidence.subjects.at)
+        sets = np.where(agree, sets & offers, np.where(vendors, offers, sets))
         # The owner's word decides for each node that may run what it names.
         code = pick(self._told_codes(), evidence.subjects.cluster, NOBODY)
-        fits = np.flatnonzero(code >= 0)
-        fits = fits[self.runs[fits, code[fits]]]
-        self.runs[fits] = False
-        self.runs[fits, code[fits]] = True
-        self._sure[fits] = True
+        named = pick(self._bits, code, 0)
+        fits = (sets & named) != 0
+        self._sets: Int = np.where(fits, named, sets)
+        self._sure = agree | vendors | fits
+        there, self._kind = positions(self._sets, 1 << len(self._bits))
+        self._kinds: Flags = (there[:, None] & self._bits) > 0
+
+    @property
+    def runs(self) -> Flags:
+        """[subjects, releases of the catalogue] which releases each node may run."""
+        return self._kinds[self._kind]
 
     def with_stable_ends(self) -> Evidence:
         """The evidence with each node's newest stable metadata.version as the release says that its
         requests tell, or its owner: a range goes further where unstable features are on."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
-        high = np.where(self.runs, stable, -1).max(axis=1)
-        low = np.where(self.runs, stable, np.iinfo(np.int16).max).min(axis=1)
-        known = self._sure & (high == low)
+        high = np.where(self._kinds, stable, -1).max(axis=1)
+        low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
+        known = self._sure & (high == low)[self._kind]
         who = self._evidence.subjects
-        ends = np.where(known, high, who.stable_metadata)
+        ends = np.where(known, high[self._kind], who.stable_metadata)
         return replace(self._evidence, subjects=replace(who, stable_metadata=ends))
 
     def _by_ranges(self) -> Flags:
@@ -83,20 +86,20 @@ class Software:
         high[:, here] = ranges.max_version[: len(low), at]
         return possible_releases(low, high, answering.partial, self._tables)
 
-    def _by_requests(self) -> tuple[Flags, Int]:
-        """[subjects, releases] which releases offer what each node's listener does, and when it was
-        asked; none where it said nothing of requests, or offers what no release does."""
+    def _by_requests(self) -> tuple[Int, Int]:
+        """[subjects] which releases offer what each node's listener does, as bits, and when it was
+        asked; 0 where it said nothing of requests, or offers what no release does."""
         listeners, who = self._evidence.listeners, self._evidence.subjects
         told = np.flatnonzero(listeners.field("releases") >= 0)
         code, told_at = listeners.field("releases")[told], listeners.field("releases_at")[told]
-        offers, offered_at = np.zeros_like(self.runs), np.zeros(len(self.runs), dtype=np.int64)
+        offers, offered_at = np.zeros((2, len(who.key)), dtype=np.int64)
         at = find(who.key, record_keys(listeners)[told])
         # A vendor's releases are what they are based on.
         based = [self._catalogue.of(release).based_on for release in self._tables.releases]
         for one, first in zip(*np.unique(code, return_index=True), strict=True):
             mine = (code == one) & (at >= 0)
             lines = (listeners.text("releases", int(told[first])) or "").split(";")
-            offers[at[mine]] = [line in lines for line in based]
+            offers[at[mine]] = self._bits[[line in lines for line in based]].sum()
             offered_at[at[mine]] = told_at[mine]
         return offers, offered_at
 
@@ -112,7 +115,7 @@ class Software:
         metadata.version, that the range ends elsewhere. RULED_OUT = the node does not run it."""
         who, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
-        weight = np.where(self.runs[subjects], np.int8(0), np.int8(RULED_OUT))
+        weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
         if METADATA_VERSION in names:
             profile = self._evidence.answering.of_subject[subjects]
             newest = self.fleet.ranges.max_version[profile, names.index(METADATA_VERSION)]
@@ -130,9 +133,9 @@ class Software:
         gone; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
         who, evidence = self._evidence.subjects, self._evidence
         there = ~who.gone & (who.fenced != 1) & ~evidence.membership.on_zookeeper[who.cluster]
-        many = self.runs.sum(axis=1)
+        many = self._kinds.sum(axis=1)[self._kind]
         nodes = np.flatnonzero(there & (many > 0))
-        release, several = self.runs[nodes].argmax(axis=1), many[nodes] > 1
+        release, several = self._kinds.argmax(axis=1)[self._kind[nodes]], many[nodes] > 1
         # Of two that are as likely the older one, which knows less.
         release[several] = self.weigh(nodes[several]).argmin(axis=1)
         known = [*self._tables.releases, *map(release_line, self._told)]
@@ -188,8 +191,9 @@ class Software:
         controllers = counts & (who.role == Role.CONTROLLER)
         shown = marked(len(evidence.clusters), who.cluster[controllers])
         speaks = np.where(shown[who.cluster], controllers, counts)
-        possible = np.zeros((len(evidence.clusters), self.runs.shape[1]), dtype=bool)
-        np.logical_or.at(possible, who.cluster[speaks], self.runs[speaks])
+        sets = np.zeros(len(evidence.clusters), dtype=np.int64)
+        np.bitwise_or.at(sets, who.cluster[speaks], self._sets[speaks])
+        possible = (sets[:, None] & self._bits) > 0
         # The owner's word decides between look-alikes, or is one candidate more.
         told = self._told_codes()
         named = np.flatnonzero(told >= 0)

@@ -358,11 +358,12 @@ def _static_voters(said: BatchFindings) -> None:
     """Add a finding for each controller of a dynamic quorum that still has static voters."""
     evidence, who = said.evidence, said.evidence.subjects
     dynamic, _ = evidence.dynamic()
-    controllers = who.registered & (who.role == Role.CONTROLLER)
-    keys = who.cluster[controllers].tolist(), who.node_id[controllers].tolist()
-    registered = set(zip(*keys, strict=True))
     static = evidence.configurations.static_voters
     left = [one for one in static if dynamic[one.cluster] and one.ids]
+    controllers = who.registered & (who.role == Role.CONTROLLER)
+    controllers &= marked(len(dynamic), [one.cluster for one in left])[who.cluster]
+    keys = who.cluster[controllers].tolist(), who.node_id[controllers].tolist()
+    registered = set(zip(*keys, strict=True))
     details = []
     for one in left:
         gone = {i for i in one.ids if (one.cluster, i) not in registered} - {one.node_id}

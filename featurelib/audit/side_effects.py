@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE, Evidence
 from featurelib.catalogue import Catalogue
 from featurelib.feature import Role
@@ -60,9 +62,9 @@ def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
     """Brokers with one value together, in their order; what each has, and what all will have."""
     who, after = evidence.subjects, _after(evidence, cluster, key)
-    mine = (who.cluster == cluster) & (who.role == int(Role.BROKER))
+    mine = slice(*np.searchsorted(who.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
-    for node in sorted(set(who.node_id[mine].tolist())):
+    for node in who.node_id[mine][who.role[mine] == int(Role.BROKER)].tolist():
         said = evidence.configurations.of(cluster, Role.BROKER, node, key)
         brokers.setdefault(None if said is None else said.value, []).append(node)
     return tuple(

@@ -14,7 +14,7 @@ Other features can be taken away altogether, down to a level that nothing takes 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -223,25 +223,35 @@ class Return:
 
 
 def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
-    """For each plan: what it moves and metadata.version, by name, as all of it leaves them."""
+    """For each plan: what it moves and metadata.version, by name, as all of it leaves them. Plans
+    that stand alike go the same way: a fleet has few kinds of them."""
+    kinds = [_kind(plan) for plan in plans]
+    alike = dict(zip(kinds, plans, strict=True))
+    found = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
+    return [found[kind] for kind in kinds]
+
+
+def _kind(plan: Plan) -> Hashable:
+    """All that the way back of a plan hangs on."""
+    levels, ends = frozenset(plan.requirements.levels.items()), frozenset(_ends(plan))
+    return plan.steps, levels, ends, plan.own_dialects
+
+
+def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[Return, ...]]:
     levels = [levels_after(plan.requirements.levels, plan.steps) for plan in plans]
     lowest = lowest_metadata(list(zip(plans, levels, strict=True)), catalogue)
     moved = [(plan, update) for plan in plans for update in plan.moves]
     points = iter(_points(moved, catalogue))
-    found = []
     for plan, after, metadata in zip(plans, levels, lowest, strict=True):
         of = {update.feature: next(points) for update in plan.moves}
         floor = {METADATA_VERSION: metadata}
         for name in of.keys() - floor.keys():
             now = np.array([after.get(name, 0)])
             floor[name] = int(of_other_feature(catalogue, name, now, now).floor[0])
-        names = sorted({*of, *({METADATA_VERSION} & after.keys())})
-        back = (
+        yield tuple(
             Return(feature=name, floor=floor[name], no_return=of.get(name, NOT_HERE))
-            for name in names
+            for name in sorted({*of, *({METADATA_VERSION} & after.keys())})
         )
-        found.append(tuple(back))
-    return found
 
 
 def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, int]:
