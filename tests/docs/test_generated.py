@@ -18,6 +18,10 @@ from featurelib.conformance.exchanges import read
 from featurelib.conformance.replay import EXCUSES, KINDS, replay
 from featurelib.conformance.rulebook import DIALECTS, questions, rulebook
 from featurelib.core.dialect import STRICT, load
+from featurelib.landing import Landing
+from featurelib.landing import read as read_line
+from featurelib.landing.kinds import KindLine
+from featurelib.landing.line import decode
 from featurelib.source import NIGHTS_BEFORE, SAMPLES
 from scripts.make_nights import nights
 from scripts.write_docs import DOCS, PAGES
@@ -133,3 +137,18 @@ def test_the_samples_nights_before_are_those_of_the_recordings() -> None:
     for text in kept.values():
         lines = re.sub(rb'("observed_at":"2026-11-)\d\dT', rb"\g<1>21T", text).splitlines()
         assert set(lines) <= recorded
+
+
+def test_the_page_of_landing_lines_has_a_line_of_every_kind_and_spells_out_every_field() -> None:
+    page = (DOCS / "landing.md").read_text(encoding="utf-8")
+    parts = {part.partition("`")[0]: part for part in page.split("\n## `")[1:]}
+    assert sorted(parts) == sorted(line.__struct_config__.tag for line in KindLine.__args__)
+    for line in KindLine.__args__:
+        part = parts[str(line.__struct_config__.tag)]
+        (block,) = re.findall(r"(?s)```json\n(.*?)```", part)
+        for example in map(str.encode, block.splitlines()):
+            assert isinstance(land := read_line(example), Landing), f"{land}: {example!r}"
+            assert type(decode(example)) is line
+        table = "".join(re.findall(r"^\|.*$", part, re.MULTILINE))
+        own = [*{*line.__struct_encode_fields__} - {"cluster_id", "observed_at"}]
+        assert [name for name in own if f"`{name}`" not in table] == []
