@@ -310,7 +310,9 @@ UPGRADE_PLAN = Schema.of(
         ("nodes", INT),
         ("steps", ListOf(of=STEP)),
         ("dialects", ListOf(of=TEXT)),  # that its controllers may speak; all were asked
-        ("plan", TEXT),  # the plan file (featurelib.planning.files); null without steps
+        # The plan file (featurelib.planning.files) of the steps that are ours to send now, null
+        # without any: what else manages the cluster moves is in `steps` only.
+        ("plan", TEXT),
         # Releases whose production software supports what is finalized, now and after the steps;
         # null = not known (ZooKeeper mode, or some level is not), or without steps.
         ("may_join", ListOf(of=TEXT)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -33,18 +33,17 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
 from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
 from featurelib.controller.journal import Clearance, Journal
-from featurelib.controller.owners import expect_ours
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval
 from featurelib.core.outcome import Ending, EndingKind, MoveOutcome
 from featurelib.errors import ApprovalError, ConfigError, FeatureLibError, RefusedError
-from featurelib.model import Guards, Reason
+from featurelib.model import Plan, Reason
 from featurelib.planning import files
 from featurelib.planning.files import ForPeople, PlanFile
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import level_names, look_ahead
+from featurelib.planning.owners import expect_ours, left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
-from featurelib.planning.requirements import features_of
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.source import Chosen, Source, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
@@ -164,22 +163,12 @@ def plan_intent(
     else:
         source = chosen.source()
         planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
-    made, entry, made_from = planned.plan, source.entry, source.made_from
-    if planned.probed:
-        made_from += f" and a probe: its controller would accept {planned.probed}"
-    warnings = [*planned.warnings, *_managed(planned, source.guards)]
+    made, entry, made_from = planned.plan, source.entry, _made_from(source, planned)
+    left = tuple(left_over(planned.shares, entry, catalogue))
+    warnings = [*planned.warnings, *(one.line for one in left)]
     file = None
     if made is not None:
-        people = ForPeople(
-            name=entry.name,
-            written_at=files.say_time(datetime.now(UTC)),
-            made_from=made_from,
-            seen_at=source.seen_at,
-            level_names=level_names(made, catalogue),
-            left_out=tuple(reason.message for reason in planned.refusals),
-            stays=tuple(stay.text for stay in planned.goal.stays),
-            warnings=tuple(warnings),
-        )
+        people = _for_people(source, planned, level_names(made, catalogue), warnings)
         file = files.read_plan(files.write_plan(made, people), "the plan")
     path = where(source) if where is not None and file is not None else None
     muted = [over_reason(source.muted, reason) for reason in planned.refusals]
@@ -193,7 +182,7 @@ def plan_intent(
             name=entry.name,
             intent=planned.intent.text,
             made_from=made_from,
-            outcome="refused" if planned.is_refused else "planned" if made else "nothing to do",
+            outcome=_outcome(planned),
             file=path,
             digest=file.digest if file else None,
             plan=files.plain(made) if made else None,
@@ -203,13 +192,16 @@ def plan_intent(
             ],
             stays=planned.goal.stays,
             warnings=warnings,
+            theirs=planned.shares.theirs,
+            later=planned.shares.later,
         ),
         page=lambda width: planning_page(
             planned,
             named_cluster(source.sight.cluster_id, entry.name),
             f"{clean(made_from, 600)}, last seen {source.seen_at}",
             catalogue,
-            warnings=warnings,
+            warnings=planned.warnings,
+            left=left,
             muted=muted,
             path=path,
             width=width,
@@ -234,21 +226,45 @@ def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
         return source, planned
 
 
-def _managed(planned: Planned, guards: Guards) -> Iterator[str]:
-    """Who else finalizes what would be moved."""
-    steps = () if planned.plan is None else planned.plan.steps
-    moved = features_of(steps) if steps else tuple(sorted(planned.goal.levels))
-    if theirs := [name for name in moved if guards.manages(name)]:
-        yield (
-            f"{guards.managed_by} finalizes {', '.join(map(clean, theirs))} there (managed_by in "
-            "the inventory): `featurelib apply` refuses it, the plan says what to ask for there."
-        )
+def _made_from(source: Source, planned: Planned) -> str:
+    """What a plan rests on."""
+    if not planned.probed:
+        return source.made_from
+    return f"{source.made_from} and a probe: its controller would accept {planned.probed}"
+
+
+def _for_people(
+    source: Source, planned: Planned, names: dict[str, dict[str, str]], warnings: Sequence[str]
+) -> ForPeople:
+    return ForPeople(
+        name=source.entry.name,
+        written_at=files.say_time(datetime.now(UTC)),
+        made_from=_made_from(source, planned),
+        seen_at=source.seen_at,
+        level_names=names,
+        left_out=tuple(reason.message for reason in planned.refusals),
+        stays=tuple(stay.text for stay in planned.goal.stays),
+        warnings=tuple(warnings),
+    )
+
+
+def _outcome(planned: Planned) -> str:
+    """What came of it, in a word or two."""
+    if planned.is_refused:
+        return "refused"
+    if planned.plan is not None:
+        return "planned"
+    return "not ours" if planned.shares.theirs else "nothing to do"
 
 
 def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]:
     """What the plan in a file would do. Raises PlanError, ConfigError."""
     file = read_plan(path)
-    name = known_name(file.plan.cluster, fleet, catalogue)
+    name, refusal = known_name(file.plan.cluster, fleet, catalogue), None
+    try:
+        expect_finalized_by_us(file.plan, fleet, catalogue)
+    except RefusedError as error:
+        refusal = str(error)
     steps = look_ahead(file.plan, catalogue)
     return Answer(
         value=file,
@@ -261,9 +277,16 @@ def show(path: str, fleet: str | None, catalogue: Catalogue) -> Answer[PlanFile]
             plan=files.plain(file.plan),
             outlook=steps,
             contradictions=[*contradictions(file, name, catalogue)],
+            refusal=refusal,
         ),
-        page=lambda width: plan_page(file, path, name, catalogue, width),
+        page=lambda width: plan_page(file, path, name, catalogue, width, refusal=refusal),
     )
+
+
+def expect_finalized_by_us(plan: Plan, fleet: str | None, catalogue: Catalogue) -> None:
+    """Raises RefusedError for a plan that moves what somebody else finalizes, as the plan or the
+    inventory says; ConfigError."""
+    expect_ours(plan.cluster, plan.moves, open_fleet(fleet, catalogue)[1], catalogue, plan.guards)
 
 
 def known_name(cluster: str, fleet: str | None, catalogue: Catalogue) -> str:

@@ -204,6 +204,8 @@ class PlanDocument(Document):
     refusals: list[RefusalDocument]
     stays: tuple[Stay, ...]
     warnings: list[str]
+    theirs: tuple[Move, ...]  # what whoever manages the cluster has to finalize: it is in no plan
+    later: tuple[Move, ...]  # what is ours and needs that first
 
 
 class ShowDocument(Document):
@@ -215,6 +217,7 @@ class ShowDocument(Document):
     plan: dict[str, Any]
     outlook: tuple[StepOutlook, ...]
     contradictions: list[str]
+    refusal: str | None  # why it can never be applied: somebody else finalizes what it moves
     for_people: ForPeople
 
 

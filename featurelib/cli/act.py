@@ -99,6 +99,7 @@ def approve(
     """
     span, settings = _parse_span(expires), open_settings(config)
     catalogue, file = open_catalogue(overlay, say), act.read_plan(plan)
+    act.expect_finalized_by_us(file.plan, fleet, catalogue)
     target, approval = _choose_out(plan, out), act.make_approval(file, span, by=by, reason=reason)
     # What `featurelib apply` would refuse is told before anybody is asked.
     now, longest = datetime.now(UTC), timedelta(hours=settings.longest_approval_hours)
@@ -113,8 +114,7 @@ def approve(
     confirm(f"Approve this plan for {say_span(span)}?", yes=yes)
     signature = None
     if agent or key is not None:
-        message = files.canonical(approval)
-        signature = sign(message, key, agent=agent, terminal=at_terminal())
+        signature = sign(files.canonical(approval), key, agent=agent, terminal=at_terminal())
     written = files.write_approval(approval, signature)
     check_approval(file, written, now, settings=settings, where=str(target))
     act.write_whole(str(target), written)

@@ -109,6 +109,7 @@ _NO_ID = (
 )
 # What somebody is known to finalize, and nothing else.
 _MANAGED = {"strimzi": (METADATA_VERSION,)}
+_RESOURCE = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)?")
 Value = TypeVar("Value", str, int)
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
@@ -134,6 +135,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     contact: str = ""
     managed_by: str = ""  # who finalizes there, if not we: strimzi, msk, …
     managed_features: tuple[str, ...] | None = None  # what it finalizes; None = see `managed`
+    managed_as: str = ""  # what it calls the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
     labels: dict[str, str] = {}
 
     @property
@@ -439,6 +441,16 @@ def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[st
 
 def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[str]:
     """What contradicts itself in who finalizes what."""
+    if entry.managed_as and not entry.managed_by:
+        yield (
+            "managed_as: expected managed_by beside it, which says who calls the cluster so, found "
+            "none. Say who, or take the key out."
+        )
+    elif entry.managed_by.casefold() == "strimzi" and not _RESOURCE.fullmatch(entry.managed_as):
+        yield (
+            "managed_as: expected NAMESPACE/NAME of its Kafka resource, as kafka/payments, found "
+            f"{entry.managed_as!r}."
+        )
     names, key = entry.managed_features, "managed_features"
     if names is None:
         return

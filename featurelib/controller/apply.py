@@ -21,7 +21,6 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.controller.decide import Decision, Mismatch, decide
 from featurelib.controller.journal import Clearance, Journal, Way, say_seconds
 from featurelib.controller.look import Look, Watcher
-from featurelib.controller.owners import expect_ours
 from featurelib.controller.send import Sender, Waits
 from featurelib.core.outcome import Ending, EndingKind, Fate, StepOutcome, kind_of, refused
 from featurelib.core.reply import NO_ERROR
@@ -41,6 +40,7 @@ from featurelib.errors import (
 from featurelib.feature import UpgradeType
 from featurelib.model import Move, Plan, Step
 from featurelib.planning.files import SKEW, digest, say_time
+from featurelib.planning.owners import expect_ours
 from featurelib.planning.requirements import HIGHEST_INT32, HIGHEST_LEVEL, plan_faults
 
 NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of an approval

@@ -9,7 +9,7 @@ of all of them answers, for every dialect of the plan; the worst is told. A nigh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.model import Move, Plan, SideEffect
 from featurelib.planning.files import ForPeople, write_plan
 from featurelib.planning.goal import Command, Note, losses
+from featurelib.planning.owners import left_over, share
 from featurelib.planning.requirements import Guarding, features_of, require, steps_of
 from featurelib.rows import NONE as NO_NUMBER
 from featurelib.rows import Column, Int, Lists, TableRows, Texts, make_rows, texts_of
@@ -132,27 +133,36 @@ def with_texts(
     judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
     """The plans of a judged batch with `plan` and `returns_after` filled where there are steps;
-    they guard what `guarding` says."""
+    they guard what `guarding` says. `plan` has the steps that are ours and can be sent now, null
+    without any; `returns_after` tells of all."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)
-    made = list[Plan]()
+    made, texts = list[Plan](), dict[int, str]()
     shown = plans.select(["cluster", "steps", "dialects"]).take(rows)
     for i, row in zip(rows.tolist(), shown.to_pylist(), strict=True):
         steps = steps_of(row["steps"])
-        made.append(
-            Plan(
-                cluster=row["cluster"],
-                intent=str(Command.UPGRADE_ALL),
-                dialect=dialect,
-                own_dialects=tuple(row["dialects"]),
-                catalogue=catalogue.label,
-                steps=steps,
-                requirements=require(evidence, i, features_of(steps), catalogue),
-                guards=None if guarding is None else guarding.of(row["cluster"]),
-            )
+        plan = Plan(
+            cluster=row["cluster"],
+            intent=str(Command.UPGRADE_ALL),
+            dialect=dialect,
+            own_dialects=tuple(row["dialects"]),
+            catalogue=catalogue.label,
+            steps=steps,
+            requirements=require(evidence, i, features_of(steps), catalogue),
+            guards=None if guarding is None else guarding.of(row["cluster"]),
         )
-    people = [ForPeople(level_names=level_names(plan, catalogue)) for plan in made]
+        made.append(plan)
+        shares = share(steps, plan.guards, plan.requirements.levels, catalogue)
+        left = tuple[str, ...]()
+        if shares.theirs and guarding is not None:
+            entry = guarding.managed[row["cluster"]]
+            left = tuple(one.line for one in left_over(shares, entry, catalogue))
+            required = require(evidence, i, features_of(shares.ours), catalogue)
+            plan = replace(plan, steps=shares.ours, requirements=required)
+        people = ForPeople(level_names=level_names(plan, catalogue), warnings=left)
+        if shares.ours:
+            texts[i] = write_plan(plan, people)
     found = returns_of(made, catalogue)
     size = np.full(len(plans), -1, dtype=np.int64)
     size[rows] = [len(some) for some in found]
@@ -165,8 +175,8 @@ def with_texts(
         "point_of_no_return": np.where(no_return == NOT_HERE, NO_NUMBER, no_return),
     }
     place = np.full(len(plans), -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
+    place[list(texts)] = np.arange(len(texts))
     return plans.replace(
-        plan=Texts(words=list(map(write_plan, made, people)), codes=place),
+        plan=Texts(words=list(texts.values()), codes=place),
         returns_after=Lists(size=size, of=make_rows(RETURN, len(known), returns)),
     )

@@ -56,6 +56,7 @@ from featurelib.planning.goal import (
     software_of,
     stay_at_ceiling,
 )
+from featurelib.planning.owners import NOTHING, Shares, share
 from featurelib.planning.reasons import PROBE, UNPROVEN, Reasons, ladder, refusing
 from featurelib.planning.requirements import features_of, require
 from featurelib.words import metadata_first
@@ -77,13 +78,15 @@ _TOLD = (
 class Planned:
     """What came of it. Without a plan and without refusals there is nothing to do.
 
-    With a plan the refusals are what upgrade-all had to leave out. `probed`: the moves that the
-    controller agreed to, asked to validate only, where the plan rests on its word.
+    With a plan the refusals are what upgrade-all had to leave out. `shares`: whose everything is
+    that passed; the plan has our share of it, as far as that can be sent now. `probed`: the moves
+    that the controller agreed to, asked to validate only, where the plan rests on its word.
     """
 
     intent: Intent
     goal: Goal
     plan: Plan | None = None
+    shares: Shares = NOTHING
     refusals: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
     probed: str = ""
@@ -91,7 +94,7 @@ class Planned:
     @property
     def is_refused(self) -> bool:
         """Whether something is in the way of all of it."""
-        return self.plan is None and bool(self.refusals)
+        return self.plan is None and bool(self.refusals) and not self.shares.theirs
 
 
 def make_plan(
@@ -104,8 +107,9 @@ def make_plan(
 ) -> Planned:
     """The plan that does what `intent` says (KIP-584, Tooling; KIP-778; KIP-1022).
 
-    All or nothing, but for upgrade-all, which does what is READY. `guards` stand in it as they are.
-    Pure: nothing is sent or written.
+    All or nothing, but for upgrade-all, which does what is READY; whatever passes is parted by who
+    finalizes it, as `guards` say, which stand in the plan as they are. Pure: nothing is sent
+    or written.
     """
     reasons = Reasons(sight, catalogue)
     left_out: tuple[Reason, ...] = ()
@@ -131,6 +135,11 @@ def make_plan(
         # Without a release no controller was asked; who refuses by the policy is told all the same.
         known = () if sight.releases else _against(sight, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
+    shares = share(steps, guards, sight.cluster.levels, catalogue)
+    made = replace(made, shares=shares)
+    if not shares.ours:
+        return made
+    steps = shares.ours
     plan = Plan(
         cluster=sight.cluster_id,
         intent=intent.text,
@@ -166,13 +175,15 @@ def plan_by_probe(
     if not any(reason.code in UNPROVEN for reason in seen.refusals):
         say(f"{_NOT_ASKED}{_WHOLE}")
         return seen
-    proven = make_plan(as_if_seen(), intent, catalogue, guards=guards)
-    if proven.plan is None and not proven.refusals:
+    whole = as_if_seen()
+    proven = make_plan(whole, intent, catalogue, guards=guards)
+    asked = make_plan(whole, intent, catalogue).plan  # all of it, whoever finalizes it
+    if asked is None and not proven.refusals:
         return proven  # nothing is to be done, whoever is registered
-    if proven.plan is None:
+    if asked is None:
         say(f"{_NOT_ASKED}{_MORE}")
         return seen
-    steps = proven.plan.steps
+    steps = asked.steps
     if not all(may_prove(backend, sight.dialects, step) for step in steps):
         say(f"{_NOT_ASKED}{_WRITES}")
         return seen

@@ -125,11 +125,16 @@ class Guarding:
     def of(self, cluster: str) -> Guards:
         """The guards of a plan for the cluster with this id."""
         entry = self.managed.get(cluster, FleetEntry(id=cluster))
-        return Guards(
-            require_signature=self.require_signature,
-            managed_by=entry.managed_by,
-            managed_features=entry.managed,
-        )
+        return guards_of(entry, require_signature=self.require_signature)
+
+
+def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
+    """Who finalizes what of a cluster, as the inventory says."""
+    return Guards(
+        require_signature=require_signature,
+        managed_by=entry.managed_by,
+        managed_features=entry.managed,
+    )
 
 
 def plan_faults(plan: Plan) -> Iterator[str]:

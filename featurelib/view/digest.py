@@ -131,8 +131,11 @@ def shown_plan(out: str | None, cluster: ReportedCluster) -> str:
 
 
 def step_text(step: ReportedStep) -> str:
-    """Return what a step does: `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`."""
-    return f"{step.feature} {step.from_level.text} → {step.to_level.text}"
+    """Return what a step does: `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and who else does
+    it or is waited for."""
+    who = " (after that)" if step.waits else ""
+    who = f" (by {step.managed_by})" if step.managed_by else who
+    return f"{step.feature} {step.from_level.text} → {step.to_level.text}{who}"
 
 
 def moves(steps: Iterable[ReportedStep]) -> list[str]:
@@ -168,9 +171,10 @@ def fleet_facts(fleet: FleetCounts) -> list[tuple[str, str]]:
     return rows
 
 
-def is_theirs(cluster: ReportedCluster) -> bool:
-    """Whether somebody else carries out its plan: then it has no commands for us."""
-    return cluster.managed_by is not None and not cluster.commands
+def parts(cluster: ReportedCluster) -> tuple[list[ReportedStep], list[ReportedStep]]:
+    """The steps that we can send now, and those that somebody else carries out."""
+    ours = [one for one in cluster.steps if one.managed_by is None and not one.waits]
+    return ours, [one for one in cluster.steps if one.managed_by is not None]
 
 
 # What holds the fleet back most: findings that block or hide a verdict, by what they share. Nodes

@@ -32,6 +32,7 @@ from featurelib.view.digest import (
     muted_lines,
     release_text,
     software_text,
+    step_text,
     unmuted,
 )
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
@@ -200,7 +201,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    more = (fleet_facts, moves, explain_codes, software_text, release_text)
+    more = (fleet_facts, moves, explain_codes, software_text, release_text, step_text)
     words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *more, *words)},

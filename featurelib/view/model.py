@@ -45,7 +45,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedStep:
-    """One update of the plan; those of one `request`, from 1 on, go out together."""
+    """One update of the plan; those of one `request`, from 1 on, go out together.
+
+    `managed_by`: who finalizes it in our place, null = we do. `waits`: it is ours, and needs what
+    `managed_by` of the cluster has to finalize first, so no plan file has it yet.
+    """
 
     request: int
     feature: str
@@ -53,6 +57,8 @@ class ReportedStep:
     to_level: Level
     upgrade_type: str
     timeout_ms: int
+    managed_by: str | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,10 +291,11 @@ class ReportedCluster:
     one line. `mode`: who keeps its metadata. `release` and `newest_release`: the oldest and the
     newest software its nodes run. `finalized_release`: the release of its finalized
     metadata.version. `newest_line`: when its newest line was read. All of these are null where
-    nobody knows. `commands`: one for each request of the plan, in order; none where no tool of
-    these releases names single features, or a name is not safe to type. `joining`: who may join,
-    null where that is not known. `returns`: how far back it goes once the plan is carried out, of
-    what moves and of metadata.version.
+    nobody knows. `owner_command`: what moves the steps of `managed_by`, null where none of them
+    waits or no command is known. `commands`: one for each request of our own part of the plan, in
+    order; none where no tool of these releases names single features, or a name is not safe to
+    type. `joining`: who may join, null where that is not known. `returns`: how far back it goes
+    once the plan is carried out, of what moves and of metadata.version.
     """
 
     key: str
@@ -313,6 +320,7 @@ class ReportedCluster:
     findings: tuple[ReportedFinding, ...]
     incompatible: tuple[IncompatibleNode, ...]
     steps: tuple[ReportedStep, ...]
+    owner_command: str | None
     commands: tuple[str, ...]
     joining: Joining | None
     returns: tuple[ReportedReturn, ...]

@@ -16,6 +16,7 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
 from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
+from featurelib.planning.owners import LeftOver
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE
 from featurelib.view.layout import Page
@@ -42,12 +43,14 @@ def planning_page(
     catalogue: Catalogue,
     *,
     warnings: Sequence[str] = (),
+    left: Sequence[LeftOver] = (),
     muted: Iterable[SetAside | None] = (),
     path: str | None = None,
     width: int | None = None,
 ) -> Page:
-    """What came of a planning. `cluster` as named_cluster writes it; `muted`: what conf/audit.toml
-    mutes of the refusals; `path`: where the plan stands, None = nowhere."""
+    """What came of a planning. `cluster` as named_cluster writes it; `left`: what is not ours, and
+    how that is done; `muted`: what conf/audit.toml mutes of the refusals; `path`: where the plan
+    stands, None = nowhere."""
     page, plan = Page(width), planned.plan
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -59,6 +62,8 @@ def planning_page(
         if planned.refusals:
             page.line()
             page.line(f"Left out, {count(len(planned.refusals), 'reason')}:")
+    elif left:
+        page.line("Nothing of this is ours to send now.")
     elif planned.refusals:
         page.line("REFUSED, nothing is written. Everything that is in the way:")
     else:
@@ -71,6 +76,7 @@ def planning_page(
         for stay in planned.goal.stays:
             page.item(clean(stay.text, 400), 2)
     _warnings(warnings, page)
+    _left(left, page)
     if path is not None:
         page.line()
         what = "written to the cluster" if planned.probed else "sent"
@@ -82,9 +88,16 @@ def planning_page(
 
 
 def plan_page(
-    file: PlanFile, path: str, name: str, catalogue: Catalogue, width: int | None = None
+    file: PlanFile,
+    path: str,
+    name: str,
+    catalogue: Catalogue,
+    width: int | None = None,
+    *,
+    refusal: str | None = None,
 ) -> Page:
-    """What a plan would do, for the person who has to approve it; `name` is the inventory's."""
+    """What a plan would do, for the person who has to approve it; `name` is the inventory's;
+    `refusal`: why it can never be applied, since it is not ours."""
     page, plan = Page(width), file.plan
     _facts(plan, file.digest, name, page)
     _warnings(list(contradictions(file, name, catalogue)), page)
@@ -103,7 +116,12 @@ def plan_page(
     _warnings(_other_catalogue(plan, catalogue), page)
     _beside(file.for_people, page)
     page.line()
-    page.line(f"Next: featurelib approve {quote(path)} --expires 24h")
+    if refusal is None:
+        page.line(f"Next: featurelib approve {quote(path)} --expires 24h")
+        return page
+    page.line("`featurelib approve` and `featurelib apply` refuse this plan:")
+    for line in refusal.splitlines():
+        page.line(f"  {clean(line, 2000)}")
     return page
 
 
@@ -176,6 +194,15 @@ def _warnings(warnings: Sequence[str], page: Page) -> None:
         page.line()
     for warning in warnings:
         page.item(f"warning: {clean(warning, 1000)}")
+
+
+def _left(left: Sequence[LeftOver], page: Page) -> None:
+    """What is not in the plan; a command stands on a line of its own, so that it can be copied."""
+    for one in left:
+        page.line()
+        page.text(clean(one.text, 1000))
+        if one.command:
+            page.line(f"  {clean(one.command, 1000)}")
 
 
 def _other_catalogue(plan: Plan, catalogue: Catalogue) -> list[str]:

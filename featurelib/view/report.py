@@ -34,6 +34,8 @@ from featurelib.feature import (
     Verdict,
     release_number,
 )
+from featurelib.planning.owners import Shares, owner_command, share
+from featurelib.planning.requirements import guards_of, steps_of
 from featurelib.rows import TableRows
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN, Schema
 from featurelib.view.digest import (
@@ -81,6 +83,7 @@ from featurelib.words import (
 HOUR = 3_600_000_000  # microseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
+COMMAND = 400  # characters of an owner's command
 LEVELS: dict[type, list[str]] = {  # the fields that are levels
     kind: [k for k, hint in get_type_hints(kind).items() if hint in (Level, Level | None)]
     for kind in (ReportedFinding, Readiness, IncompatibleNode, ReportedReturn, ReportedStep)
@@ -249,7 +252,9 @@ class _Reader:
     ) -> ReportedCluster:
         """A row of featurelib.schema.UPGRADE_PLAN, with what the other tables say of it."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
-        steps = tuple(self._read(ReportedStep, step) for step in row["steps"] or ())
+        shares = self._shares(row, entry)
+        steps = tuple(self._step(step, shares, entry) for step in row["steps"] or ())
+        ours = [step for step in steps if step.managed_by is None and not step.waits]
         returns = [self._read(ReportedReturn, back) for back in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
         findings.sort(key=_finding_order)
@@ -280,11 +285,25 @@ class _Reader:
                 sorted(incompatible, key=lambda node: (node.role, node.node_id, node.feature))
             ),
             steps=steps,
-            commands=() if _is_theirs(entry, steps) else _commands(steps, row["dialects"] or ()),
+            owner_command=_shown(owner_command(shares.theirs, entry, self._catalogue), COMMAND),
+            commands=_commands(ours, row["dialects"] or ()),
             joining=self._joining(row),
             returns=tuple(sorted(returns, key=lambda found: metadata_first(found.feature))),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
+
+    def _shares(self, row: Any, entry: Entry) -> Shares:
+        """Whose the steps of a row are; what other levels there are decides nothing here."""
+        guards = guards_of(entry)
+        levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
+        return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)
+
+    def _step(self, row: Any, shares: Shares, entry: Entry) -> ReportedStep:
+        theirs = {move.feature for move in shares.theirs}
+        waiting = {move.feature for move in shares.later}
+        owner = clean(entry.managed_by) if row["feature"] in theirs else None
+        waits = row["feature"] in waiting
+        return self._read(ReportedStep, row, managed_by=owner, waits=waits)
 
     def finding(self, row: Any) -> ReportedFinding:
         """A row of featurelib.schema.FINDING."""
@@ -351,12 +370,6 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[Readiness]) -> str | N
         return None
     name = catalogue.level_name(METADATA_VERSION, level.number)
     return ".".join(map(str, release_number(name))) if "-" in name else None
-
-
-def _is_theirs(entry: Entry, steps: Sequence[ReportedStep]) -> bool:
-    """Whether somebody else finalizes what a plan moves."""
-    theirs = entry.managed
-    return theirs is None or any(step.feature in theirs for step in steps)
 
 
 def _commands(steps: Sequence[ReportedStep], dialects: Sequence[str]) -> tuple[str, ...]:

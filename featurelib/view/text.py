@@ -20,6 +20,7 @@ from featurelib.view.digest import (
     mute_text,
     muted_lines,
     part_text,
+    parts,
     release_text,
     step_text,
     unmuted,
@@ -35,7 +36,7 @@ from featurelib.view.model import (
     ReportedMute,
 )
 from featurelib.view.today import next_step
-from featurelib.words import count, place, some, time_text
+from featurelib.words import count, metadata_first, place, some, time_text
 
 LIMIT = 20
 ALL = "--limit 0 shows all"
@@ -285,8 +286,11 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
     most = LINES if limit else 0
     yield "owner", [" · ".join(filter(None, (cluster.owner, cluster.contact)))]
     if cluster.managed_by:
-        ours = "does not move what is planned: that is ours"
-        how = ours if cluster.commands else "finalizes there: levels are changed through it"
+        ours, theirs = ({step.feature for step in some} for some in parts(cluster))
+        how = "does not move what is planned: that is ours" if ours else "may finalize levels there"
+        if theirs:
+            how = f"finalizes {', '.join(sorted(theirs, key=metadata_first))} there"
+            how += "; the rest is ours" if len(theirs) < len(cluster.steps) else ""
         yield "managed", [f"by {cluster.managed_by}, which {how}"]
     yield "levels", _first(_level_lines(cluster), most)
     groups = group_findings(unmuted(cluster.findings))
@@ -308,7 +312,7 @@ def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequen
         ]
         yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]
         yield "", _first(ahead_lines(cluster), most)
-    yield "run", _first(cluster.commands, most)
+    yield "run", _first([*filter(None, [cluster.owner_command]), *cluster.commands], most)
 
 
 def _level_lines(cluster: ReportedCluster) -> list[str]:

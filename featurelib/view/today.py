@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from featurelib.feature import Severity, Verdict
 from featurelib.view.digest import (
@@ -23,7 +24,7 @@ from featurelib.view.digest import (
     has_landed,
     is_all_old,
     is_newest_old,
-    is_theirs,
+    parts,
     shown_plan,
     step_text,
     unmuted,
@@ -139,20 +140,23 @@ def _waiting(clusters: Clusters, out: str | None) -> Iterator[Task]:
     """The plans that wait for an approval of ours, and those for the owner of a managed cluster.
     Clusters that are READY as a whole come first."""
     plans = sorted((c for c in clusters if c.steps), key=lambda c: c.verdict is not Verdict.READY)
-    ours = [cluster for cluster in plans if not is_theirs(cluster)]
-    theirs = [cluster for cluster in plans if is_theirs(cluster)]
+    ours = [cluster for cluster in plans if parts(cluster)[0]]
+    theirs = [cluster for cluster in plans if parts(cluster)[1]]
     verbs: tuple[tuple[Verb, Clusters], ...] = (("Approve", ours), ("Hand over", theirs))
     for verb, mine in verbs:
         if not mine:
             continue
         first = mine[0]
-        moves = f"{some([step_text(step) for step in first.steps], FEATURES)}."
+        steps = parts(first)[mine is theirs]
+        shown = [step_text(replace(step, managed_by=None)) for step in steps]
+        moves = f"{some(shown, FEATURES)}."
         text = moves if len(mine) == 1 else f"Levels can be finalized. {first.name}: {moves}"
         managers = some(list(dict.fromkeys(c.managed_by for c in mine if c.managed_by)), 2)
         how = "Read the plan, then approve it."
-        if mine is theirs:
-            how = f"{managers} finalizes there, and has to carry the plan out."
         command = f"{SHOW} {shown_plan(out, first)}" if first.plan_file else ""
+        if mine is theirs:
+            how = f"{managers} finalizes that: change it there."
+            command = first.owner_command or ""
         yield _task(verb, mine, text, how, command)
 
 

@@ -132,8 +132,8 @@ def test_what_somebody_else_finalizes_is_left_to_him_with_his_command_filled_in(
         it.apply(plan, wrapped)
     assert str(told.value) == (
         "cluster pay (c-1): expected features that we finalize, found metadata.version, managed by "
-        "strimzi (managed_by in the inventory). Nothing was sent. Use its command: kubectl patch "
-        "kafka pay --type merge --patch "
+        "strimzi (managed_by in the inventory). Nothing was sent. Use its command: kubectl -n "
+        "NAMESPACE patch kafka pay --type merge --patch "
         '\'{"spec":{"kafka":{"metadataVersion":"4.1-IV0"}}}\'\n'
         "The rest is ours: featurelib plan pay update --upgrade group.version:1"
     )

@@ -22,7 +22,7 @@ from featurelib.planning import files
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.outlook import with_texts
 from featurelib.planning.planner import Planned, make_plan, mode_of
-from featurelib.planning.requirements import features_of, require
+from featurelib.planning.requirements import Guarding, features_of, require
 from tests.core.lines import AS_OF, MAX_AGE, judge_clusters, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
@@ -81,6 +81,26 @@ def test_upgrade_all_of_a_sample_is_the_nightly_s_plan(name: str) -> None:
         night = files.read_plan(text, name)
         assert meaning_of(planned) == night.plan
         assert files.digest(meaning_of(planned)) == night.digest
+
+
+def test_what_somebody_else_finalizes_is_in_neither_plan() -> None:
+    ids = [sample(name).cluster_id for name in NAMES]
+    entries = {one: Entry(id=one, managed_by="strimzi") for one in ids}
+    guarding = Guarding(require_signature=False, managed=entries)
+    plans = with_texts(judge_samples(), dialect="strict", catalogue=CATALOGUE, guarding=guarding)
+    texts = dict(zip(plans["cluster"].to_pylist(), plans["plan"].to_pylist(), strict=True))
+    left = Counter[str]()
+    for name in NAMES:
+        one = sample(name)
+        planned = make_plan(one, UPGRADE_ALL, CATALOGUE, guards=guarding.of(one.cluster_id))
+        text = texts[one.cluster_id]
+        assert planned.plan == (None if text is None else files.read_plan(text, name).plan)
+        moved = {move.feature for move in planned.plan.moves} if planned.plan else set()
+        assert "metadata.version" not in moved
+        left["theirs"] += len(planned.shares.theirs)
+        left["ours"] += planned.plan is not None
+        left["theirs alone"] += planned.plan is None and bool(planned.shares.theirs)
+    assert min(left.values()) > 0, left
 
 
 def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:

@@ -74,6 +74,9 @@ INVENTORIES = (
 )
 CONTRADICTIONS = (
     "managed_features=['f']",
+    "managed_as='a/b'",
+    "managed_by='strimzi'\nmanaged_as='payments'",
+    "managed_by='strimzi'\nmanaged_as='-n/$(x)'",
     "managed_by='me'\nmanaged_features=[]",
     "managed_by='me'\nmanaged_features=['group.version','group.version']",
     "managed_by='strimzi'\nmanaged_features=['metadata.verison']",

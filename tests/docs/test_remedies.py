@@ -12,8 +12,8 @@ import pytest
 
 from featurelib.audit.findings import Action, remedies, wordings
 from featurelib.conformance.rulebook import DIALECTS
-from featurelib.controller.owners import COMMANDS
 from featurelib.core.dialect import STRICT, load, rule_words
+from featurelib.planning.owners import COMMANDS
 
 TESTS = Path(__file__).parents[1]
 REAL = "backends/test_remedies_real.py"

@@ -108,6 +108,16 @@ def scenes() -> Iterator[tuple[str, Report]]:
         "managed by another, and ours to move",
         report(tables, inventory=ours, plan_files={"a": "plans/a.json"}),
     )
+    moves = [step(start=25, goal=29), step("streams.version", 0, 1), step("f", 0, 2)]
+    strimzi = FleetEntry(id="a", name="it's", managed_by="strimzi", managed_as="kafka/pay")
+    yield (
+        "managed by another, and part of it ours",
+        report(
+            judged([plan("a", "READY", steps=moves)]),
+            inventory=Fleet(cluster=(strimzi,)),
+            plan_files={"a": "plans/a.json"},
+        ),
+    )
     back = [
         {"feature": "group.version", "downgrade_floor": 0},
         {"feature": "metadata.version", "downgrade_floor": 28, "point_of_no_return": 28},

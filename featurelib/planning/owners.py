@@ -1,0 +1,192 @@
+"""Whose it is to finalize a feature: the part of a plan that is ours, and the part of whoever
+manages the cluster, with that owner's command.
+
+The plan says who manages what, as it was decided where it was made, and so does the inventory
+(`managed_by`, `managed_features`). What either calls managed is never planned or sent by us: its
+owner would put back what we wrote, or fail over it. The other features of such a cluster are ours.
+What of these needs a level that the owner has to finalize first waits for a plan of a later day.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from shlex import quote
+
+import msgspec
+
+from featurelib.catalogue import Catalogue
+from featurelib.config.fleet import Fleet, FleetEntry
+from featurelib.errors import RefusedError
+from featurelib.model import Guards, Move, Step
+from featurelib.planning.requirements import guards_of
+from featurelib.words import clean, level_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """The parts of a plan: `ours` can be sent now, `theirs` is finalized by who manages it, `later`
+    is ours and needs what is theirs first."""
+
+    ours: tuple[Step, ...]
+    theirs: tuple[Move, ...] = ()
+    later: tuple[Move, ...] = ()
+
+
+NOTHING = Shares(ours=())
+
+
+def share(
+    steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
+) -> Shares:
+    """Part the steps of a plan for a cluster at these finalized levels."""
+    moves = dict[str, Move]()
+    for move in (move for step in steps for move in step.updates):
+        first = moves.get(move.feature, move)  # of a level reached step by step
+        moves[move.feature] = replace(move, from_level=first.from_level)
+    theirs = {name for name in moves if guards is not None and guards.manages(name)}
+    if not theirs:
+        return Shares(ours=tuple(steps))
+    later = set[str]()
+    while True:
+        ours = {n: m.to_level for n, m in moves.items() if n not in theirs | later}
+        unmet = catalogue.whole.unmet({**levels, **ours})
+        late = {d.feature for d in unmet if d.feature in ours and d.other in theirs | later}
+        if not late:
+            break
+        later |= late
+    kept = [tuple(move for move in step.updates if move.feature in ours) for step in steps]
+    return Shares(
+        ours=tuple(
+            replace(step, updates=some) for step, some in zip(steps, kept, strict=True) if some
+        ),
+        theirs=tuple(move for name, move in moves.items() if name in theirs),
+        later=tuple(move for name, move in moves.items() if name in later),
+    )
+
+
+def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
+    """The command of the cluster's owner for what it moves of this, filled in from the inventory
+    and quoted for a shell; "" where none is known."""
+    write, known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
+    return write(known[-1], entry, catalogue) if write and known else ""
+
+
+def _known(moves: Sequence[Move], owner: str) -> list[Move]:
+    """What the owner is known to move, whatever else the inventory gives it."""
+    its = FleetEntry(id="", managed_by=owner).managed
+    return [move for move in moves if its is None or move.feature in its]
+
+
+def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
+    """Set spec.kafka.metadataVersion of Strimzi's Kafka resource."""
+    space, _, name = entry.managed_as.rpartition("/")
+    version = catalogue.level_name(move.feature, move.to_level)
+    patch = json.dumps({"spec": {"kafka": {"metadataVersion": version}}}, separators=(",", ":"))
+    return (
+        f"kubectl -n {quote(space or 'NAMESPACE')} patch kafka {quote(name or entry.title)} "
+        f"--type merge --patch {quote(patch)}"
+    )
+
+
+def _aws(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
+    """Raise the Kafka version of an MSK cluster, which brings its levels with it."""
+    return (
+        f"aws kafka update-cluster-kafka-version --cluster-arn {quote(entry.managed_as or 'ARN')} "
+        "--current-version VERSION --target-kafka-version RELEASE"
+    )
+
+
+# How levels are changed through an owner.
+COMMANDS = {"strimzi": _kubectl, "msk": _aws}
+
+
+def whom_to_ask(owner: str, entry: FleetEntry) -> str:
+    """Where no command is known: a sentence that says through whom levels are changed."""
+    asked = " ".join(text for text in (entry.owner, entry.contact) if text)
+    return f"Change levels through {owner}" + (f"; ask {asked}." if asked else ".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOver:
+    """What a plan leaves to others or to a later plan, in a sentence, and the command for it."""
+
+    text: str
+    command: str = ""
+
+    @property
+    def line(self) -> str:
+        """Both, in one line."""
+        return f"{self.text} {self.command}".rstrip()
+
+
+def left_over(found: Shares, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
+    """What the cluster's owner finalizes, how that is done there, and what waits for it."""
+    owner = clean(entry.managed_by)
+    if found.theirs:
+        moves = ", ".join(
+            f"{clean(move.feature)} {level_text(catalogue, move.feature, move.from_level)} → "
+            f"{level_text(catalogue, move.feature, move.to_level)}"
+            for move in found.theirs
+        )
+        command = owner_command(found.theirs, entry, catalogue)
+        how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
+        text = f"{owner} finalizes {moves}; featurelib does not. {how}"
+        yield LeftOver(text=text, command=command)
+    if found.later:
+        names = ", ".join(clean(move.feature) for move in found.later)
+        yield LeftOver(text=f"Once {owner} has done so, make a new plan for the rest: {names}.")
+
+
+def expect_ours(
+    cluster: str,
+    moves: Iterable[Move],
+    fleet: Fleet,
+    catalogue: Catalogue,
+    guards: Guards | None = None,
+) -> None:
+    """Raises RefusedError where the inventory, or the `guards` of a plan, say that somebody else
+    finalizes what is to move, with that owner's commands and the one that plans the rest."""
+    entry = fleet.of(cluster, FleetEntry(id=cluster))
+    here = guards_of(entry)
+    theirs, rest = dict[tuple[str, str], list[Move]](), list[Move]()
+    for move in {move.feature: move for move in moves}.values():  # where each goes in the end
+        rules = ((here, "the inventory"), (guards, "the plan"))
+        who = [(one.managed_by, where) for one, where in rules if one and one.manages(move.feature)]
+        (theirs.setdefault(who[0], []) if who else rest).append(move)
+    if not theirs:
+        return
+    said = "; ".join(
+        f"{', '.join(sorted(move.feature for move in found))}, managed by {owner} "
+        f"(managed_by in {where})"
+        for (owner, where), found in theirs.items()
+    )
+    ways = (_ways(owner, found, entry, catalogue) for (owner, _), found in theirs.items())
+    ours = " ".join(map(_option, rest))
+    plan = f"\nThe rest is ours: featurelib plan {quote(entry.title)} update {ours}"
+    raise RefusedError(
+        f"cluster {entry.title} ({cluster}): expected features that we finalize, found {said}. "
+        f"Nothing was sent. {' '.join(chain.from_iterable(ways))}{plan if rest else ''}"
+    )
+
+
+def _ways(
+    owner: str, moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
+) -> Iterator[str]:
+    """The owner's command for what it moves, filled in, or whom to ask where none is known."""
+    # The plan may name an owner that the inventory does not.
+    theirs = msgspec.structs.replace(entry, managed_by=owner)
+    if command := owner_command(moves, theirs, catalogue):
+        yield f"Use its command: {command}"
+    if not command or len(_known(moves, owner)) < len(moves):
+        yield whom_to_ask(owner, entry)
+
+
+def _option(move: Move) -> str:
+    """What plans this update, as an option of `featurelib plan CLUSTER update`."""
+    if move.to_level == 0:
+        return f"--delete {quote(move.feature)}"
+    way = "upgrade" if move.is_upgrade else "downgrade"
+    return f"--{way} {quote(f'{move.feature}:{move.to_level}')}"
