@@ -397,7 +397,7 @@ class Chosen:
             sight_of, where = partial(Terms.see_lines, lines=lines), backend.where
             # All of it is new, so no age counts.
             source = self._seen(sight_of, None, reached.fleet, entry, "a look at", where)
-            yield replace(source, sight=replace(source.sight, address=entry.address)), backend
+            yield replace(source, sight=replace(source.sight, site=entry.site)), backend
 
     def _seen(
         self,
@@ -425,7 +425,7 @@ class Chosen:
             self.say(f"warning: {where}: {more} more lines are set aside")
         known = fleet.of(sight.cluster_id, entry)
         return Source(
-            sight=replace(sight, address=known.address),
+            sight=replace(sight, site=known.site),
             entry=known,
             made_from=f"{how} {where}",
             wanted=self.wanted,

@@ -22,6 +22,7 @@ from featurelib.audit.audit import Judged, judge
 from featurelib.audit.columns import latest
 from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders, zookeeper_dialect
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence
+from featurelib.audit.findings import NO_SITE, Site
 from featurelib.audit.registrations import NOBODY
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
@@ -54,7 +55,7 @@ class Sight:
     dialects: tuple[str, ...]  # its controllers may speak, also where nothing can go up
     newest: int
     rejected: tuple[tuple[int, str], ...] = ()  # number and reason of each quarantined line
-    address: str = ""  # of its brokers, for commands; "" = not known
+    site: Site = NO_SITE  # what remedies depend on
 
     @property
     def evidence(self) -> Evidence:

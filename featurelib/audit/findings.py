@@ -352,6 +352,33 @@ WAY = "{way}"  # of remedies.toml, by the finding's role and metadata.version
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?! \()")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a remedy depends on besides its finding: the address of the cluster's brokers, "" = not
+    known, and who manages the cluster, "" = nobody else."""
+
+    address: str = ""
+    managed_by: str = ""
+
+
+NO_SITE = Site()
+_SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ManagedRemedy:
+    """What to do instead; `role`: about nodes of that role only, "" = any."""
+
+    remedy: str
+    role: str = ""
+
+
+@cache
+def _managed_remedies() -> dict[str, dict[str, _ManagedRemedy]]:
+    table = resources.files(__package__).joinpath("managed.toml").read_bytes()
+    return msgspec.toml.decode(table, type=dict[str, dict[str, _ManagedRemedy]])
+
+
 class FindingColumns(TypedDict):
     """The columns of one finding that its words may use."""
 
@@ -378,36 +405,42 @@ class FindingWords:
         self.catalogue = catalogue
         self._wordings = wordings(load(STRICT))
 
-    def of(self, columns: FindingColumns, address: str = "") -> Wording:
-        """The words of its code, filled in; `address` of the cluster's brokers."""
+    def of(self, columns: FindingColumns, site: Site = NO_SITE) -> Wording:
+        """The words of its code, filled in for the cluster at this site."""
         wording = self._wordings.get(columns["code"]) or _unworded(columns["code"])
         values = self._values(columns)
         way = self._way(columns)
         values["way"] = way.text.format_map(values)
         command = way.command if wording.command == WAY else wording.command
+        if instead := _instead(columns, site.managed_by):
+            wording, command = replace(wording, remedy=instead), ""
         return replace(
             wording,
             message=_open_sentence(wording.message, values).rstrip(),
             remedy=_open_sentence(wording.remedy, values),
-            command=filled(_fill_command(command, values), address),
+            command=filled(_fill_command(command, values), site.address),
         )
 
-    def of_rows(self, findings: TableRows, addresses: Mapping[str, str]) -> dict[str, Texts]:
+    def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
         """Message, remedy and command of each row of featurelib.schema.FINDING, by those names;
-        `addresses`: of the brokers of clusters. What several rows say alike is worded once."""
+        `sites`: of clusters. What several rows say alike is worded once."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         templates = [self._wordings.get(code) or _unworded(code) for code in codes.words]
         dated = np.array(["{observed_at}" in one.message for one in templates], dtype=bool)
-        placed = [WAY in one.command or ANY_ADDRESS in one.command for one in templates]
+        managed = {code for table in _managed_remedies().values() for code in table}
+        placed = [
+            code in managed or WAY in one.command or ANY_ADDRESS in one.command
+            for code, one in zip(codes.words, templates, strict=True)
+        ]
         cluster = findings.texts("cluster")
-        known = [i if name in addresses else -1 for i, name in enumerate(cluster.words)]
+        known = [i if name in sites else -1 for i, name in enumerate(cluster.words)]
         place = pick(np.array(known, dtype=np.int64), cluster.codes, -1)
         place[~np.array(placed, dtype=bool)[codes.codes]] = -1
         seen = findings.replace(observed_at=np.where(dated[codes.codes], at, NONE))
         first, kind = _kinds([place, *map(_numbers, seen.select(_WORDED).columns.values())])
         rows = seen.take(first)
         said = [
-            self.of(row, addresses.get(name, ""))
+            self.of(row, sites.get(name, NO_SITE))
             for name, row in zip(
                 rows["cluster"].to_pylist(), rows.select(_WORDED).to_pylist(), strict=True
             )
@@ -479,6 +512,14 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
         kind, room = kind * width + values, room * width
     _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
     return first, kind
+
+
+def _instead(columns: FindingColumns, managed_by: str) -> str:
+    """What to do where `managed_by` runs the nodes and the usual remedy cannot work; "" = that."""
+    owner = managed_by.casefold()
+    table = _managed_remedies().get("service" if owner in _SERVICES else owner, {})
+    found = table.get(columns["code"])
+    return found.remedy if found and found.role in ("", columns["role"]) else ""
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:

@@ -21,6 +21,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from featurelib.audit.evidence import Expected
+from featurelib.audit.findings import Site
 from featurelib.catalogue import Catalogue
 from featurelib.config import example, nearest
 from featurelib.config.security import ZOOKEEPER, Security, anchored, security_faults
@@ -147,6 +148,11 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def address(self) -> str:
         """Its brokers, as Kafka's tools take them; "" = not known."""
         return ",".join(self.bootstrap)
+
+    @property
+    def site(self) -> Site:
+        """What remedies depend on."""
+        return Site(address=self.address, managed_by=self.managed_by)
 
     @property
     def managed(self) -> tuple[str, ...] | None:

@@ -135,7 +135,7 @@ class Reasons:
         cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, (reason.code,))
-        way = remedies()[action].of(node.node_id, release, self._sight.address)
+        way = remedies()[action].of(node.node_id, release, self._sight.site.address)
         remedy = f"{way.text[:1].upper()}{way.text[1:]}."
         return replace(reason, remedy=remedy, command=way.command)
 
@@ -220,7 +220,7 @@ class Reasons:
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
         """A row of featurelib.schema.FINDING, or one like it, in words."""
-        said = self._words.of(row, self._sight.address)
+        said = self._words.of(row, self._sight.site)
         low, high = row["min_version"], row["max_version"]
         return Reason(
             judge=judge,

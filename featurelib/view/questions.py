@@ -199,7 +199,7 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
 
 
 def _unlock(found: WhyNot, way: WayOut, page: QuestionPage) -> None:
-    address = page.source.sight.address
+    address = page.source.sight.site.address
     for role, action in dict.fromkeys((fix.role, fix.action) for fix in way.fixes):
         mine = [fix.node_id for fix in way.fixes if (fix.role, fix.action) == (role, action)]
         steps = [remedies()[action].of(node, way.release or "", address) for node in mine]

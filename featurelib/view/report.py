@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.findings import FindingWords, Mute, covered
+from featurelib.audit.findings import NO_SITE, FindingWords, Mute, covered
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet as Inventory
 from featurelib.config.fleet import FleetEntry as Entry
@@ -308,7 +308,7 @@ class _Reader:
     def finding(self, row: Any) -> ReportedFinding:
         """A row of featurelib.schema.FINDING."""
         entry = self._entries.get(row["cluster"])
-        words = self._words.of(row, entry.address if entry else "")
+        words = self._words.of(row, entry.site if entry else NO_SITE)
         line_id = row["line_id"]
         line = None if line_id is None else self._find_line(line_id)
         return self._read(

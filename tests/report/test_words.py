@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import string
+import tomllib
+from importlib import resources
 
 import pytest
 
-from featurelib.audit.findings import FindingColumns, FindingWords, wordings
+from featurelib.audit.findings import FindingColumns, FindingWords, Site, wordings
 from featurelib.view.model import ReportedFinding
 from featurelib.words import EMPTY, LENGTH, clean
 from tests.report.samples import CATALOGUE, DIALECT
@@ -44,6 +46,28 @@ EVERYTHING: FindingColumns = {
 def one(**row: object) -> ReportedFinding:
     [cluster] = report(judged([plan("c", "BLOCKED")], [row])).clusters
     return cluster.findings[0]
+
+
+def test_a_remedy_that_cannot_work_where_somebody_else_runs_the_nodes_is_another() -> None:
+    asked: FindingColumns = {**EVERYTHING, "code": "node_not_asked", "role": "controller"}
+    for managed_by in ("Strimzi", "msk", "aiven"):
+        said = WORDS.of(asked, Site(managed_by=managed_by))
+        assert "controllers_complete" in said.remedy
+        assert "address" not in said.remedy
+        assert WORDS.of({**asked, "role": "broker"}, Site(managed_by=managed_by)) == WORDS.of(
+            {**asked, "role": "broker"}
+        )
+    assert WORDS.of(asked, Site(managed_by="ann's robot")) == WORDS.of(asked)
+    right: FindingColumns = {**EVERYTHING, "code": "right_missing"}
+    assert "kafka-acls.sh" in WORDS.of(right).command
+    assert WORDS.of(right, Site(managed_by="strimzi")).command == ""
+
+
+def test_managed_remedies_are_of_codes_that_are_there() -> None:
+    text = resources.files("featurelib").joinpath("audit/managed.toml").read_text("utf-8")
+    for table in tomllib.loads(text).values():
+        assert table.keys() - WORDINGS.keys() == set()
+        assert [one for one in table.values() if not one["remedy"].endswith(".")] == []
 
 
 @pytest.mark.parametrize("code", sorted(WORDINGS))
