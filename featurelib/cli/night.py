@@ -26,7 +26,7 @@ from featurelib.config.files import (
     quietly,
     read_file,
 )
-from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import Choice, Fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError
 from featurelib.feature import Severity
@@ -36,11 +36,20 @@ from featurelib.snapshot.history import histories
 from featurelib.source import NEWEST, NIGHTS_BEFORE, SAMPLE_BUILD, SAMPLES, open_fleet, parse_as_of
 from featurelib.tables import ALL, AUDIT_RUN, CLUSTER_SNAPSHOT, LANDING_LINE, is_name
 from featurelib.view.html import FOLDER as PAGES
-from featurelib.view.html import IN_FULL, has_pages, render_html, render_pages
+from featurelib.view.html import (
+    IN_FULL,
+    PAGE,
+    PartPage,
+    has_pages,
+    html_names,
+    render_html,
+    render_pages,
+)
 from featurelib.view.model import Ingest, Report, render_json
 from featurelib.view.plot import Portrait, portraits
 from featurelib.view.prometheus import render_prometheus
-from featurelib.view.report import report_run, summarize
+from featurelib.view.report import narrow, report_run, summarize
+from featurelib.view.sheets import render_sheets
 from featurelib.view.text import render_text, write_text
 from featurelib.words import count
 
@@ -186,10 +195,41 @@ def pages_of(
     in_full = keys[:IN_FULL] if has_pages(report) else keys
     for cluster, moments in histories(read_history(store, in_full).to_pylist()).items():
         seen[cluster] = replace(seen.get(cluster, Portrait()), history=moments)
-    before = verdicts_before(store, report.run.number)
-    yield "report.html", render_html(report, seen, before=before)
+    before, parts = verdicts_before(store, report.run.number), part_pages(report, fleet)
+    yield PAGE, render_html(report, seen, before=before, parts=parts)
     yield "report.prom", render_prometheus(report)
     yield from render_pages(report, seen, most=MOST)
+    for page in parts:
+        yield page.name, render_html(page.report, seen, whole=report)
+    yield from render_sheets(report)
+
+
+OWNERS, VIEWS = "owners", "views"  # folders of pages
+NOBODY = "\0"  # no owner is called so
+
+
+def part_pages(report: Report, fleet: Fleet) -> list[PartPage]:
+    """A page for each owner and view of the inventory; where clusters have owners, one for those
+    without. Says which view meets nothing."""
+    owners = {owner: Choice(owner=[owner]) for owner in fleet.owners}
+    if owners:
+        owners[NOBODY] = Choice(owner=[""])
+    pages = []
+    for folder, choices in (
+        (OWNERS, owners),
+        (VIEWS, {view.name: Choice(view=view.name) for view in fleet.view}),
+    ):
+        names = html_names(choices, {NOBODY: "nobody"})
+        for name, choice in zip(names, choices.values(), strict=True):
+            try:
+                part = fleet.choose(choice, INVENTORY)
+            except ConfigError as error:
+                say(f"warning: {error} It has no page.")
+                continue
+            mine = narrow(report, part) if part else report
+            if mine.clusters:
+                pages.append(PartPage(name=f"{folder}/{name}", report=mine))
+    return pages
 
 
 # The end of a night: judge, write the reports and the plan files, print, and say the exit code.
@@ -313,11 +353,13 @@ def publish(
     folder.keep_only("plans", set(plans), "json")
     folder.write("report.json", render_json(report).decode())
     folder.write("report.txt", render_text(report, limit=0))
-    written = set()
+    written: dict[str, set[str]] = {PAGES: set(), OWNERS: set(), VIEWS: set()}
     for name, text in pages:
         folder.write(name, text)
-        written.add(name.removeprefix(f"{PAGES}/"))
-    folder.keep_only(PAGES, written, "html")
+        place, _, file = name.rpartition("/")
+        written.setdefault(place, set()).add(file)
+    for place in (PAGES, OWNERS, VIEWS):
+        folder.keep_only(place, written[place], "html")
     how_many = count(len(plans), "plan")
     say(f"report: {folder.uri}/report.html, report.txt, report.json and {how_many} in plans/")
 

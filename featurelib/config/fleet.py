@@ -336,13 +336,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
     """Whether a cluster is of one of these owners, and has of each label key one of its values."""
+    if owners and entry.owner not in owners:
+        return False
     wanted = defaultdict[str, list[str]](list)
     for label in labels:
         wanted[label.partition("=")[0]].append(label)
     has = {form for key, value in entry.labels.items() for form in (key, f"{key}={value}")}
-    return (not owners or entry.owner in owners) and all(
-        has.intersection(forms) for forms in wanted.values()
-    )
+    return all(has.intersection(forms) for forms in wanted.values())
 
 
 def parse_fleet(text: str, where: str, catalogue: Catalogue | None = None) -> Fleet:

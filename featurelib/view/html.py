@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -30,6 +30,7 @@ from featurelib.view.digest import (
     moves,
     mute_text,
     muted_lines,
+    part_text,
     release_text,
     software_text,
     step_text,
@@ -43,7 +44,8 @@ IN_FULL = 100  # clusters in the one file
 # Of each of them where there are more clusters: the rest stands on its own page.
 PLOTS, BARS = 8, 30
 FOLDER = "clusters"
-HOME = "../report.html"  # from the page of a cluster
+PAGE, UP = "report.html", "../"
+HOME = f"{UP}{PAGE}"  # from the page of a cluster or of a part
 WIDTH, LEFT, RIGHT = 540, 118, 328
 TICK = 13  # that two numbers on the axis need between them  # of a plot, and of the track within it
 LINEAR = 40  # levels that still have room side by side; of more only the ends are places
@@ -55,8 +57,14 @@ def render_html(
     portraits: Mapping[str, Portrait],
     *,
     before: Mapping[Verdict, int] | None = None,
+    parts: Sequence[PartPage] = (),
+    whole: Report | None = None,
 ) -> str:
-    """The one file. `portraits` by cluster id; `before`: the verdicts of the night before."""
+    """The one file. `portraits` by cluster id; `before`: the verdicts of the night before. `parts`:
+    pages that it leads to. `whole`: the report that this one is a part of, one folder above."""
+    root, every = UP if whole else "", whole or report
+    keys = (cluster.key for cluster in every.clusters)
+    names = dict(zip(keys, page_names(every), strict=True))
     spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     return _template("report.html.j2").render(
@@ -66,8 +74,10 @@ def render_html(
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
         in_full=IN_FULL,
-        places=_places(report),
-        pages=[f"{FOLDER}/{name}" for name in page_names(report)],
+        places=_places(report, names, root),
+        pages=has_pages(every)
+        and [f"{root}{FOLDER}/{names[cluster.key]}" for cluster in report.clusters],
+        parts=parts,
         names={cluster.key: cluster.name for cluster in report.clusters},
         phases=[phase for phase, clusters in report.fleet.clusters_by_phase.items() if clusters],
         releases=sorted(
@@ -78,6 +88,14 @@ def render_html(
         owners=sorted({cluster.owner for cluster in report.clusters if cluster.owner}),
         script=_text("page.js"),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartPage:
+    """The page of an owner or a view: its name, and the report on these clusters."""
+
+    name: str
+    report: Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,19 +177,24 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
     return sorted(shown)
 
 
+def html_names(ids: Iterable[str], titles: Mapping[str, str] | None = None) -> list[str]:
+    """A file name for the page of each, safe on any file system."""
+    return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles)]
+
+
 def page_names(report: Report) -> list[str]:
     """A file name for each cluster's page, safe on any file system."""
-    names = file_names([cluster.key for cluster in report.clusters])
-    return [name.removesuffix(".json") + ".html" for name in names]
+    return html_names(cluster.key for cluster in report.clusters)
 
 
-def _places(report: Report) -> dict[str, str]:
+def _places(report: Report, names: Mapping[str, str], root: str) -> dict[str, str]:
     """Where each cluster is shown in full, by its key: an anchor that is the same every night, or a
     page of its own."""
     places = {}
-    for row, (cluster, name) in enumerate(zip(report.clusters, page_names(report), strict=True)):
+    for row, cluster in enumerate(report.clusters):
+        name = names[cluster.key]
         anchor = f"#cluster-{name.removesuffix('.html')}"
-        places[cluster.key] = anchor if row < IN_FULL else f"{FOLDER}/{name}"
+        places[cluster.key] = anchor if row < IN_FULL else f"{root}{FOLDER}/{name}"
     return places
 
 
@@ -201,7 +224,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    more = (fleet_facts, moves, explain_codes, software_text, release_text, step_text)
+    more = (part_text, fleet_facts, moves, explain_codes, software_text, release_text, step_text)
     words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *more, *words)},

@@ -3,6 +3,7 @@ which findings its exit code counts."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,10 +19,15 @@ from featurelib.cli.night import (
     expect_landing,
     go_on,
     is_reached,
+    part_pages,
 )
+from featurelib.config.fleet import Fleet, FleetEntry, View
 from featurelib.errors import ConfigError, NoEvidenceError
 from featurelib.feature import Severity
-from tests.report.tables import finding, judged, plan
+from featurelib.view.html import IN_FULL, page_names, render_html
+from tests.report.page import read_page
+from tests.report.tables import finding, judged, plan, report
+from tests.report.test_html import HOSTILE
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted(path.stem for path in (ROOT / "jobs").glob("*.py"))
@@ -175,3 +181,53 @@ def test_muted_findings_do_not_count_for_fail_on() -> None:
     reached = [severity for severity in Severity if is_reached(severity, tables)]
     assert reached == [Severity.WARNING, Severity.INFO]
     assert not is_reached(Severity.INFO, judged([plan("a", "BLOCKED")], rows[:1]))
+
+
+def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    owners = [*HOSTILE, "payments", "Payments", "nobody", "../../etc/passwd", "con", "", ".", "a/b"]
+    entries = [
+        FleetEntry(id=f"c{i}", name=f"n{i}", owner=owner, labels={"env": "prod"})
+        for i, owner in enumerate(owners)
+    ]
+    views = (
+        View(name="all", label=("env=prod",)),
+        View(name="gone", owner=("paymants",)),
+        View(name="../x", owner=("",)),
+    )
+    fleet = Fleet(cluster=tuple(entries), view=views)
+    rows = [plan(entry.id, "BLOCKED") for entry in entries]
+    said = report(judged([*rows, plan("stranger", "READY")]), inventory=fleet)
+    parts = part_pages(said, fleet)
+    assert "[[view]] 'gone': owner paymants: expected" in capsys.readouterr().err
+    names = [page.name for page in parts]
+    assert len({name.casefold() for name in names}) == len(names) == len(owners) + 2
+    assert all(re.fullmatch(r"(owners|views)/[A-Za-z0-9_][\w.-]*\.html", name) for name in names)
+    whole = read_page(render_html(said, {}, parts=parts))
+    assert [link for link in whole.links if not link.startswith("#")] == names
+    for page in parts:
+        read = read_page(render_html(page.report, {}, whole=said))
+        keys = {cluster.key for cluster in page.report.clusters}
+        assert read.articles == len(keys)
+        assert [link for link in read.links if not link.startswith("#")] == ["../report.html"]
+        inside = [link[1:] for link in read.links if link.startswith("#") and "=" not in link]
+        assert set(inside) <= set(read.ids)
+    of_nobody = next(page.report for page in parts if "stranger" in str(page.report.clusters))
+    assert {cluster.key for cluster in of_nobody.clusters} == {f"c{owners.index('')}", "stranger"}
+
+
+def test_a_page_of_many_clusters_leads_to_those_that_the_whole_has_pages_for() -> None:
+    entries = [FleetEntry(id=f"c{i:03}", owner="a") for i in range(IN_FULL + 1)]
+    fleet = Fleet(cluster=tuple(entries))
+    tables = judged([plan(one.id, "BLOCKED") for one in entries] + [plan("C100", "UNKNOWN")])
+    said = report(tables, inventory=fleet)
+    mine, nobody = part_pages(said, fleet)
+    outside = [
+        link
+        for link in read_page(render_html(mine.report, {}, whole=said)).links
+        if not link.startswith("#")
+    ]
+    last = dict(zip((c.key for c in said.clusters), page_names(said), strict=True))["c100"]
+    assert outside == ["../report.html", f"../clusters/{last}"]  # as if C100 were beside it
+    assert (mine.name, nobody.name) == ("owners/a.html", "owners/nobody.html")

@@ -32,6 +32,7 @@ from featurelib.tables import (
     Table,
     is_name,
 )
+from featurelib.view.sheets import Sheet
 from tests.spark.drivers import said, submit
 from tests.spark.nights import (
     ROOT,
@@ -134,6 +135,7 @@ def test_a_night_writes_its_files_for_clusters_of_any_name(
     assert sorted(plan["meaning"]["cluster"] for plan in plans.values()) == sorted(HOSTILE)
     names = {f"plans/{path.name}" for path in plans}
     reports = {f"report.{kind}" for kind in ("json", "txt", "html", "prom")}
+    reports |= {f"csv/{sheet}.csv" for sheet in Sheet}
     assert files_below(out) == reports | {"plans/stale.txt"} | names
     assert "1 quarantined" in first.out
 
