@@ -222,6 +222,13 @@ def usual_tables(tables: str | None, fleet: str | None, say: Say) -> tuple[str, 
     return tables, fleet
 
 
+def usual_settings(tables: str, config: str | None) -> str | None:
+    """The settings file that was named, or the one the samples' tables were judged by."""
+    if config is None and Path(tables).absolute() == SAMPLE_TABLES:
+        return str(_relative(SAMPLES / SETTINGS))
+    return config
+
+
 def _absolute(path: str) -> str:
     return str(Path(path).absolute())
 
@@ -358,9 +365,7 @@ class Chosen:
             if any(entry.is_reachable for entry in named):
                 return wanted
         tables, usual = usual_tables(wanted.tables, wanted.fleet, self.say)
-        config = wanted.config
-        if config is None and Path(tables).absolute() == SAMPLE_TABLES:
-            config = str(_relative(SAMPLES / SETTINGS))
+        config = usual_settings(tables, wanted.config)
         return replace(wanted, tables=tables, fleet=usual, config=config)
 
     def _stored(self) -> Source:

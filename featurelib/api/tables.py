@@ -34,7 +34,7 @@ from featurelib.questions.roll import Roll
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.rows import NONE, TableRows
-from featurelib.source import RUN_TIME, Wanted, open_fleet
+from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
 from featurelib.tables import is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
@@ -72,7 +72,7 @@ class NightTables:
         """The night's report: the values behind its text, JSON and page. Of the clusters that were
         chosen; NoEvidenceError where that night judged none of them."""
         lake, run, inventory = self.lake, self.run, self._inventory
-        settings, file = find_settings(self._wanted.config)
+        settings, file = find_settings(usual_settings(lake.root, self._wanted.config))
         about = report_run(
             self.catalogue, run, lake.as_of(run), max_age=settings.max_age, tables=lake.root
         )

@@ -44,6 +44,8 @@ def test_the_samples_tables_are_read_where_nothing_is_named(
     again = ("--tables", str(tables), "--as-of", "run", "--out", str(tmp_path / "x"))
     code, out, err = run(*last.partition("featurelib ")[2].split(), *again)
     assert (code, "Broker 2 does not support" in out + err) == (3, True)
+    code, out, _ = run("report")
+    assert (code, "taken away with ticket 4711 (ann)" in out) == (0, True)
     monkeypatch.setattr(source, "SAMPLE_TABLES", tmp_path / "none")
     code, _, err = run("timeline", "ghost-broker")
     assert (code, "--tables: expected the folder of the nightly's tables" in err) == (2, True)
