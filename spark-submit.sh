@@ -8,7 +8,8 @@ help() {
   cat <<'HELP'
 Usage: ./spark-submit.sh [SPARK OPTION…] [JOB [JOB OPTION…]]
 
-Runs a job of featurelib with Spark. Without a JOB: the nightly on data/samples.
+Runs a job of featurelib with Spark. Without a JOB: the nightly on data/samples,
+which into new tables are three nights.
 The first start installs what is needed into .venv and .cache; afterwards no network is needed.
 
 JOB   nightly   ingest, refine and audit, one after the other
