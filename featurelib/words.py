@@ -65,6 +65,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def reporting(number: int, asked: int) -> str:
+    """`5 of 6 nodes report`, `1 of 1 node reports`."""
+    return f"{number:,} of {count(asked, 'node')} {'reports' if asked == 1 else 'report'}"
+
+
 def some(texts: Sequence[str], most: int) -> str:
     """`a, b, c and 4 more`: at most `most` of the texts."""
     shown, left = texts[:most], len(texts) - most

@@ -18,7 +18,7 @@ chosen.
 """
 WORDS = {
     "feature": "A name such as `metadata.version`: something of Kafka's that has levels.",
-    "node": "A broker or a controller. A process that is both counts as two, with one id.",
+    "node": "A process of Kafka's with one id: a broker, a controller, or both, which is one node.",
     "registered": "The cluster counts the node as its own. On KRaft also while it is switched off "
     "(*fenced*), until it is unregistered; in ZooKeeper mode only while it runs.",
     "ghost": "A node that is registered and that Kafka itself does not see: a broker it calls "

@@ -13,6 +13,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Role
 from featurelib.view.documents import EmbeddedDocument, fill
 from featurelib.view.documents import as_json as to_json
+from featurelib.words import count
 
 
 def embedded(
@@ -69,7 +70,7 @@ def embedded(
     with EmbeddedCluster(file, catalogue.tables) as opened:
         if node is not None:
             opened.unregister(node, role)
-        cluster, nodes = opened.cluster, len(opened.cluster.nodes)
+        cluster, nodes = opened.cluster, len({one.node_id for one in opened.cluster.nodes})
     levels = dict(sorted(cluster.levels.items()))
     if as_json:
         new = {"mode": opened.mode, "levels": levels} if is_new else {}
@@ -78,9 +79,9 @@ def embedded(
         return 0
     if is_new:
         there = ", ".join(f"{n} {catalogue.level_name(n, level)}" for n, level in levels.items())
-        text = f", {nodes} node halves; {there or 'no levels'}"
+        text = f", {count(nodes, 'node')}; {there or 'no levels'}"
     else:
-        text = f": {role.text} {node} is unregistered; {nodes} node halves are left"
+        text = f": {role.text} {node} is unregistered; left: {count(nodes, 'node')}"
     print(f"{file}: cluster {opened.cluster_id}{text}")
     print(f"next: featurelib describe --file {file}")
     return 0

@@ -149,16 +149,17 @@ class Watcher:
 
 
 def late_nodes(before: Look, now: Look, wanted: Levels) -> tuple[list[str], int]:
-    """Who does not report `wanted`, of the nodes that answered before, and how many were asked.
+    """Who does not report `wanted`, of the nodes that answered before, and how many were asked. A
+    process that is broker and controller is one node.
 
-    A node that could not tell before and cannot now is not waited for.
+    A half that could not tell before and cannot now is not waited for.
     """
-    late, asked = [], 0
+    late, asked = dict[int, dict[str, list[str]]](), set[int]()
     for node, told in sorted(before.reports.items(), key=lambda item: item[0]):
         answers, levels = node in now.reports, now.reports.get(node)
         if told is None and answers and levels is None:
             continue
-        asked += 1
+        asked.add(node[1])
         why = ""
         if not answers:
             why = "it answers no longer"
@@ -167,5 +168,8 @@ def late_nodes(before: Look, now: Look, wanted: Levels) -> tuple[list[str], int]
         elif odd := [name for name, level in wanted.items() if levels.get(name, 0) != level]:
             why = ", ".join(f"{name} {levels.get(name, 0)}" for name in odd)
         if why:
-            late.append(f"{node[0].text} {node[1]} ({why})")
-    return late, asked
+            late.setdefault(node[1], {}).setdefault(why, []).append(node[0].text)
+    return [
+        "; ".join(f"{' and '.join(roles)} {one} ({why})" for why, roles in whys.items())
+        for one, whys in late.items()
+    ], len(asked)

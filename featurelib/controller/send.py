@@ -39,6 +39,7 @@ from featurelib.errors import (
     UnreachableError,
 )
 from featurelib.model import NotPassed, Step
+from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # how long nodes may take to report a level
 LOCK_SECONDS = 300.0  # a lock expires so long after its holder did something last
@@ -230,7 +231,7 @@ def watch(
             assert look is not None  # it showed them
             late, asked = late_nodes(before or look, look, there)
             result = replace(result, late=tuple(late), asked=asked)
-            text = f"{asked - len(late)} of {asked} nodes report {_levels(sorted(there.items()))}"
+            text = f"{reporting(asked - len(late), asked)} {_levels(sorted(there.items()))}"
             left = began + waits.nodes - waits.clock()
             waiting = left > 0 and bool(late and before is not None)
         else:

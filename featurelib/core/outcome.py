@@ -84,7 +84,7 @@ class StepOutcome:
     position: int
     updates: tuple[MoveOutcome, ...]
     late: tuple[str, ...] = ()
-    asked: int = 0  # nodes whose report was waited for
+    asked: int = 0  # nodes whose report was waited for; a broker that is a controller too is one
     proof: str = ""
     unproven: str = ""
 

@@ -21,7 +21,7 @@ from featurelib.planning.outlook import look_ahead
 from featurelib.view.layout import Page
 from featurelib.view.plan import show_steps
 from featurelib.view.words import danger_lines, update_text
-from featurelib.words import clean, count, level_text, some, time_text
+from featurelib.words import clean, count, level_text, reporting, some, time_text
 
 _SHOWN = 5  # nodes named in one sentence
 
@@ -190,7 +190,7 @@ def sentence(
     done += count(ending.total, "step")
     if ending.kind is EndingKind.APPLIED:
         asked = last[0].asked if last else 0
-        return f"Applied: {who}: {where}; {asked} of {asked} nodes report it."
+        return f"Applied: {who}: {where}; {reporting(asked, asked)} it."
     if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
         by = wrote if ending.reasons else ""
@@ -233,7 +233,7 @@ def _whys_of(step: StepOutcome) -> Iterator[str]:
     if settled := _proof(step):
         yield settled
     if step.late:
-        report = f"{step.asked - len(step.late)} of {step.asked} nodes report it"
+        report = f"{reporting(step.asked - len(step.late), step.asked)} it"
         yield f"{report}, not {some(step.late, _SHOWN)}"
 
 
