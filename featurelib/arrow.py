@@ -6,15 +6,31 @@ a word that stands in a thousand rows is made once.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
-from pyarrow.dataset import Dataset
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from pyarrow.parquet import filters_to_expression
 
-from featurelib.rows import NONE, Cells, Column, Int, Lists, Numbers, TableRows, Texts, nulls
+from featurelib.rows import (
+    NONE,
+    Bool,
+    Cells,
+    Column,
+    Int,
+    Lists,
+    Numbers,
+    TableRows,
+    Texts,
+    cells_of,
+    nulls,
+)
 from featurelib.schema import BOOL, BYTES, DATE, INT, LONG, SHORT, TEXT, TIME, Kind, ListOf, Scalar
 from featurelib.schema import Schema as Columns
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 FAULTS = (pa.ArrowException, OSError)  # of files that are missing, damaged, or cannot be read
 _TYPES = {
@@ -59,22 +75,41 @@ def table_of(rows: TableRows) -> pa.Table:
 def _array(column: Column | TableRows, kind: pa.DataType) -> pa.Array:
     match column:
         case Numbers(values=values, of=of):
-            missing = values == NONE
-            plain = pa.array(np.where(missing, 0, values), mask=missing)
+            plain = _plain(values, values == NONE)
             return plain.cast(_STORED[of]).cast(kind) if of in _STORED else plain.cast(kind)
         case Texts(words=words, codes=codes):
-            return pa.array(words, kind).take(pa.array(codes, mask=codes < 0))
-        case Cells(data=data, ends=ends):
-            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
-            return pa.Array.from_buffers(kind, len(column), buffers)
+            cells = cells_of([word.encode() for word in words])
+            return _bytes(cells, kind).take(_plain(codes, codes < 0))
+        case Cells():
+            return _bytes(column, kind)
         case Lists(size=size, of=entries):
-            offsets = np.cumsum(np.concatenate(([0], np.maximum(size, 0)))).astype(np.int32)
+            ends = np.concatenate(([0], np.cumsum(np.maximum(size, 0)))).astype(np.int32)
             values = _array(entries, kind.value_type)
-            missing = pa.array(size < 0)
-            return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=missing)
+            buffers = [_there(size < 0), pa.py_buffer(ends)]
+            return pa.Array.from_buffers(kind, len(size), buffers, children=[values])
         case TableRows():
             arrays = [_array(column[field.name], field.type) for field in kind]
             return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+# Arrays are made of buffers, and read as such: to see what it is given, pa.array imports pandas
+# where that is installed, which takes longer than many a command. So does pa.scalar.
+
+
+def _plain(values: Int, missing: Bool) -> pa.Array:
+    """Arrow's int64, null where it is missing."""
+    buffers = [_there(missing), pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(pa.int64(), len(values), buffers)
+
+
+def _there(missing: Bool) -> pa.Buffer | None:
+    """A bit for each value that is not missing; None = all are there."""
+    return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+
+
+def _bytes(cells: Cells, kind: pa.DataType) -> pa.Array:
+    buffers = [None, pa.py_buffer(cells.ends.astype(np.int32)), pa.py_buffer(cells.data)]
+    return pa.Array.from_buffers(kind, len(cells), buffers)
 
 
 def folder(path: str) -> FileSystem:
@@ -108,7 +143,7 @@ def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
 def _whole(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """The column as one array of this type."""
     if isinstance(column, pa.ChunkedArray):
-        none = pa.array([], column.type)
+        none = pa.nulls(0, column.type)
         column = pa.concat_arrays(column.chunks) if column.num_chunks else none
     return column if column.type == kind else column.cast(kind)
 
@@ -116,15 +151,14 @@ def _whole(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 def _column(array: pa.Array, kind: Kind) -> Column:
     if kind is TEXT:
         coded = array.dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
-        return Texts(words=coded.dictionary.to_pylist(), codes=codes)
+        return Texts(words=coded.dictionary.to_pylist(), codes=_numbers(coded.indices, -1))
     if kind is BYTES:
-        return _cells(array.fill_null(b"") if array.null_count else array)
+        return _cells(array.fill_null(_NO_BYTES) if array.null_count else array)
     if isinstance(kind, Scalar):
         plain = array.cast(_STORED[kind]) if kind in _STORED else array
-        return Numbers(values=plain.cast(pa.int64()).fill_null(NONE).to_numpy(), of=kind)
+        return Numbers(values=_numbers(plain, NONE), of=kind)
     assert isinstance(kind, ListOf)
-    size = array.value_lengths().fill_null(-1).to_numpy().astype(np.int64)
+    size = _numbers(array.value_lengths(), -1)
     entries = array.flatten()
     if kind.of is TEXT:
         of = _column(entries, kind.of)
@@ -133,6 +167,21 @@ def _column(array: pa.Array, kind: Kind) -> Column:
     assert isinstance(kind.of, Columns)
     parts = pa.RecordBatch.from_struct_array(entries)
     return Lists(size=size, of=rows_of(parts, kind.of))
+
+
+_NO_BYTES = _bytes(cells_of([b""]), pa.binary())[0]
+
+
+def _numbers(array: pa.Array, absent: int) -> Int:
+    """The values of whole numbers, `absent` where one is null."""
+    plain = array.cast(pa.int64())
+    there, values = plain.buffers()
+    here = slice(plain.offset, plain.offset + len(plain))
+    found: Int = np.frombuffer(values or b"", np.int64)[here]
+    if there is not None:
+        bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")[here]
+        found = np.where(bits, found, absent)
+    return found
 
 
 def _cells(array: pa.Array) -> Cells:

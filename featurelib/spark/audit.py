@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.parquet import ParquetFile
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow, tables
 from featurelib.audit import evidence
-from featurelib.audit.audit import Judged, judge
+from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, Evidence, Waiting
 from featurelib.audit.findings import Mute
 from featurelib.catalogue import Catalogue
@@ -35,37 +34,27 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.feature import Severity, Verdict
-from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
 from featurelib.rows import NONE, TableRows
-from featurelib.schema import (
-    FINDING,
-    INCOMPATIBLE_BROKER,
-    READINESS,
-    SNAPSHOT,
-    UPGRADE_PLAN,
-    Schema,
-)
+from featurelib.schema import SNAPSHOT
 from featurelib.spark import gold
 from featurelib.spark.ingest import place
+from featurelib.spark.judging import (
+    BATCH_CLUSTERS,
+    CELLS,
+    CORE_COLUMNS,
+    PARTS,
+    Judging,
+    judge_by,
+    read_files,
+    tables_in,
+)
 from featurelib.spark.store import Store
 from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LANDING_LINE, Table
 
-BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
 HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
 MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
-CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
-PARTS: dict[str, tuple[Table, Schema]] = {
-    "findings": (tables.FINDINGS, FINDING),
-    "incompatible": (tables.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
-    "readiness": (FEATURE_READINESS, READINESS),
-    "plans": (tables.UPGRADE_PLANS, UPGRADE_PLAN),
-}
-# An Arrow stream of each part; and when the newest line of these clusters was read, microseconds,
-# null without any.
-CELLS = pa.schema([*((part, pa.binary()) for part in PARTS), ("newest", pa.int64())])
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +226,6 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet) -> pa.Table:
     return pa.table(nothing | {"cluster": pa.array(missing, pa.string())}, schema=schema)
 
 
-Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
 def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
     """CELLS of the snapshot table, judged by Spark's workers. Where its files have names that every
     worker can open, workers read whole files, and nothing of them goes through Java."""
@@ -257,68 +243,6 @@ def judge_snapshots(store: Store, judging: Judging) -> pa.Table:
     with explaining(store.path(CLUSTER_SNAPSHOT)):
         batches = context.parallelize(shares, tasks).mapPartitions(judge_files).collect()
     return pa.Table.from_batches(batches, CELLS)
-
-
-def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """CORE_COLUMNS of whole files, in batches of BATCH_CLUSTERS or somewhat more."""
-    waiting: list[pa.Table] = []
-    for path in paths:
-        try:
-            with ParquetFile(path) as file:
-                waiting.append(file.read(columns=CORE_COLUMNS, use_threads=False))
-        except arrow.FAULTS as error:  # says what is wrong, and seldom with which file
-            raise OSError(f"Could not open Parquet input source '{path}': {error}") from error
-        if sum(map(len, waiting)) >= BATCH_CLUSTERS:
-            yield from pa.concat_tables(waiting).combine_chunks().to_batches()
-            waiting = []
-    if waiting:
-        yield from pa.concat_tables(waiting).combine_chunks().to_batches()
-
-
-def judge_by(
-    conditions: Conditions,
-    severities: dict[str, Severity],
-    catalogue: Catalogue | None = None,
-    guarding: Guarding | None = None,
-) -> Judging:
-    """What makes CELLS of snapshot rows: a row for BATCH_CLUSTERS, which fits the JVM's memory."""
-
-    def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
-        for batch in batches:
-            for start in range(0, batch.num_rows, BATCH_CLUSTERS):
-                rows = batch.slice(start, BATCH_CLUSTERS)
-                read = arrow.rows_of(rows, SNAPSHOT)
-                said = judge(read, conditions, known, dialect, severities)
-                plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
-                yield _cells(replace(said, plans=plans), rows["observed_at"])
-
-    return judge_batches
-
-
-def _cells(judged: Judged, observed_at: pa.Array) -> pa.RecordBatch:
-    """One row of CELLS."""
-    newest = pc.max(observed_at.cast(pa.int64())).as_py()
-    cells: dict[str, list[object]] = {"newest": [newest]}
-    for part in PARTS:
-        rows, sink = arrow.batch_of(getattr(judged, part)), pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
-            writer.write_batch(rows)
-        cells[part] = [sink.getvalue().to_pybytes()]
-    return pa.RecordBatch.from_pydict(cells, schema=CELLS)
-
-
-def tables_in(cells: pa.Table) -> dict[str, pa.Table]:
-    """What CELLS hold, as the four tables."""
-    return {
-        part: pa.concat_tables(
-            [
-                arrow.schema_of(schema).empty_table(),
-                *(pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells[part]),
-            ]
-        )
-        for part, (_, schema) in PARTS.items()
-    }
 
 
 def rows_of(parts: dict[str, pa.Table]) -> Judged:

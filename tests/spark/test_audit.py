@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -26,17 +28,9 @@ from featurelib.planning import files
 from featurelib.planning import requirements as plan_requirements
 from featurelib.planning.outlook import with_texts
 from featurelib.schema import FINDING_TEXTS, SNAPSHOT
-from featurelib.spark.audit import (
-    CORE_COLUMNS,
-    PARTS,
-    Audited,
-    audit,
-    judge_by,
-    judge_snapshots,
-    locate_lines,
-    tables_in,
-)
+from featurelib.spark.audit import Audited, audit, judge_snapshots, locate_lines
 from featurelib.spark.audit import rows_of as rows_in
+from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, tables_in
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,
@@ -106,7 +100,7 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
     store: Store, samples: pa.Table, files: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One file is shared out by Spark; several are read by the workers that judge them."""
-    monkeypatch.setattr("featurelib.spark.audit.BATCH_CLUSTERS", 5)  # of a cell
+    monkeypatch.setattr("featurelib.spark.judging.BATCH_CLUSTERS", 5)  # of a cell
     put_snapshots(store, samples, RUN, files)
     if files > 1:
         monkeypatch.setattr(Store, "read", None)
@@ -121,6 +115,23 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
         assert getattr(found, part).schema == schema
     assert tables_of(found) == tables_of(expected)
     assert Severity.CRITICAL.value in found.findings["severity"].to_pylist()
+
+
+START = """
+import sys
+from featurelib import arrow
+from featurelib.rows import make_rows, texts_of
+from featurelib.spark.judging import CELLS, Conditions, SNAPSHOT, judge_by
+rows = arrow.batch_of(make_rows(SNAPSHOT, 1, {"cluster": texts_of(["a"])}))
+[cells] = judge_by(Conditions(as_of=0, max_age=0), {})([rows])
+assert cells.schema == CELLS
+sys.exit(", ".join({"pandas", "pyspark", "deltalake"} & sys.modules.keys()) or 0)
+"""
+
+
+def test_a_worker_starts_without_what_takes_longer_to_import_than_all_it_needs() -> None:
+    started = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True)
+    assert (started.returncode, started.stderr) == (0, "")
 
 
 # Whole audits, on real tables.
@@ -304,7 +315,7 @@ def test_a_mute_reaches_the_workers_and_the_table(store: Store) -> None:
     rule = Mute(code="unsupported_by_node", cluster=GHOST, reason="its disk", until=day)
     old = Mute(code="ghost_broker", reason="known", until=date(2020, 1, 1))
     said = run_audit(store, RUN, mutes=(rule, old)).judged
-    rows = {str(row["code"]): row for row in rows_of(store.root, FINDINGS)}
+    rows = {str(row["code"]): row for row in rows_of(store.root, FINDINGS, without=WORDS)}
     assert list(rows.values()) == in_order(said.findings)
     told = {code: (row["muted"], row["muted_until"]) for code, row in rows.items()}
     assert told["unsupported_by_node"] == ("its disk", day)

@@ -1,0 +1,116 @@
+"""What an audit's workers run: files of snapshot rows in, the core's tables out, as Arrow's bytes.
+
+Workers import this module and what it names, and start with that: nothing of Spark's is here, and
+nothing that imports pandas, which takes longer to import than all of the rest together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from math import ceil
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+
+from featurelib import arrow, tables
+from featurelib.audit.audit import Judged, judge
+from featurelib.audit.evidence import Conditions
+from featurelib.catalogue import Catalogue
+from featurelib.catalogue import load as load_catalogue
+from featurelib.core.dialect import STRICT
+from featurelib.core.dialect import load as load_dialect
+from featurelib.feature import Severity
+from featurelib.planning import outlook
+from featurelib.planning.requirements import Guarding
+from featurelib.rows import Column, Int, cells_of, make_rows
+from featurelib.schema import (
+    BYTES,
+    FINDING,
+    INCOMPATIBLE_BROKER,
+    LONG,
+    READINESS,
+    SNAPSHOT,
+    UPGRADE_PLAN,
+    Schema,
+)
+from featurelib.tables import FEATURE_READINESS, Table
+
+BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
+CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
+PARTS: dict[str, tuple[Table, Schema]] = {
+    "findings": (tables.FINDINGS, FINDING),
+    "incompatible": (tables.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
+    "readiness": (FEATURE_READINESS, READINESS),
+    "plans": (tables.UPGRADE_PLANS, UPGRADE_PLAN),
+}
+# An Arrow stream of each part; and when the newest line of these clusters was read, microseconds,
+# null without any.
+_CELLS = Schema.of([*((part, BYTES) for part in PARTS), ("newest", LONG)])
+CELLS = arrow.schema_of(_CELLS)
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """CORE_COLUMNS of whole files, in batches of BATCH_CLUSTERS or somewhat more."""
+    waiting: list[pa.Table] = []
+    for path in paths:
+        try:
+            with ParquetFile(path) as file:
+                waiting.append(file.read(columns=CORE_COLUMNS, use_threads=False))
+        except arrow.FAULTS as error:  # says what is wrong, and seldom with which file
+            raise OSError(f"Could not open Parquet input source '{path}': {error}") from error
+        if sum(map(len, waiting)) >= BATCH_CLUSTERS:
+            yield from pa.concat_tables(waiting).combine_chunks().to_batches()
+            waiting = []
+    if waiting:
+        yield from pa.concat_tables(waiting).combine_chunks().to_batches()
+
+
+def judge_by(
+    conditions: Conditions,
+    severities: dict[str, Severity],
+    catalogue: Catalogue | None = None,
+    guarding: Guarding | None = None,
+) -> Judging:
+    """What makes CELLS of snapshot rows: a row for BATCH_CLUSTERS, which fits the JVM's memory."""
+
+    def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
+        for batch in batches:
+            # In equal pieces: what is left over would cost nearly as much as a whole one.
+            size = ceil(batch.num_rows / (ceil(batch.num_rows / BATCH_CLUSTERS) or 1)) or 1
+            for start in range(0, batch.num_rows, size):
+                rows = batch.slice(start, size)
+                read = arrow.rows_of(rows, SNAPSHOT)
+                said = judge(read, conditions, known, dialect, severities)
+                plans = outlook.with_texts(said, dialect=STRICT, catalogue=known, guarding=guarding)
+                yield _cells(replace(said, plans=plans), read.numbers("observed_at"))
+
+    return judge_batches
+
+
+def _cells(judged: Judged, observed_at: Int) -> pa.RecordBatch:
+    """One row of CELLS."""
+    cells: dict[str, Column | Int] = {"newest": observed_at.max(keepdims=True)}
+    for part in PARTS:
+        rows, sink = arrow.batch_of(getattr(judged, part)), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
+            writer.write_batch(rows)
+        cells[part] = cells_of([sink.getvalue().to_pybytes()])
+    return arrow.batch_of(make_rows(_CELLS, 1, cells))
+
+
+def tables_in(cells: pa.Table) -> dict[str, pa.Table]:
+    """What CELLS hold, as the four tables."""
+    return {
+        part: pa.concat_tables(
+            [
+                arrow.schema_of(schema).empty_table(),
+                *(pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells[part]),
+            ]
+        )
+        for part, (_, schema) in PARTS.items()
+    }
