@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 from featurelib.spark.session import open_session
 from featurelib.spark.store import Store
 
+ROOT = Path(__file__).parents[2]
 # Small frames, many of them: what production gains by compiling, a test never earns back.
 SETTINGS = {
     "spark.master": "local[2]",
@@ -30,6 +33,23 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = open_session("featurelib tests", {**SETTINGS, "spark.sql.warehouse.dir": warehouse})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def checkout(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a checkout is after the README's first command: three nights of the samples."""
+    place = tmp_path_factory.mktemp("checkout")
+    (place / "data").mkdir()
+    (place / "data" / "samples").symlink_to(ROOT / "data" / "samples")
+    (place / "notebooks").mkdir()
+    made = place / "build" / "samples"
+    with pytest.MonkeyPatch.context() as patch:
+        words = ["--tables", str(made / "tables"), "--out", str(made / "out")]
+        patch.setattr(sys, "argv", ["nightly.py", *words])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / "jobs" / "nightly.py"), run_name="__main__")
+    assert ended.value.code == 0
+    return place
 
 
 @pytest.fixture

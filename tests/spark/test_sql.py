@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
-import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -24,16 +22,8 @@ Ask = Callable[[str], Rows]
 
 
 @pytest.fixture(scope="module")
-def tables(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the first command of the README makes."""
-    place = tmp_path_factory.mktemp("sql")
-    words = ["--tables", str(place / "tables"), "--out", str(place / "out")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["nightly.py", *words])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / "jobs" / "nightly.py"), run_name="__main__")
-    assert ended.value.code == 0
-    return str(place / "tables")
+def tables(checkout: Path) -> str:
+    return str(checkout / "build" / "samples" / "tables")
 
 
 @pytest.fixture(scope="module")
