@@ -176,11 +176,13 @@ def _numbers(array: pa.Array, absent: int) -> Int:
     """The values of whole numbers, `absent` where one is null."""
     plain = array.cast(pa.int64())
     there, values = plain.buffers()
-    here = slice(plain.offset, plain.offset + len(plain))
-    found: Int = np.frombuffer(values or b"", np.int64)[here]
+    if len(plain) == 0 or values is None:  # all of them are null
+        return np.full(len(plain), absent, dtype=np.int64)
+    # A buffer may be longer than what stands in it.
+    found: Int = np.frombuffer(values, np.int64, len(plain), 8 * plain.offset)
     if there is not None:
-        bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")[here]
-        found = np.where(bits, found, absent)
+        bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")[plain.offset :]
+        found = np.where(bits[: len(plain)], found, absent)
     return found
 
 
