@@ -4,7 +4,8 @@
     make matrix SPARKS="4.0.1 4.1.0" PYTHONS=3.12
 
 Each pair gets a copy of this checkout in build/matrix/, set up as a user sets it up: by
-scripts/setup.sh, then `uv pip install pyspark==…`, then ./spark-submit.sh. Its tables have to hold
+scripts/setup.sh, then `uv pip install pyspark==…`, then ./spark-submit.sh. In the place of a Spark,
+`lowest` takes the lowest version of every range of pyproject.toml. Its tables have to hold
 what those of this checkout hold, with the versions of uv.lock: every row and every column.
 """
 
@@ -27,7 +28,8 @@ from scripts.pythons import find_all
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "matrix"
 SAMPLES = ROOT / "data" / "samples"
-SPARKS = ("4.0.2", "4.1.4", version("pyspark"))  # EMR 8 has the first
+LOWEST = "lowest"  # of every range of pyproject.toml, Spark's and the others'
+SPARKS = ("4.0.2", "4.1.4", version("pyspark"), LOWEST)  # EMR 8 has the first
 COPIED = ("featurelib", "jobs", "scripts", "conf", "spark-submit.sh")
 COPIED += ("pyproject.toml", "uv.lock", "README.md", "LICENSE")
 NIGHT = ("nightly", "--as-of", "newest", "--run", "20261121080000")
@@ -50,9 +52,12 @@ def set_up(checkout: Path, python: Path, spark: str) -> str:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
+    wanted = [f"pyspark=={spark}"]
+    if spark == LOWEST:
+        wanted = ["--resolution", "lowest-direct", "-e", ".[spark,lake]"]
     return (
         run(checkout, "scripts/setup.sh", "--no-java", PYTHON=str(python))
-        or run(checkout, ".venv/bin/uv", "pip", "install", f"pyspark=={spark}")
+        or run(checkout, ".venv/bin/uv", "pip", "install", *wanted)
         or run(checkout, "scripts/setup.sh")
     )
 
