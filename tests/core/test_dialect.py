@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import ValidationError
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.findings import wordings
@@ -36,9 +37,9 @@ PLACES |= {"observed_at", "epoch", "way", "software"}
         (ROW | {"rule": "unsuported_by_node"}, KeyError, "unsuported"),
         (ROW | {"where": ["finalised"]}, KeyError, "finalised"),
         (ROW | {"asked": "brokers"}, KeyError, "asked"),
-        (ROW | {"asks": "brokerz"}, ValueError, "asks"),
-        (ROW | {"absence": "nil"}, ValueError, "absence"),
-        (ROW | {"order": "alphabetical"}, ValueError, "order"),
+        (ROW | {"asks": "brokerz"}, ValidationError, "asks"),
+        (ROW | {"absence": "nil"}, ValidationError, "absence"),
+        (ROW | {"order": "alphabetical"}, ValidationError, "order"),
         ({"rule": "unsupported_by_node"}, KeyError, "whom it asks"),
         ({"rule": "no_node_to_ask"}, KeyError, "whom it asks"),
         ({"rule": "negative_level", "asks": "everyone"}, KeyError, "at no node"),
