@@ -201,9 +201,10 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         ),
         (
             r"Read-only file system|Permission denied|AccessControlException: [^\n]*"
-            r"|Operation not permitted|AccessDenied(?:Exception)?\b[^\n]*|InvalidAccessKeyId[^\n]*"
-            r"|SignatureDoesNotMatch[^\n]*|NoAuthWithAWSException[^\n]*|NoAwsCredentials[^\n]*"
-            r"|(?:Status Code: |status: |HTTP )40[13]\b[^\n]*|ExpiredToken[^\n]*"
+            r"|Operation not permitted|AccessDenied(?:Exception)?\b[^\n<]*"
+            r"|(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken)[^\n<]*"
+            r"|(?:NoAuthWithAWSException|NoAwsCredentials)[^\n]*"
+            r"|(?:Status Code: |status: |HTTP )40[13]\b[^\n]*"
             r"|(?:SdkClientException|CredentialsNotLoaded)[^\n]*[Cc]redentials[^\n]*",
             _line(
                 SurroundingsError,
@@ -224,7 +225,7 @@ FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         (
             r"Connection refused|Connection reset|No route to host|Network is unreachable"
             r"|(?:UnknownHost|NoRouteToHost|SocketTimeout|ConnectTimeout\w*)Exception: [^\n]*"
-            r"|error sending request[^\n]*|dns error[^\n]*|(?:NoSuch|Unknown)Bucket[^\n]*"
+            r"|error sending request[^\n]*|dns error[^\n]*|(?:NoSuch|Unknown)Bucket[^\n<]*"
             r"|client error \(Connect\)|Status Code: 5\d\d\b[^\n]*",
             _line(
                 SurroundingsError,

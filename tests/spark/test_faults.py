@@ -113,6 +113,13 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "hdfs://localhost:1/t: access is refused (AccessDeniedException: b: getFileStatus on b",
     ),
     (
+        "Generic S3 error: Error performing GET http://127.0.0.1:1/b?list-type=2 in 10ms - Server "
+        "returned non-2xx status code: 403 Forbidden: <Error><Code>InvalidAccessKeyId</Code>"
+        "<Message>The AWS Access Key Id you provided does not exist in our records.</Message>",
+        SurroundingsError,
+        "hdfs://localhost:1/t: access is refused (InvalidAccessKeyId). Let this user",
+    ),
+    (
         'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"',
         ConfigError,
         "hdfs://localhost:1/t: nothing here can open it (No FileSystem for scheme",
