@@ -30,7 +30,6 @@ from featurelib.view.digest import (
     moves,
     mute_text,
     muted_lines,
-    part_text,
     release_text,
     software_text,
     step_text,
@@ -224,7 +223,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
-    more = (part_text, fleet_facts, moves, explain_codes, software_text, release_text, step_text)
+    more = (fleet_facts, moves, explain_codes, software_text, release_text, step_text)
     words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
     environment.globals.update(
         {one.__name__: one for one in (*values, *more, *words)},
