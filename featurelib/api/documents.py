@@ -23,6 +23,7 @@ from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
 from featurelib.questions.describe import Description
 from featurelib.questions.election import Foreseen
+from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll, WayBack
 from featurelib.questions.what_if import WhatIf
@@ -48,7 +49,11 @@ KEYS = {
     ),
     WhatIf: row_of(
         "before=was after=now features=turns unchanged new gone joined refused not_running=idle "
-        "election"
+        "election kafka_features=tool"
+    ),
+    ToolRun: row_of(
+        "tool=release dialects stdout stderr exit_code moves irreversible side_effects "
+        "joins_no_more ignores_dry_run unsure"
     ),
     Roll: row_of(
         "release mode may_join finalized=levels finalized_known=levels_known misfits "

@@ -13,6 +13,7 @@ from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
 from featurelib.api.documents import OfCluster, document, row_of
 from featurelib.audit.audit import Judged
 from featurelib.errors import ConfigError
+from featurelib.questions.kafka_features import read_command
 from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
@@ -103,6 +104,8 @@ def what_if(
     release: str | None = None,
     finalize: Mapping[str, int | str] | None = None,
     ibp: str | None = None,
+    kafka_features: str | None = None,
+    tool: str | None = None,
 ) -> Answer[WhatIf]:
     """The verdicts before and after nodes run other software, are gone or come, or levels move.
 
@@ -110,16 +113,18 @@ def what_if(
         what_if("payments-eu", nodes={7: "4.1.2"}, finalize={"group.version": 1})
         what_if("payments-eu", release="4.2")       # every node that runs
         what_if("old-cluster", ibp="2.6").value.election     # ZooKeeper mode: what is lost
+        what_if("payments-eu", kafka_features="upgrade --release-version 4.3").value.tool
 
     `nodes` and `add` map a node id to a release; `ibp` is the inter.broker.protocol.version of
-    every broker when the next controller is elected. The value has `before` and `after`, what
-    differs, and `election`; a row is one feature that does. Raises ConfigError for a node, release
-    or protocol version that is not there, BackendError.
+    every broker when the next controller is elected. `kafka_features` is what follows Kafka's own
+    kafka-features.sh, run by that of the release `tool`. The value has `before` and `after`, what
+    differs, `election`, and `tool`; a row is one feature that differs. Raises ConfigError for a
+    node, release, command or protocol version that is not there, NoEvidenceError, BackendError.
     """
-    if not (nodes or remove or add or release or finalize or ibp is not None):
+    if not (nodes or remove or add or release or finalize or kafka_features or ibp is not None):
         raise ConfigError(
-            "what_if: expected a change, found none. Give nodes, remove, add, release, finalize or "
-            "ibp."
+            "what_if: expected a change, found none. Give nodes, remove, add, release, finalize, "
+            "ibp or kafka_features."
         )
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue
@@ -133,6 +138,7 @@ def what_if(
             for name, level in (finalize or {}).items()
         },
         protocol_version=ibp,
+        tool=None if kafka_features is None else (read_command(kafka_features), tool),
     )
     found = ask_what_if(source.sight, changes, source.terms)
     new, gone = (

@@ -154,6 +154,12 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "(ZooKeeper mode).",
         "VERSION",
     ),
+    "kafka_features": _of(
+        "Kafka's own tool is run with these words, as 'upgrade --release-version 4.1'.", "WORDS"
+    ),
+    "tool": _of(
+        "Whose kafka-features.sh that is; of the controllers' release if not named.", "RELEASE"
+    ),
     "to": _of("The software to roll to, as 4.2.", "RELEASE"),
     "diff.words": _of(
         "Two nights, the older one first; and, with --fail-on-new, what counts.",

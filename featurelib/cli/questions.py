@@ -79,6 +79,8 @@ def what_if(
     release: str | None = None,
     finalize: list[str] = [],  # noqa: B006
     ibp: str | None = None,
+    kafka_features: str | None = None,
+    tool: str | None = None,
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
@@ -92,6 +94,7 @@ def what_if(
         featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
         featurelib what-if ghost-broker --remove 2 --tables build/samples/tables
         featurelib what-if old-cluster --ibp 2.6
+        featurelib what-if payments-eu --kafka-features "upgrade --release-version 4.3"
 
     The evidence is changed as the nodes' own answers would change it, and judged again as the
     nightly judges. A node advertises what production software of its release does. Whether it may
@@ -103,14 +106,21 @@ def what_if(
     it disables the node, and every finalized level is lost. It is known for 2.7 to 3.9, and said
     for each dialect that may lead (zk-2.7: 2.7 to 3.2; zk-3.3: 3.3 to 3.9).
 
+    --kafka-features is for Kafka's own tool: every level that it would move, asked for or not, what
+    else would change, what it would print, and what would not come back. Each release's tool has
+    its own ways: --tool names it (from 3.3 on).
+
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
     cluster = chosen(wanted, overlay)
-    if not (nodes or remove or add or release or finalize or ibp is not None):
+    changes = (nodes, remove, add, release, finalize, kafka_features)
+    if not any(changes) and ibp is None:
         raise ConfigError(
             "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
-            "--release RELEASE, --finalize FEATURE=LEVEL or --ibp VERSION."
+            "--release RELEASE, --finalize FEATURE=LEVEL, --ibp VERSION or --kafka-features WORDS."
         )
+    if tool is not None and kafka_features is None:
+        raise ConfigError("--tool: expected --kafka-features beside it, found it alone.")
     answer = api.what_if(
         cluster,
         nodes=_releases("--node", nodes),
@@ -119,6 +129,8 @@ def what_if(
         release=release,
         finalize=_levels(finalize),
         ibp=ibp,
+        kafka_features=kafka_features,
+        tool=tool,
     )
     return print_answer(answer, as_json=as_json)
 

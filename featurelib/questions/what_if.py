@@ -37,6 +37,7 @@ from featurelib.questions.election import (
     with_entry,
     zookeeper_releases,
 )
+from featurelib.questions.kafka_features import ToolCommand, ToolRun, run_tool
 
 Row = dict[str, Any]
 KEY = ("code", "role", "node_id", "feature", "level")  # of a finding, within a cluster
@@ -60,7 +61,8 @@ class Changes:
     """What would be otherwise. `nodes` and `added`: node id → release; `release`: of every node
     that runs, but those named; `finalized`: feature → level, 0 = not finalized.
     `protocol_version`: the inter.broker.protocol.version of every broker at the next election,
-    which comes after all else; None = no election."""
+    which comes after all else; None = no election. `tool`: a command of kafka-features.sh is run
+    first, by the tool of the release beside it (None = of whoever leads)."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
@@ -68,11 +70,13 @@ class Changes:
     release: str | None = None
     finalized: Mapping[str, int] = field(default_factory=dict)
     protocol_version: str | None = None
+    tool: tuple[ToolCommand, str | None] | None = None
 
     @property
     def text(self) -> str:
         """The change as a clause after `if`."""
-        parts = [f"node {node} runs {release}" for node, release in self.nodes.items()]
+        parts = [] if self.tool is None else [f"kafka-features.sh {self.tool[0].text} is run"]
+        parts += [f"node {node} runs {release}" for node, release in self.nodes.items()]
         parts += [f"node {node} is gone" for node in self.removed]
         parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
         if self.release is not None:
@@ -119,6 +123,7 @@ class WhatIf:
     joined: tuple[int, ...]  # nodes that may, and did
     idle: tuple[int, ...]
     election: Foreseen | None = None
+    tool: tuple[ToolRun, ...] = ()  # the likeliest first: `after` is what it leaves
 
     @property
     def was(self) -> Standing:
@@ -140,9 +145,12 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
     """The verdicts before and after `changes`, judged by `terms`, which judged `sight`.
 
     Raises ConfigError for a node that is not there, or is there already, for a release that nobody
-    knows, and for a protocol version that does not exist there.
+    knows, and for a protocol version that does not exist there; and what run_tool raises.
     """
     _expect_nodes(sight, changes)
+    runs = () if changes.tool is None else run_tool(sight, *changes.tool, terms)
+    moved = {move.feature: move.to_level for run in runs[:1] for move in run.moves}
+    changes = replace(changes, finalized=moved | dict(changes.finalized))
     version, election = changes.protocol_version, None
     if version is not None:
         expect_protocol_version(sight, version, _releases(changes, terms, sight), terms)
@@ -179,6 +187,7 @@ def what_if(sight: Sight, changes: Changes, terms: Terms) -> WhatIf:
         joined=tuple(sorted({node.node_id for node in wanted} - {node_id for _, node_id in out})),
         idle=idle,
         election=election,
+        tool=runs,
     )
 
 

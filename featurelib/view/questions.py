@@ -15,6 +15,7 @@ from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.core.features_znode import ENABLED, ZnodeChange, ZnodeContent, ZnodeReason
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.questions.election import Doubt, ElectionOutcome, Foreseen
+from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.muted import over_reason, over_row
 from featurelib.questions.roll import Back, First, Roll, WayBack
 from featurelib.questions.what_if import Refused, Turn, WhatIf
@@ -26,6 +27,7 @@ from featurelib.view.words import (
     judge_text,
     judges_text,
     no_return_text,
+    show_change,
     show_muted,
     update_text,
 )
@@ -285,6 +287,8 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
     page = QuestionPage(source, width)
     page.text(f"{clean(source.name)}, if {change}")
     page.text(clean(source.made_from, 300))
+    for run in found.tool:
+        _tool(run, page)
     if found.joined:
         page.text(f"{nodes(None, found.joined)} may join with that software")
     _refused(found.refused, page)
@@ -307,6 +311,30 @@ def what_if_page(found: WhatIf, change: str, source: Source, width: int | None =
     both = (over_row(source.muted, row) for row in (*found.new, *found.gone))
     show_muted(both, page, "of these, muted in conf/audit.toml")
     return page
+
+
+def _tool(run: ToolRun, page: QuestionPage) -> None:
+    """What kafka-features.sh would print, and what would come of it, expected or not."""
+    by = f", asked of {_judges(run.dialects)}" if run.dialects else ", before it asks anybody"
+    page.head(f"kafka-features.sh {run.release}{by}, would print")
+    for line in (*run.stdout, *run.stderr):
+        page.item(clean(line, 600), 2)
+    page.line(f"and end with exit code {run.exit_code}")
+    if run.ignores_dry_run:
+        page.text(f"THE TOOL OF {run.release} IGNORES --dry-run: it applies")
+    if run.exit_code and run.moves:
+        page.text("ALTHOUGH IT SAYS THAT IT FAILED, levels would move:")
+    elif not run.moves:
+        page.text("no level would move")
+    for change in run.ahead.changes if run.ahead else ():
+        show_change(change, page.catalogue, page)
+        for note in change.loses:
+            page.item(f"may lose what {note.name} brought: {clean(note.purpose)}", 4)
+    if run.unsure:
+        page.text("whether kraft.version moves depends on the order of a hash map", 2)
+    if run.joins_no_more:
+        names = releases_text(page.catalogue, run.joins_no_more)
+        page.text(f"software of {names} may join now, and not after that", 2)
 
 
 def _refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:

@@ -1,0 +1,371 @@
+"""What Kafka's own tool would do to a cluster: what kafka-features.sh sends, what it prints, how it
+exits, and what is finalized afterwards. Nothing is sent.
+
+Each release has a tool of its own: what it calls its errors, which options it takes, what a release
+version means to it, and which version of UpdateFeatures it speaks (FeatureCommand, 3.3 to 4.4). So
+that of 3.9 knows no --release-version, and before 3.6 a --dry-run is no dry run: the tool looks for
+the option under another name than the parser's, and applies.
+
+The controller answers as it answers everybody. Where nobody knows which release leads, or which
+node, each that may is asked; the likeliest answer is the first.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from featurelib.audit.cluster_view import Sight, Terms
+from featurelib.audit.side_effects import side_effects
+from featurelib.catalogue import Catalogue, ReleaseCatalogue
+from featurelib.core.cluster import Cluster, Request, Update
+from featurelib.core.dialect import STRICT, Dialect
+from featurelib.core.dry_run import Answered, answer, dialect_of, who_may_lead
+from featurelib.core.reply import NO_ERROR
+from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.feature import METADATA_VERSION, UpgradeType, release_number
+from featurelib.model import Move, Plan, SideEffect, Step
+from featurelib.planning.outlook import ChangeOutlook, StepOutlook, look_ahead
+from featurelib.planning.planner import mode_of
+from featurelib.planning.requirements import features_of, require
+
+OPTION = "--kafka-features"
+FIRST = "3.3"  # the first tool that can name a feature
+_DRY_FROM, _RELEASES_FROM, _QUOTED_FROM = "3.6", "4.0", "4.2"
+_UPGRADE, _DOWNGRADE, _DISABLE = "upgrade", "downgrade", "disable"
+_ADDRESSES = ("--bootstrap-server", "--bootstrap-controller", "--command-config")
+_VALUES = ("--release-version", "--metadata", "--feature")
+_FLAGS = ("--dry-run", "--unsafe")
+_DEPRECATED = " `metadata` flag is deprecated and may be removed in a future release."
+_OLDEST_NAMED = 4  # 3.3-IV0: the tools up to 3.9 name no older level in their errors
+_TIMEOUT_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCommand:
+    """A command line of kafka-features.sh that changes levels; addresses are left out."""
+
+    does: str  # upgrade, downgrade or disable
+    release_version: str | None = None
+    metadata: str | None = None
+    features: tuple[str, ...] = ()  # NAME=LEVEL; to disable, NAME
+    dry_run: bool = False
+    unsafe: bool = False
+
+    @property
+    def text(self) -> str:
+        """The command line, without the program."""
+        words = [self.does]
+        for option, values in zip(
+            _VALUES, ([self.release_version], [self.metadata], self.features), strict=True
+        ):
+            words += [word for value in values if value is not None for word in (option, value)]
+        return shlex.join([*words, *(["--unsafe"] * self.unsafe), *(["--dry-run"] * self.dry_run)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRun:
+    """What the tool of a release would come to. `dialects` answer so; empty = the tool ends before
+    it asks anybody. `moves` are what is finalized otherwise afterwards, asked for or not."""
+
+    release: str
+    dialects: tuple[str, ...]
+    stdout: tuple[str, ...]
+    stderr: tuple[str, ...]
+    exit_code: int
+    moves: tuple[Move, ...] = ()
+    ignores_dry_run: bool = False  # it was given, and the tool applies all the same
+    unsure: bool = False  # whether kraft.version moves depends on the order of a hash map
+    ahead: StepOutlook | None = None  # what the moves bring and cost; None = nothing moves
+
+    @property
+    def side_effects(self) -> tuple[SideEffect, ...]:
+        """What else the moves change."""
+        return tuple(effect for change in self._changes for effect in change.side_effects)
+
+    @property
+    def irreversible(self) -> tuple[str, ...]:
+        """The features that nothing takes back from there."""
+        return tuple(one.update.feature for one in self._changes if one.irreversible)
+
+    @property
+    def joins_no_more(self) -> tuple[str, ...]:
+        """The releases whose software may join now, and may not afterwards."""
+        return self.ahead.joins_no_more if self.ahead else ()
+
+    @property
+    def _changes(self) -> tuple[ChangeOutlook, ...]:
+        return self.ahead.changes if self.ahead else ()
+
+
+class _EndedError(Exception):
+    """The tool ends by itself, with this on standard error."""
+
+
+def read_command(text: str) -> ToolCommand:
+    """The command that a line means, with or without the program and the addresses. Raises
+    ConfigError for what changes nothing, and for what the tool has no option of."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise _bad(text, "words as a shell has them, found a quotation without end") from error
+    while words and words[0].rpartition("/")[2] in ("kafka-features.sh", "kafka-features"):
+        words.pop(0)
+    found: dict[str, list[str]] = {}
+    does = list[str]()
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option in _FLAGS:
+            found[option] = []
+        elif option in _ADDRESSES or option in _VALUES:
+            value = value if equals else next(rest, "")
+            if not value:
+                raise _bad(text, f"a value after {option}, found none")
+            found.setdefault(option, []).append(value)
+        elif word.startswith("-"):
+            raise _bad(
+                text, f"options of the tool ({', '.join((*_VALUES, *_FLAGS))}), found {word}"
+            )
+        else:
+            does.append(word)
+    if len(does) != 1 or does[0] not in (_UPGRADE, _DOWNGRADE, _DISABLE):
+        said = " ".join(does) or "none"
+        raise _bad(text, f"{_UPGRADE}, {_DOWNGRADE} or {_DISABLE}, found {said}")
+    for option in ("--release-version", "--metadata"):
+        if len(found.get(option, [])) > 1:
+            raise _bad(text, f"{option} once, found it {len(found[option])} times")
+        if option in found and does[0] == _DISABLE:
+            raise _bad(text, f"--feature NAME with disable, found {option}")
+    if "--unsafe" in found and does[0] == _UPGRADE:
+        raise _bad(text, "--unsafe with downgrade or disable, found it with upgrade")
+    return ToolCommand(
+        does=does[0],
+        release_version=next(iter(found.get("--release-version", [])), None),
+        metadata=next(iter(found.get("--metadata", [])), None),
+        features=tuple(found.get("--feature", [])),
+        dry_run="--dry-run" in found,
+        unsafe="--unsafe" in found,
+    )
+
+
+def _bad(text: str, what: str) -> ConfigError:
+    return ConfigError(
+        f"{OPTION} {text!r}: expected {what}. Give what follows kafka-features.sh, as "
+        f'{OPTION} "upgrade --release-version 4.1".'
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """kafka-features.sh of one release."""
+
+    own: ReleaseCatalogue
+    catalogue: Catalogue = field(repr=False)
+
+    def has(self, since: str) -> bool:
+        """Whether this tool has what came with a release."""
+        return release_number(self.own.based_on) >= release_number(since)
+
+    def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
+        """What comes of a command on a cluster whose controller speaks `own`."""
+        said = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
+        try:
+            updates = self.updates(command)
+        except _EndedError as ended:
+            return ToolRun(
+                release=self.own.release,
+                dialects=(),
+                stdout=tuple(said),
+                stderr=(str(ended),),
+                exit_code=1,
+            )
+        is_dry = command.dry_run and self.has(_DRY_FROM)
+        request = Request(
+            version=max(v for v in own.can.wire_versions if v <= (2 if self.has("4.0") else 1)),
+            validate_only=is_dry,
+            timeout_ms=_TIMEOUT_MS,
+            updates=updates,
+        )
+        answered = answer(cluster, request, own, self.catalogue.tables)
+        lines = [_line(command, update, answered, is_dry=is_dry) for update in updates]
+        failed = sum(not good for good, _ in lines)
+        moves = _moves(cluster, answered.after, command)
+        return ToolRun(
+            release=self.own.release,
+            dialects=(own.name,),
+            stdout=(*said, *(text for _, text in lines)),
+            stderr=(f"{failed} out of {len(lines)} operation(s) failed.",) if failed else (),
+            exit_code=1 if failed else 0,
+            moves=moves,
+            ignores_dry_run=command.dry_run and not is_dry,
+            unsure=answered.unsure,
+        )
+
+    def updates(self, command: ToolCommand) -> tuple[Update, ...]:
+        """What the tool sends, by name, as it prints it. Raises _EndedError in its words."""
+        down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
+        kind = UpgradeType.UPGRADE if command.does == _UPGRADE else down
+        levels: dict[str, int] = {}
+        for name, level in self._levels(command):
+            if name in levels:
+                raise _EndedError(f"Feature {name} was specified more than once.")
+            levels[name] = level
+        if not levels:
+            raise _EndedError(f"You must specify at least one feature to {command.does}")
+        is_down = kind is not UpgradeType.UPGRADE
+        return tuple(
+            Update(feature=name, level=levels[name], kind=kind, allow_downgrade=is_down)
+            for name in sorted(levels)
+        )
+
+    def _levels(self, command: ToolCommand) -> Iterator[tuple[str, int]]:
+        if command.release_version is not None:
+            if command.metadata is not None or command.features:
+                raise _EndedError("Can not specify `release-version` with other feature flags.")
+            goes_up = command.does == _UPGRADE  # then what maps to 0 is not sent
+            mapped = self.own.defaults(self._version(command.release_version))
+            yield from ((name, level) for name, level in mapped.items() if level or not goes_up)
+        if command.metadata is not None:
+            yield METADATA_VERSION, self._version(command.metadata)
+        for text in command.features:
+            yield (text, 0) if command.does == _DISABLE else _named(text)
+
+    def _version(self, text: str) -> int:
+        """The metadata.version a text means to this tool (MetadataVersion.fromVersionString)."""
+        level = self.own.level_of(text)
+        if level is not None:
+            return level
+        is_quoted = self.has(_QUOTED_FROM)
+        newest = self.own.newest_unstable if is_quoted else self.own.newest_stable
+        known = ", ".join(
+            name for n, name in self.own.names.items() if _OLDEST_NAMED <= n <= newest
+        )
+        if is_quoted:
+            raise _EndedError(
+                f"Unknown metadata.version '{text}'. Supported metadata.version are: {known}"
+            )
+        if self.has(_RELEASES_FROM):
+            raise _EndedError(
+                f"Unknown metadata.version {text}. Supported metadata.version are {known}"
+            )
+        word = "metadata.version" if self.has("3.8") else "metadata version"
+        plural = word if self.has("3.8") else f"{word}s"
+        raise _EndedError(f"Unsupported {word} {text}. Supported {plural} are {known}")
+
+
+def _named(text: str) -> tuple[str, int]:
+    """NAME=LEVEL as the tool reads it (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
+    name, equals, level = text.partition("=")
+    if not equals:
+        raise _EndedError(f"Can't parse feature=level string {text}: equals sign not found.")
+    number = int(level) if re.fullmatch("[+-]?[0-9]{1,9}", level) else None
+    if number is None or not -(2**15) <= number < 2**15:
+        raise _EndedError(
+            f"Can't parse feature=level string {text}: unable to parse {level} as a short."
+        )
+    return name, number
+
+
+def _line(
+    command: ToolCommand, update: Update, answered: Answered, *, is_dry: bool
+) -> tuple[bool, str]:
+    """Whether one update was accepted, and what the tool prints of it."""
+    code, message = answered.reply.of(update.feature)
+    of, does = update.feature, command.does
+    where = "" if does == _DISABLE else f" to {update.level}"
+    if code == NO_ERROR:
+        done = f"{does}d"
+        return True, f"{of} {'can be' if is_dry else 'was'} {done}{where}."
+    return False, f"{'Can' if is_dry else 'Could'} not {does} {of}{where}. {message or ''}".rstrip()
+
+
+def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
+    """What is finalized otherwise; a level that only the command's own kind of update moves."""
+    down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
+    names = sorted(before.finalized.keys() | after.finalized.keys())
+    levels = ((name, before.level(name), after.level(name)) for name in names)
+    return tuple(
+        Move(
+            feature=name,
+            from_level=was,
+            to_level=now,
+            upgrade_type=(UpgradeType.UPGRADE if now > was else down).name,
+        )
+        for name, was, now in levels
+        if was != now
+    )
+
+
+def tool_of(release: str | None, sight: Sight, catalogue: Catalogue) -> Tool:
+    """The tool of a release; of none, of that whose software leads the cluster. Raises ConfigError
+    for a release without one that can name a feature."""
+    text = sight.releases[0] if release is None else release
+    named = catalogue.release_named(text)
+    if named is None or release_number(catalogue.of(named).based_on) < release_number(FIRST):
+        known = [one.release for one in catalogue.releases]
+        known = [
+            n for n in known if release_number(catalogue.of(n).based_on) >= release_number(FIRST)
+        ]
+        raise ConfigError(
+            f"{OPTION}: expected the tool of a release from {FIRST} on ({', '.join(known)}), found "
+            f"{text}. Name the release whose kafka-features.sh you run: --tool {known[-1]}."
+        )
+    return Tool(own=catalogue.of(named), catalogue=catalogue)
+
+
+def run_tool(
+    sight: Sight, command: ToolCommand, release: str | None, terms: Terms
+) -> tuple[ToolRun, ...]:
+    """What comes of a command on what `sight` shows: one run for each different answer of those
+    that may lead, the likeliest first. Raises ConfigError for a tool that is not known or has no
+    such option, NoEvidenceError where nobody to be trusted says what is finalized."""
+    catalogue = terms.catalogue
+    tool = tool_of(release, sight, catalogue)
+    if command.release_version is not None and not tool.has(_RELEASES_FROM):
+        raise ConfigError(
+            f"{OPTION}: expected options of kafka-features.sh {tool.own.release}, found "
+            f"--release-version, which came with {_RELEASES_FROM}. Use --metadata, or name a newer "
+            f"tool: --tool {_RELEASES_FROM}."
+        )
+    if not sight.is_trusted:
+        raise NoEvidenceError(
+            f"cluster {sight.cluster_id}: expected levels that somebody can be trusted with, found "
+            "none that are recent, so nobody can say what the tool would do. Collect it again."
+        )
+    mode, found = mode_of(sight), list[ToolRun]()
+    for name in sight.releases:
+        own = dialect_of(name, mode, catalogue)
+        for there in who_may_lead(sight.cluster, mode):
+            found.append(tool.run(command, replace(there, release=name), own))
+    return tuple(_looked_ahead(run, sight, catalogue) for run in _distinct(found))
+
+
+def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
+    """Runs that come to the same, once, with all dialects that lead to it."""
+    same: dict[ToolRun, list[str]] = {}
+    for run in runs:
+        same.setdefault(replace(run, dialects=()), []).extend(run.dialects)
+    for run, dialects in same.items():
+        yield replace(run, dialects=tuple(dict.fromkeys(dialects)))
+
+
+def _looked_ahead(run: ToolRun, sight: Sight, catalogue: Catalogue) -> ToolRun:
+    """The run with what its moves bring and cost, as of a plan of one request."""
+    steps = (Step(updates=run.moves, timeout_ms=_TIMEOUT_MS),)
+    if not run.moves:
+        return run
+    meaning = Plan(
+        cluster=sight.cluster_id,
+        intent=OPTION,
+        dialect=STRICT,
+        own_dialects=run.dialects,
+        catalogue=catalogue.label,
+        steps=steps,
+        requirements=require(sight.evidence, 0, features_of(steps), catalogue),
+        side_effects=side_effects(catalogue, steps, sight.evidence),
+    )
+    [ahead] = look_ahead(meaning, catalogue)
+    return replace(run, ahead=ahead)
