@@ -440,6 +440,16 @@ def test_tables_are_asked_like_a_live_cluster(night: str) -> None:
     assert "broker 2: 7–25 · in the way" in str(drawn)
 
 
+def test_tables_are_opened_for_the_clusters_of_one_owner(night: str) -> None:
+    inventory = str(SAMPLES / "fleet.toml")
+    mine = open_tables(night, fleet=inventory, owner=["billing"], view="production")
+    assert set(mine.clusters) == set(mine.fleet()["cluster"]) < set(mine.names.values())
+    assert mine.report.part is not None
+    assert (mine.report.part.of, mine.report.fleet.clusters) == (26, len(mine.clusters))
+    with pytest.raises(ConfigError, match="Did you mean billing"):
+        open_tables(night, fleet=inventory, owner=["biling"])
+
+
 def test_a_roll_is_asked_of_a_look_and_of_a_night(tmp_path: Path, night: str) -> None:
     live_one = roll(live(tmp_path), "4.2")
     assert live_one.value.may_join
