@@ -63,7 +63,8 @@ def store(
 def test_a_night_on_machines_has_the_tables_of_a_local_one(
     machines: Machines, store: ObjectStore | NameNode, tmp_path: Path
 ) -> None:
-    """A second driver is refused in one line; the first is killed, and the third makes it good."""
+    """Three drivers are killed, each further on its way; beside one of them another is refused in
+    one line. The last makes all of it good."""
     landing = tmp_path / "landing"
     landing.mkdir()
     for path in SAMPLES.glob("*/landing.jsonl"):
@@ -72,21 +73,17 @@ def test_a_night_on_machines_has_the_tables_of_a_local_one(
     spark = [*machines.options(), *store.options()]
     places = ["--landing", f"{store.root}/landing", "--tables", f"{store.root}/tables"]
     words = [*spark, "nightly", *places, "--out", f"{store.root}/out", "--as-of", "newest"]
-    with submit(*words, env=machines.env()) as first:
-        first.wait_for(said("new files"))
-        with submit(*words, env=machines.env()) as second:
-            assert second.finish() == ""
-        assert second.process.returncode == 3
-        refusal = expect_one_line(second)
-        assert refusal.startswith(f"error: tables {store.root}/tables: held by nightly run 20")
-        assert f" on {socket.gethostname()}, since 20" in refusal
-        assert "; nothing was written. Run again when it has ended; if it is dead, in " in refusal
-        first.wait_for(said("snapshot of every cluster written"))
-        first.kill()
-    with submit(*words, env=machines.env()) as third:
-        assert third.finish().startswith("featurelib")
-    assert third.process.returncode == 0
-    assert "Traceback" not in "".join(third.said)
+    for moment in ("new files", "snapshot of every cluster written", "clusters judged"):
+        with submit(*words, env=machines.env()) as killed:
+            killed.wait_for(said("new files"))
+            if moment.startswith("snapshot"):
+                expect_a_second_is_refused(words, machines, store)
+            killed.wait_for(said(moment))
+            killed.kill()
+    with submit(*words, env=machines.env()) as last:
+        assert last.finish().startswith("featurelib")
+    assert last.process.returncode == 0
+    assert "Traceback" not in "".join(last.said)
 
     local = ["--landing", landing, "--tables", tmp_path / "tables"]
     with submit("nightly", *local, "--as-of", "newest") as driver:
@@ -97,6 +94,18 @@ def test_a_night_on_machines_has_the_tables_of_a_local_one(
     assert len(found) == 10
     for name, rows in found.items():
         assert rows == expected[name], name
+
+
+def expect_a_second_is_refused(
+    words: list[str], machines: Machines, store: ObjectStore | NameNode
+) -> None:
+    with submit(*words, env=machines.env()) as second:
+        assert second.finish() == ""
+    assert second.process.returncode == 3
+    refusal = expect_one_line(second)
+    assert refusal.startswith(f"error: tables {store.root}/tables: held by nightly run 20")
+    assert f" on {socket.gethostname()}, since 20" in refusal
+    assert "; nothing was written. Run again when it has ended; if it is dead, in " in refusal
 
 
 def ten_tables(tables: str | Path) -> dict[str, list[Row]]:
