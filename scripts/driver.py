@@ -1,8 +1,11 @@
-"""Runs a job as `python JOB OPTION…` would, and ends it in one line when it is interrupted."""
+"""Runs a job as `python JOB OPTION…` would, and ends it in one line when it is interrupted, or when
+Spark's process has ended: whoever started the job would take it for ended while it goes on."""
 
 import os
 import runpy
 import sys
+import threading
+import time
 
 try:
     from featurelib.cli.streams import ending_at_interrupt
@@ -10,6 +13,18 @@ except KeyboardInterrupt:  # before there is a handler
     os.write(2, b"error: interrupted; run again, nothing is counted twice\n")
     os._exit(130)
 
+
+def end_with_spark() -> None:
+    """End this process when standard input does: it is a pipe that only Spark's process holds."""
+    while os.read(0, 1):
+        pass
+    time.sleep(1)  # whoever asks Spark for something now says so in a line of its own
+    os.write(2, b"error: Spark's process was ended; run it again, nothing is done twice\n")
+    os._exit(143)
+
+
+if "PYSPARK_GATEWAY_PORT" in os.environ:
+    threading.Thread(target=end_with_spark, daemon=True).start()
 with ending_at_interrupt():
     sys.argv = sys.argv[1:]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))

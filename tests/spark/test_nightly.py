@@ -422,6 +422,19 @@ def kill_night(
     assert not tables.exists() or free_within(tables, 10)
 
 
+def test_a_job_does_not_go_on_after_a_scheduler_s_sigterm(tmp_path: Path) -> None:
+    """Spark's process gets it, and the job may ask it for nothing for a long time."""
+    job = tmp_path / "long.py"
+    job.write_text("import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.sleep(60)")
+    with submit(job) as driver:
+        driver.wait_for(said("begun"))
+        driver.process.terminate()
+        begun = time.monotonic()
+        driver.finish()  # whoever has its output open has ended
+        assert (driver.process.returncode, time.monotonic() - begun < 30) == (143, True)
+    assert "Spark's process was ended; run it again" in driver.said[-1]
+
+
 def test_a_job_under_spark_submit_refuses_within_seconds_and_in_one_line(tmp_path: Path) -> None:
     with submit(
         "nightly", "--landing", tmp_path / "none", "--tables", tmp_path / "tables"
