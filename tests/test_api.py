@@ -424,6 +424,7 @@ def test_tables_are_asked_like_a_live_cluster(night: str) -> None:
     assert len(fleet) == 26
     ghost = fleet[fleet["cluster"] == "ghost-broker"].iloc[0]
     assert (ghost["verdict"], ghost["blocker"], ghost["warning"]) == ("BLOCKED", 1, 1)
+    assert (ghost["owner"], "region=eu" in ghost["labels"]) == ("payments", True)
     why = tables.why_not("ghost-broker", METADATA, 27)
     assert "samples/ghost-broker/landing.jsonl" in str(why.rows[0]["line"])
     after = tables.what_if("ghost-broker", remove=[2]).frame()

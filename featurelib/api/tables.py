@@ -134,8 +134,8 @@ class NightTables:
     def fleet(self) -> Any:
         """The fleet at a glance as a pandas DataFrame: one row a cluster, worst first.
 
-        Columns: cluster, verdict, phase, nodes, ready (features that can move now), critical,
-        blocker, unknown, warning (findings, without muted ones), in_one_line, id. Raises
+        Columns: cluster, owner, labels, verdict, phase, nodes, ready (features that can move now),
+        critical, blocker, unknown, warning (findings, without muted ones), in_one_line, id. Raises
         ConfigError where pandas is not installed.
         """
         return to_frame(map(_row, self.report.clusters))
@@ -317,6 +317,8 @@ def _row(cluster: ReportedCluster) -> dict[str, object]:
     counted = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN, Severity.WARNING)
     return {
         "cluster": cluster.name,
+        "owner": cluster.owner,
+        "labels": cluster.labels,
         "verdict": cluster.verdict.value,
         "phase": cluster.phase.value,
         "nodes": cluster.nodes,

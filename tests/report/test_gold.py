@@ -27,6 +27,7 @@ def _inventory() -> Fleet:
     entries = []
     for number, (cluster, name) in enumerate(read_samples().names.items()):
         owned = {"owner": f"team {number % 3}", "contact": HOSTILE} if number % 2 else {}
+        owned |= {"managed_by": "strimzi"} if number % 3 == 0 else {}
         labels = {"env": "prod", "area": HOSTILE} if number % 4 == 0 else {}
         kept = Entry(
             id=cluster,
