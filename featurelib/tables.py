@@ -240,6 +240,9 @@ CLUSTERS = Table(
 
 INPUT = Schema.of([("table", TEXT), ("version", LONG)])
 
+ON_RELEASE = Schema.of([("release", TEXT), ("clusters", LONG)])
+AT_LEVEL = Schema.of([("level", LEVEL), ("clusters", LONG)])
+
 AUDIT_RUN = Table(
     layer="gold",
     name="audit_run",
@@ -259,6 +262,13 @@ AUDIT_RUN = Table(
             ("up_to_date", LONG),
             ("unknown", LONG),
             ("findings", LONG),
+            # Null in nights of an earlier featurelib. Clusters by their oldest software, and by
+            # their finalized metadata.version, as far as these are known.
+            ("releases", ListOf(of=ON_RELEASE)),
+            ("metadata_versions", ListOf(of=AT_LEVEL)),
+            # How long clusters are READY, each since its first feature was; null where none is.
+            ("median_wait_hours", LONG),
+            ("longest_wait_hours", LONG),
         ]
     ),
     required=frozenset({"run", "as_of"}),

@@ -35,7 +35,7 @@ from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.rows import NONE, TableRows
 from featurelib.source import RUN_TIME, Wanted, open_fleet, usual_settings
-from featurelib.tables import is_name
+from featurelib.tables import UPGRADE_PLANS, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
@@ -76,7 +76,7 @@ class NightTables:
         about = report_run(
             self.catalogue, run, lake.as_of(run), max_age=settings.max_age, tables=lake.root
         )
-        judged = lake.judged(run)
+        judged, (nights, before) = lake.judged(run), self._nights()
         whole = summarize(
             judged,
             about,
@@ -84,6 +84,8 @@ class NightTables:
             inventory=inventory,
             find_line=self._places(judged.findings).get,
             mutes=mutes_of(settings.mute, inventory, file),
+            nights=nights,
+            before=before,
         )
         if self.part is None:
             return whole
@@ -107,6 +109,15 @@ class NightTables:
             return self.lake.places(None, lines) if len(lines) <= MOST_LOCATED else {}
         except (NoEvidenceError, TableError, SurroundingsError):
             return {}
+
+    def _nights(self) -> tuple[list[Row], dict[str, str] | None]:
+        """The nights up to this one, and what each cluster's verdict was in the one before."""
+        nights = [row for row in self.lake.runs.to_pylist() if row["run"] <= self.run]
+        if len(nights) < 2:
+            return nights, None
+        columns = ["cluster", "verdict"]
+        rows = self.lake.rows(UPGRADE_PLANS, run=nights[1]["run"], columns=columns)
+        return nights, dict(zip(*(rows[name].to_pylist() for name in columns), strict=True))
 
     @property
     def names(self) -> dict[str, str]:

@@ -186,7 +186,7 @@ def pages_of(
 ) -> Iterator[tuple[str, str]]:
     """Name and text of every page of a report: the one file first, then Prometheus' gauges, then a
     page for each cluster that the one file only lists."""
-    from featurelib.spark.audit import read_evidence, read_history, verdicts_before
+    from featurelib.spark.audit import read_evidence, read_history
 
     keys = [cluster.key for cluster in report.clusters[:MOST]]
     seen: dict[str, Portrait] = {}
@@ -195,8 +195,8 @@ def pages_of(
     in_full = keys[:IN_FULL] if has_pages(report) else keys
     for cluster, moments in histories(read_history(store, in_full).to_pylist()).items():
         seen[cluster] = replace(seen.get(cluster, Portrait()), history=moments)
-    before, parts = verdicts_before(store, report.run.number), part_pages(report, fleet)
-    yield PAGE, render_html(report, seen, before=before, parts=parts)
+    parts = part_pages(report, fleet)
+    yield PAGE, render_html(report, seen, parts=parts)
     yield "report.prom", render_prometheus(report)
     yield from render_pages(report, seen, most=MOST)
     for page in parts:
@@ -248,7 +248,7 @@ def judge_and_publish(
     counts: IngestCounts | None,
 ) -> int:
     """The audit, its files, its report on stdout, and the exit code."""
-    from featurelib.spark.audit import locate_lines
+    from featurelib.spark.audit import locate_lines, read_nights
     from featurelib.spark.ingest import read_quarantine
 
     audited = _judge(store, places, run, say)
@@ -257,6 +257,7 @@ def judge_and_publish(
     with ThreadPoolExecutor(max_workers=1) as pool:
         quarantine = pool.submit(read_quarantine, store, QUARANTINED)
         lines = locate_lines(store, audited.judged.findings)
+        nights, before = read_nights(store, run)
     report = summarize(
         audited.judged,
         report_run(
@@ -277,6 +278,8 @@ def judge_and_publish(
         plan_files={cluster: f"plans/{name}" for cluster, (name, _) in plans.items() if places.out},
         find_line=lines.get,
         mutes=places.mutes,
+        nights=nights,
+        before=before,
     )
     if places.out is not None:
         conditions = Conditions(

@@ -9,7 +9,7 @@ records the versions of the tables it read, so that a night can be judged again.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import NoEvidenceError
 from featurelib.faults import explaining
-from featurelib.feature import Severity, Verdict
+from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
 from featurelib.planning.requirements import Guarding
 from featurelib.rows import NONE, TableRows
 from featurelib.schema import SNAPSHOT
@@ -55,6 +55,7 @@ from featurelib.tables import AUDIT_RUN, CLUSTER_SNAPSHOT, FEATURE_READINESS, LA
 HISTORY = ["cluster", "observed_at", "line_id", "witness", "epoch", "feature", "level"]
 MOST_LOCATED = 5000  # findings whose landing lines are looked up
 WRITERS = 4
+HOUR = 3_600_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +208,36 @@ def run_row(
         "findings": len(judged.findings),
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
+    row |= _adoption(judged, as_of)
     return pa.Table.from_pylist([row], schema=arrow.schema_of(AUDIT_RUN.schema))
+
+
+def _adoption(judged: Judged, as_of: int) -> dict[str, object]:
+    """What clusters run, what they have finalized, and how long they are READY."""
+    ready, software = judged.readiness, Counter(judged.plans["release"].to_pylist())
+    levels = ready.numbers("finalized_level")
+    known = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
+    at, clusters = np.unique(levels[known], return_counts=True)
+    since = ready.numbers("ready_since")
+    waiting = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (since != NONE))
+    first: dict[str, int] = {}
+    for cluster, began in zip(
+        ready["cluster"].take(waiting).to_pylist(), since[waiting].tolist(), strict=True
+    ):
+        first[cluster] = min(began, first.get(cluster, began))
+    hours = [(as_of - began) // HOUR for began in first.values()]
+    return {
+        "releases": [
+            {"release": release, "clusters": software[release]}
+            for release in sorted(filter(None, software), key=release_number)
+        ],
+        "metadata_versions": [
+            {"level": level, "clusters": number}
+            for level, number in zip(at.tolist(), clusters.tolist(), strict=True)
+        ],
+        "median_wait_hours": int(np.median(hours)) if hours else None,
+        "longest_wait_hours": max(hours, default=None),
+    }
 
 
 def _release() -> str:
@@ -298,9 +328,12 @@ def read_history(store: Store, clusters: Sequence[str]) -> pa.Table:
     return store.fetch(tables.FINALIZED_FEATURES, [("cluster", "in", list(clusters))], HISTORY)
 
 
-def verdicts_before(store: Store, run: int) -> dict[Verdict, int] | None:
-    """How many clusters had which verdict in the newest night that ended before `run`; None for
-    the first."""
-    nights = store.fetch(AUDIT_RUN, [("run", "<", run)]).to_pylist()
-    newest = max(nights, key=lambda night: int(night["run"]), default=None)
-    return newest and {verdict: newest[verdict.name.lower()] for verdict in Verdict}
+def read_nights(store: Store, run: int) -> tuple[list[dict[str, object]], dict[str, str] | None]:
+    """The rows of gold.audit_run up to this run, and the verdict of each cluster in the night
+    before it; None for the first."""
+    nights = store.fetch(AUDIT_RUN, [("run", "<=", run)]).to_pylist()
+    before = max((night["run"] for night in nights if night["run"] < run), default=None)
+    if before is None:
+        return nights, None
+    rows = store.fetch(tables.UPGRADE_PLANS, [("run", "=", before)], ["cluster", "verdict"])
+    return nights, dict(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))

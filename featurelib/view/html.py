@@ -37,6 +37,8 @@ from featurelib.view.digest import (
 )
 from featurelib.view.model import SEVERITY_RANK, VERDICT_RANK, Report, ReportedCluster
 from featurelib.view.plot import Plot, Portrait, draw
+from featurelib.view.trend import HEIGHT, changed, gather_moves, line, span_text, trends
+from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import clean, count, metadata_first, place, some, time_text
 
 IN_FULL = 100  # clusters in the one file
@@ -55,12 +57,11 @@ def render_html(
     report: Report,
     portraits: Mapping[str, Portrait],
     *,
-    before: Mapping[Verdict, int] | None = None,
     parts: Sequence[PartPage] = (),
     whole: Report | None = None,
 ) -> str:
-    """The one file. `portraits` by cluster id; `before`: the verdicts of the night before. `parts`:
-    pages that it leads to. `whole`: the report that this one is a part of, one folder above."""
+    """The one file. `portraits` by cluster id. `parts`: pages that it leads to. `whole`: the report
+    that this one is a part of, one folder above."""
     root, every = UP if whole else "", whole or report
     keys = (cluster.key for cluster in every.clusters)
     names = dict(zip(keys, page_names(every), strict=True))
@@ -69,7 +70,7 @@ def render_html(
     return _template("report.html.j2").render(
         report=report,
         portraits=portraits,
-        before=before,
+        moved={one.key: one for one in report.change.verdicts} if report.change else {},
         features=features[:COLUMNS],
         others=len(features) > COLUMNS,
         in_full=IN_FULL,
@@ -224,9 +225,10 @@ def _environment() -> Environment:
     )
     values = (lead, lead_note, mute_text, group_findings, unmuted, muted_lines, ahead_lines)
     more = (fleet_facts, moves, explain_codes, software_text, release_text, step_text)
+    over_nights = (trends, line, span_text, changed, gather_moves)
     words = (time_text, clean, count, some, place, draw, ticks, Portrait, Scale)
     environment.globals.update(
-        {one.__name__: one for one in (*values, *more, *words)},
+        {one.__name__: one for one in (*values, *more, *over_nights, *words)},
         within=_within,
         METADATA_VERSION=METADATA_VERSION,
         by_feature=lambda cluster: {ready.feature: ready for ready in cluster.readiness},
@@ -237,6 +239,7 @@ def _environment() -> Environment:
         left=LEFT,
         right=RIGHT,
         width=WIDTH,
+        trend_size=(LONG, HEIGHT),
         style="".join(map(_text, ("colours.css", "style.css", "plot.css"))),
         figure_style="".join(map(_text, ("colours.css", "plot.css"))),
     )

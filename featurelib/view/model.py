@@ -327,6 +327,64 @@ class ReportedCluster:
     plan_file: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedVerdict:
+    """A cluster whose verdict is another than in the night before; null = it was not judged then,
+    or is not now. `key` is its id exactly as in the tables, and `name` what to show."""
+
+    key: str
+    name: str
+    before: Verdict | None
+    after: Verdict | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What changed since the night before: `run` and `as_of` are that night's.
+
+    Which findings are new, and which are resolved, is what `featurelib diff --last` says.
+    """
+
+    run: int
+    as_of: Time
+    verdicts: tuple[ChangedVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnRelease:
+    """How many clusters have this release as their oldest software."""
+
+    release: str
+    clusters: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtLevel:
+    """How many clusters have finalized metadata.version at this level."""
+
+    level: Level
+    clusters: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedNight:
+    """One night of those that are kept, as gold.audit_run counts it; releases and levels are empty
+    and hours null in nights of an earlier featurelib.
+
+    `median_wait_hours`, `longest_wait_hours`: how long clusters are READY that are, each since its
+    first feature was; null where none is.
+    """
+
+    run: int
+    as_of: Time
+    clusters_by_verdict: dict[Verdict, Count]
+    findings: Count
+    releases: tuple[OnRelease, ...]
+    metadata_versions: tuple[AtLevel, ...]
+    median_wait_hours: Count | None
+    longest_wait_hours: Count | None
+
+
 Verb = Literal[
     "Mend", "Collect", "Approve", "Hand over", "Unregister", "Upgrade", "Start", "Look at"
 ]
@@ -364,6 +422,8 @@ class Report:
     `part`: the clusters it is about, null where it is about all; then counts, causes and tasks are
     of these alone, and what is known of the night as a whole is null. `today`: at most seven
     things, the most urgent first. `mutes`: expired ones first, then those that meet nothing.
+    `change`: since the night before, null in the first. `nights`: all that are kept up to this one,
+    oldest first; empty where nobody read them, and for a part.
     """
 
     format: Literal["featurelib.report"]
@@ -375,6 +435,8 @@ class Report:
     causes: tuple[Cause, ...]
     clusters: tuple[ReportedCluster, ...]
     mutes: tuple[ReportedMute, ...]
+    change: Change | None
+    nights: tuple[ReportedNight, ...]
 
 
 def render_json(report: Report) -> bytes:

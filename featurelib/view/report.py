@@ -69,6 +69,7 @@ from featurelib.view.model import (
     ReportedStep,
 )
 from featurelib.view.today import plan_day
+from featurelib.view.trend import Night, compare, read_nights
 from featurelib.words import (
     LENGTH,
     LONGEST_PATH,
@@ -148,12 +149,15 @@ def summarize(
     plan_files: Mapping[str, str] | None = None,
     find_line: FindLine = lambda line_id: None,
     mutes: Sequence[Mute] = (),
+    nights: Iterable[Night] = (),
+    before: Mapping[str, str] | None = None,
 ) -> Report:
     """The report on one run's tables; further columns in them (`run`) are left alone.
 
     `inventory`: what people call the clusters, and whose they are. `plan_files`: by cluster id,
     where its plan was written. `find_line`: from a line_id to `file:line`, None where it is not
-    known. `mutes`: of conf/audit.toml, clusters by id.
+    known. `mutes`: of conf/audit.toml, clusters by id. `nights`: rows of gold.audit_run, this
+    run's too; `before`: the verdict of each cluster in the night before it, None without one.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = _Reader(catalogue, find_line, entries)
@@ -173,6 +177,7 @@ def summarize(
     clusters.sort(key=_worst_first)
     names = {cluster: entry.title for cluster, entry in entries.items()}
     shown = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
+    kept = read_nights(nights, run.number, catalogue)
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     return Report(
         format="featurelib.report",
@@ -184,18 +189,24 @@ def summarize(
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(sorted(shown, key=_mute_order)),
+        change=compare(clusters, kept, before, names),
+        nights=kept,
     )
 
 
 def narrow(report: Report, part: FleetPart) -> Report:
     """The report on the clusters of a part: counted, ranked and planned as if there were no others.
 
-    Mutes that meet nothing there are left out, and what the run read of all clusters.
+    Mutes that meet nothing there are left out, and what the run and the nights counted of all.
     """
     clusters = [cluster for cluster in report.clusters if cluster.key in part]
     causes, fleet = rank_causes(clusters), _count_fleet(clusters)
     run = replace(report.run, ingest=None, quarantine=None)
     mutes = (_met(mute, clusters) for mute in report.mutes)
+    change = report.change
+    if change is not None:
+        theirs = (one for one in change.verdicts if one.key in part)
+        change = replace(change, verdicts=tuple(theirs))
     return replace(
         report,
         run=run,
@@ -205,6 +216,8 @@ def narrow(report: Report, part: FleetPart) -> Report:
         causes=causes,
         clusters=tuple(clusters),
         mutes=tuple(mute for mute in mutes if mute.findings),
+        change=change,
+        nights=(),
     )
 
 

@@ -36,6 +36,7 @@ from featurelib.view.model import (
     ReportedMute,
 )
 from featurelib.view.today import next_step
+from featurelib.view.trend import blocks, gather_moves, span_text, trends
 from featurelib.words import count, metadata_first, place, some, time_text
 
 LIMIT = 20
@@ -85,6 +86,7 @@ def render_text(
     _head(report, page)
     _today(report, limit, page)
     _counts(report, page)
+    _change(report, limit, page)
     movable = [cluster for cluster in report.clusters if cluster.steps]
     acts = [cluster for cluster in report.clusters if _needs_act(cluster)]
     parts: tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...] = (
@@ -101,6 +103,7 @@ def render_text(
             show(rows, limit, page)
             if limit and len(rows) > limit and show is not _causes:
                 page.text(_dim(f"… and {len(rows) - limit:,} more: {ALL}"))
+    _trends(report, page)
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
@@ -155,6 +158,32 @@ def _today(report: Report, limit: int, page: Page) -> None:
     page.line()
     page.text(paint("Today", "bold underline"))
     _table(rows, page, most=(0, NAME))
+
+
+def _change(report: Report, limit: int, page: Page) -> None:
+    """A row for each way from one verdict to another since the night before, and who went it."""
+    change = report.change
+    if change is None:
+        return
+    page.line()
+    page.text(paint("Since the night before", "bold underline"))
+    page.text(_dim(f"run {change.run}, as of {time_text(change.as_of)}; featurelib diff --last"))
+    most = NAMES if limit else len(change.verdicts)
+    rows = [(move, some([c.name for c in who], most)) for move, who in gather_moves(change)]
+    page.facts(rows or [("", "every cluster has the verdict it had")])
+
+
+def _trends(report: Report, page: Page) -> None:
+    """A table of each trend: its first number, its line as blocks, and tonight's."""
+    for number, trend in enumerate(trends(report)):
+        if number == 0:
+            nights = f"Over {count(len(report.nights), 'night')}"
+            page.line()
+            page.text(paint(nights, "bold underline"))
+            page.text(_dim(span_text(report.nights[0].as_of, report.run.as_of)))
+        rows = [[one.name, one.first, blocks(one.values), one.last] for one in trend.series]
+        page.line()
+        _table([[trend.title, "first", "", "now"], *rows], page)
 
 
 def _counts(report: Report, page: Page) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
@@ -84,16 +86,47 @@ def judge_fleet() -> Judged:
     return replace(judged, plans=with_texts(judged, dialect=DIALECT.name, catalogue=CATALOGUE))
 
 
+def made_up_nights(run: int, as_of: datetime) -> list[dict[str, Any]]:
+    """Rows of gold.audit_run of eleven nights up to this run, the first two of an earlier
+    featurelib, which did not count what runs and waits."""
+    nights = []
+    for back in range(10, -1, -1):
+        is_old = back > 8
+        on = [("3.9", 9 + back), ("4.2", 17 - back)]
+        at = [(21, 4 + back), (27, 9), (29, 13 - back)]
+        nights.append({
+            "run": run - back * 1_000_000,
+            "as_of": as_of - timedelta(days=back),
+            "unknown": 2 + back % 3,
+            "blocked": 8 + back // 3,
+            "ready": 4,
+            "up_to_date": 12 - back % 3 - back // 3,
+            "findings": 68 + 3 * back,
+            "releases": None if is_old else [{"release": r, "clusters": n} for r, n in on],
+            "metadata_versions": None if is_old else [{"level": v, "clusters": n} for v, n in at],
+            "median_wait_hours": None if is_old else 24 * (12 - back),
+            "longest_wait_hours": None if is_old else 24 * (40 - back),
+        })  # fmt: skip
+    return nights
+
+
 @cache
 def report_samples() -> Report:
     """The report with everything a caller can give."""
     samples = read_samples()
     lines = len(samples.places)
+    run, judged = 20261121080000, judge_fleet()
+    before: dict[str, str] = dict(
+        zip(*(judged.plans[name].to_pylist() for name in ("cluster", "verdict")), strict=True)
+    )
+    ids = {name: cluster for cluster, name in samples.names.items()}
+    del before[ids["k40-fresh"]]
+    before |= {ids["ghost-broker"]: "READY", ids["k37-forgotten"]: "UNKNOWN", "it-is-gone": "READY"}
     return summarize(
-        judge_fleet(),
+        judged,
         report_run(
             CATALOGUE,
-            20261121080000,
+            run,
             samples.newest,
             release="0.1.0",
             ingest=Ingest(lines=lines, accepted=lines, repeated=0, quarantined=0),
@@ -107,4 +140,6 @@ def report_samples() -> Report:
         plan_files={cluster: f"plans/{name}.json" for cluster, name in samples.names.items()},
         find_line=samples.places.get,
         mutes=MUTES,
+        nights=made_up_nights(run, datetime.fromtimestamp(samples.newest / 1e6, UTC)),
+        before=before,
     )

@@ -12,7 +12,6 @@ import pytest
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
-from featurelib.feature import Verdict
 from featurelib.view.html import (
     IN_FULL,
     RIGHT,
@@ -25,8 +24,8 @@ from featurelib.view.html import (
 from featurelib.view.plot import STATES, Portrait, draw, portraits
 from featurelib.view.prometheus import render_prometheus
 from tests.report.page import read_page
-from tests.report.samples import judge_samples, report_samples
-from tests.report.tables import finding, judged, plan, report, unfit
+from tests.report.samples import judge_samples, made_up_nights, report_samples
+from tests.report.tables import SEEN, finding, judged, plan, report, unfit
 
 MOST = 3 << 20  # bytes of the one file
 HOSTILE = [
@@ -231,10 +230,16 @@ def test_clusters_beyond_the_hundred_have_a_page_of_their_own() -> None:
 
 
 def test_tiles_say_what_changed_since_the_night_before() -> None:
-    said = report(judged([plan("a", "BLOCKED"), plan("b", "BLOCKED"), plan("c", "READY")]))
-    before = {Verdict.BLOCKED: 3, Verdict.READY: 0, Verdict.UNKNOWN: 0, Verdict.UP_TO_DATE: 0}
-    text = " ".join(read_page(render_html(said, {}, before=before)).texts)
-    assert "BLOCKED (-1 since last night)" in text
+    tables = judged([plan("a", "BLOCKED"), plan("b", "BLOCKED"), plan("c", "READY")])
+    before = dict.fromkeys("abg", "BLOCKED") | {"c": "BLOCKED"}
+    nights = made_up_nights(20261121080000, SEEN)
+    said = report(tables, nights=nights, before=before)
+    text = " ".join(read_page(render_html(said, {})).texts)
+    assert "BLOCKED (-2 since last night)" in text
     assert "READY (+1 since last night)" in text
     assert "UNKNOWN (as last night)" in text
-    assert "last night" not in render_html(said, {})
+    assert "BLOCKED → READY c BLOCKED → gone g" in text
+    first = render_html(report(tables, nights=nights[-1:]), {})
+    assert "last night" not in first
+    assert "the night before" not in first
+    assert "Over " not in first

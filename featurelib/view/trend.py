@@ -1,0 +1,216 @@
+"""What changed since the night before, and how the fleet went over all nights that are kept.
+
+A trend is a row of numbers, one a night, drawn small beside its first and its last: a line on the
+page, blocks in text. A night that did not count something has no number there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from featurelib.catalogue import Catalogue
+from featurelib.feature import METADATA_VERSION, Verdict, release_number
+from featurelib.view.model import (
+    AtLevel,
+    Change,
+    ChangedVerdict,
+    Level,
+    OnRelease,
+    Report,
+    ReportedCluster,
+    ReportedNight,
+)
+from featurelib.words import age, clean, level_text
+
+Night = Mapping[str, Any]  # a row of gold.audit_run
+BLOCKS = "▁▂▃▄▅▆▇█"
+POINTS = 30  # blocks in one line of text
+WIDTH, HEIGHT = 240, 28  # of a line on the page
+
+
+def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[ReportedNight, ...]:
+    """Return the nights up to `run`, oldest first."""
+    ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
+    return tuple(_night(row, catalogue) for row in ordered)
+
+
+def _night(row: Night, catalogue: Catalogue) -> ReportedNight:
+    def level(number: int) -> Level:
+        return Level(number=number, text=level_text(catalogue, METADATA_VERSION, number))
+
+    return ReportedNight(
+        run=row["run"],
+        as_of=row["as_of"],
+        clusters_by_verdict={verdict: row[verdict.name.lower()] or 0 for verdict in Verdict},
+        findings=row["findings"] or 0,
+        releases=tuple(
+            OnRelease(release=clean(one["release"]), clusters=one["clusters"])
+            for one in row["releases"] or ()
+        ),
+        metadata_versions=tuple(
+            AtLevel(level=level(one["level"]), clusters=one["clusters"])
+            for one in row["metadata_versions"] or ()
+        ),
+        median_wait_hours=row["median_wait_hours"],
+        longest_wait_hours=row["longest_wait_hours"],
+    )
+
+
+def compare(
+    clusters: Sequence[ReportedCluster],
+    nights: Sequence[ReportedNight],
+    before: Mapping[str, str] | None,
+    names: Mapping[str, str],
+) -> Change | None:
+    """Return what changed since the night before the last of `nights`, where `before` has the
+    verdict of each cluster; None where there was no such night."""
+    if before is None or len(nights) < 2:
+        return None
+    now = {cluster.key: cluster.verdict for cluster in clusters}
+    then = {key: Verdict(verdict) for key, verdict in before.items()}
+    shown = {cluster.key: cluster.name for cluster in clusters}
+    moved = [
+        ChangedVerdict(
+            key=key,
+            name=shown.get(key) or clean(names.get(key) or key),
+            before=then.get(key),
+            after=now.get(key),
+        )
+        for key in [*now, *sorted(then.keys() - now.keys())]
+        if then.get(key) != now.get(key)
+    ]
+    night = nights[-2]
+    return Change(run=night.run, as_of=night.as_of, verdicts=tuple(moved))
+
+
+def changed(change: Change, verdict: Verdict) -> int:
+    """Return how many clusters more have this verdict than in the night before."""
+    moved = change.verdicts
+    return sum(one.after is verdict for one in moved) - sum(one.before is verdict for one in moved)
+
+
+def moved_text(before: Verdict | None, after: Verdict | None) -> str:
+    """Return `BLOCKED → READY`; a cluster that was not judged is new, or gone."""
+    return f"{before.value if before else 'new'} → {after.value if after else 'gone'}"
+
+
+def gather_moves(change: Change) -> list[tuple[str, list[ChangedVerdict]]]:
+    """Return the clusters of each move, with what is worst now first."""
+    moves: defaultdict[tuple[int, int], list[ChangedVerdict]] = defaultdict(list)
+    order = [*Verdict, None]
+    for one in change.verdicts:
+        moves[order.index(one.after), order.index(one.before)].append(one)
+    return [(moved_text(some[0].before, some[0].after), some) for _, some in sorted(moves.items())]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One number over all nights: in words at the first night that has it, and at the last."""
+
+    name: str
+    values: tuple[int | None, ...]
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """Numbers of one kind over all nights."""
+
+    title: str
+    series: tuple[Series, ...]
+
+
+def trends(report: Report) -> tuple[Trend, ...]:
+    """Return how the fleet went; nothing before the second night."""
+    nights = report.nights
+    if len(nights) < 2:
+        return ()
+    verdicts = {
+        verdict.value: [night.clusters_by_verdict[verdict] for night in nights]
+        for verdict in Verdict
+    }
+    oldest = [min((at.level.number for at in n.metadata_versions), default=None) for n in nights]
+    named = {at.level.number: at.level.text for n in nights for at in n.metadata_versions}
+    lags = {
+        "median": [night.median_wait_hours for night in nights],
+        "longest": [night.longest_wait_hours for night in nights],
+    }
+    found = (
+        ("clusters by verdict", [_series(name, row) for name, row in verdicts.items()]),
+        ("clusters by oldest software", _by(nights, _releases, release_number)),
+        ("clusters by metadata.version", _by(nights, _levels, lambda text: int(text.split()[0]))),
+        ("oldest metadata.version", [_series("of any cluster", oldest, lambda n: named[n])]),
+        ("how long clusters are READY", [_series(n, row, _age) for n, row in lags.items()]),
+    )
+    kept = ((title, [row for row in rows if _has_any(row)]) for title, rows in found)
+    return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
+
+
+def _has_any(series: Series) -> bool:
+    return any(series.values)
+
+
+def _age(hours: int) -> str:
+    return age(timedelta(hours=hours))
+
+
+def _releases(night: ReportedNight) -> dict[str, int]:
+    return {one.release: one.clusters for one in night.releases}
+
+
+def _levels(night: ReportedNight) -> dict[str, int]:
+    return {one.level.text: one.clusters for one in night.metadata_versions}
+
+
+def _by(
+    nights: Sequence[ReportedNight],
+    counts: Callable[[ReportedNight], dict[str, int]],
+    order: Callable[[str], Any],
+) -> list[Series]:
+    """A series for each name that any night counted, the newest first."""
+    rows = [counts(night) for night in nights]
+    names = sorted({name for row in rows for name in row}, key=order, reverse=True)
+    return [_series(name, [row.get(name, 0) if row else None for row in rows]) for name in names]
+
+
+def _series(
+    name: str, values: Sequence[int | None], text: Callable[[int], str] = "{:,}".format
+) -> Series:
+    known = [text(value) for value in values if value is not None]
+    first, last = (known[0], known[-1]) if known else ("", "")
+    if values and values[-1] is None:
+        last = "–"
+    return Series(name=name, values=tuple(values), first=first, last=last)
+
+
+def blocks(values: Sequence[int | None]) -> str:
+    """Return the newest values as blocks of a height each, with a blank for none."""
+    top = max((value for value in values if value is not None), default=0) or 1
+    return "".join(
+        " " if value is None else BLOCKS[(len(BLOCKS) - 1) * value // top]
+        for value in values[-POINTS:]
+    )
+
+
+def line(values: Sequence[int | None]) -> list[str]:
+    """Return the points of a line, and of another behind each gap, as SVG's polyline has them."""
+    top = max((value for value in values if value is not None), default=0) or 1
+    wide = (WIDTH - 4) / max(len(values) - 1, 1)
+    lines, points = list[str](), list[str]()
+    for place, value in enumerate([*values, None]):
+        if value is not None:
+            points.append(f"{2 + place * wide:.0f},{HEIGHT - 3 - (HEIGHT - 6) * value / top:.0f}")
+        elif points:
+            lines.append(" ".join(points if len(points) > 1 else points * 2))
+            points = []
+    return lines
+
+
+def span_text(first: datetime, last: datetime) -> str:
+    """Return `2026-11-08 to 2026-11-21`."""
+    return f"{first.astimezone(UTC):%Y-%m-%d} to {last.astimezone(UTC):%Y-%m-%d}"
