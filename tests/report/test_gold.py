@@ -13,10 +13,12 @@ from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import Mute
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
+from featurelib.schema import FINDING
 from featurelib.spark import gold
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize
 from tests.report.samples import CATALOGUE, DIALECT, HOURS_72, read_samples
+from tests.rows import make
 
 HOSTILE = "\x1b[31m'; DROP TABLE x --\u202e=1+1"
 SAID = ("message", "remedy", "command")
@@ -42,10 +44,10 @@ def _inventory() -> Fleet:
 
 @cache
 def night(later: int = 0) -> tuple[Judged, Report]:
-    """The samples with such an inventory, ghosts muted, judged so much later than their newest
+    """The samples with such an inventory, one code muted, judged so much later than their newest
     line; and the report."""
     samples, fleet = read_samples(), _inventory()
-    mute = Mute(code="ghost_broker", reason="the disk is replaced", until=date(2026, 12, 31))
+    mute = Mute(code="unsupported_by_node", reason="the disk is replaced", until=date(2026, 12, 31))
     conditions = Conditions(
         as_of=samples.newest + later, max_age=HOURS_72, inventory=fleet.inventory, mutes=(mute,)
     )
@@ -91,3 +93,15 @@ def test_clusters_have_the_names_owners_and_levels_of_the_report() -> None:
         assert row["metadata_version"] == (named and named.number)
         text = f"{row['metadata_version']} ({row['metadata_version_name']})"
         assert text == named.text if named and named.number else not row["metadata_version_name"]
+
+
+def test_findings_that_say_the_same_have_each_the_command_of_their_cluster() -> None:
+    ghost = {"code": "ghost_broker", "severity": "warning", "role": "broker", "node_id": 2}
+    rows = [ghost | {"cluster": name, "finalized_level": 25, "detail": ""} for name in "abc"]
+    fleet = Fleet(
+        cluster=tuple(Entry(id=name, bootstrap=(f"{name}.example:9092",)) for name in "ab")
+    )
+    texts = gold.finding_texts(make(rows, FINDING), fleet, CATALOGUE).to_pylist()
+    asked = [text["command"].split("--bootstrap-server ")[1].split()[0] for text in texts]
+    assert asked == ["a.example:9092", "b.example:9092", "HOST:PORT"]
+    assert len({text["message"] for text in texts}) == 1
