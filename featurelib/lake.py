@@ -153,7 +153,7 @@ class Lake:
         ]
         found = self._read(LANDING_LINE, wanted, ["line_id", "source_file", "line_number"])
         return {
-            row["line_id"]: f"{row['source_file']}:{row['line_number']}"
+            row["line_id"]: f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
             for row in found.to_pylist()
         }
 

@@ -74,7 +74,12 @@ class NightTables:
         lake, run, inventory = self.lake, self.run, self._inventory
         settings, file = find_settings(usual_settings(lake.root, self._wanted.config))
         about = report_run(
-            self.catalogue, run, lake.as_of(run), max_age=settings.max_age, tables=lake.root
+            self.catalogue,
+            run,
+            lake.as_of(run),
+            release=lake.night(run)["release"],
+            max_age=settings.max_age,
+            tables=lake.root,
         )
         judged, (nights, before) = lake.judged(run), self._nights()
         whole = summarize(
