@@ -388,6 +388,7 @@ def test_who_is_configured_and_vouched_for_is_in_no_plans_way(level: int) -> Non
 
 def test_ids_are_read_in_order_and_once() -> None:
     read = {"3@a:1, 1@[::1]:2,3@a:1": (3, 1), "": (), None: None, "1@a:1,b": None}
+    read |= {"2147483647@a:1": (2147483647,), "2147483648@a:1": None}  # an id is Kafka's int
     assert {text: voter_ids(text) for text in read} == read
 
 
