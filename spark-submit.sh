@@ -123,6 +123,16 @@ case $master in
   *) export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$venv/bin/python} ;;
 esac
 
+# Where nothing can be written there, Spark ends with a code and words of its own.
+scratch=''
+IFS=, read -ra folders <<<"${SPARK_LOCAL_DIRS:-/tmp}"
+for folder in "${folders[@]}"; do
+  while [[ ! -e $folder && $folder == */* ]]; do folder=${folder%/*}; done # it is made
+  [[ ! -d ${folder:-/} || ! -w ${folder:-/} ]] || scratch=yes
+done
+[[ -n $scratch ]] ||
+  die 5 "Spark's scratch ${SPARK_LOCAL_DIRS:-/tmp}: expected a folder this user may write to, found none. Name one in SPARK_LOCAL_DIRS, and run again."
+
 submit=(--master "$master" --jars "$jars" --properties-file "$root/conf/spark-defaults.conf")
 if [[ -z $local_run ]]; then # executors elsewhere import the package from a zip; it is made again when a source is newer
   package=$cache/featurelib-$(printf %s "$root" | cksum | tr ' ' -).zip # a cache may serve several checkouts

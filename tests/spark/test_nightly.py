@@ -435,6 +435,19 @@ def test_a_job_does_not_go_on_after_a_scheduler_s_sigterm(tmp_path: Path) -> Non
     assert "Spark's process was ended; run it again" in driver.said[-1]
 
 
+def test_a_scratch_that_cannot_be_written_to_is_said_before_spark_is_started(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    with submit(
+        "nightly", env={"SPARK_LOCAL_DIRS": f"{tmp_path}/file/a,{tmp_path}/file"}
+    ) as driver:
+        assert driver.finish() == ""
+    assert driver.process.returncode == 5
+    [line] = driver.said
+    assert f"scratch {tmp_path}/file/a,{tmp_path}/file: expected a folder this user may" in line
+
+
 def test_a_job_under_spark_submit_refuses_within_seconds_and_in_one_line(tmp_path: Path) -> None:
     with submit(
         "nightly", "--landing", tmp_path / "none", "--tables", tmp_path / "tables"
