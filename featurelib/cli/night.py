@@ -317,20 +317,20 @@ def _judge(store: Store, places: Places, run: int, say: Callable[[str], None]) -
 
 
 def judge_nights_before(store: Store, places: Places) -> None:
-    """Put the samples' earlier nights into tables that hold no night yet, so that there is a change
+    """Put the samples' earlier nights into tables that hold none as late, so that there is a change
     and a trend to be seen."""
     from featurelib.spark.ingest import ingest
     from featurelib.spark.refine import refine
 
-    if store.newest_of(LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN) is not None:
-        return
-    for file in sorted(NIGHTS_BEFORE.iterdir()):
+    newest = store.newest_of(LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN) or 0
+    for file in sorted(NIGHTS_BEFORE.glob("*.jsonl.gz")):
         day = file.name.partition(".")[0]
-        say(f"the samples: the night of {day} …")
         run = int(f"{day.replace('-', '')}{BEFORE_AT}")
-        ingest(store, str(file), run, quietly)
-        refine(store, quietly, run=run)
-        _judge(store, replace(places, as_of=None), run, quietly)
+        if run > newest:
+            say(f"the samples: the night of {day} …")
+            ingest(store, str(file), run, quietly)
+            refine(store, quietly, run=run)
+            _judge(store, replace(places, as_of=None), run, quietly)
 
 
 def plan_files(judged: Judged, titles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
