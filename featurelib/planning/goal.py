@@ -170,7 +170,7 @@ class _Ground:
             gone = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
             text = (
                 f"Software of {release} knows no feature, so all would be deleted: {gone}. "
-                "Name those that shall go: update --delete FEATURE."
+                "Name those that are to go: update --delete FEATURE."
             )
             yield _fault("empty_catalogue", "", 0, text)
         elif named is None:
@@ -224,7 +224,7 @@ class _Ground:
         if code == "side_effect":
             more = say_more(self.catalogue, name, level)
             return f"{there} moves only when asked for by name: {more}."
-        return f"{there} is never taken back, so it moves only when asked for by name."
+        return f"{there} can never be taken back, so it moves only when asked for by name."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
         """One level by name (`--feature NAME=LEVEL`; 0 takes it away: disable, --delete)."""
@@ -313,10 +313,10 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
         available = max((n for n in stable if n <= seen), default=0)
     if current >= available:
         code, level = "at_ceiling", ceiling
-        text = f"{name} is at {catalogue.level_name(name, current)}; its ceiling is no higher."
+        text = f"{name} is at {catalogue.level_name(name, current)}; that is its ceiling."
     else:
         code, level = only_by_name(catalogue, name, current, available), available
-        but = {"irreversible": "never back", "": "that is no default"}.get(code)
+        but = {"irreversible": "never back", "": "that level is no default"}.get(code)
         but = but or say_more(catalogue, name, available)
         there, code = catalogue.level_name(name, available), code or "beyond_default"
         text = f"{name} could go up to {there}, but {but}: ask for it by name."

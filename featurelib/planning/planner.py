@@ -65,12 +65,12 @@ Levels = Mapping[str, int]
 _REST_ON_LEVELS = frozenset({"dependency_unmet", "dependant_broken", "metadata_version_unmet"})
 _RIGHT = "right_withheld"
 _NOT_ASKED = "--probe: nothing was sent: "
-_WHOLE = "every registration was seen, and whom the controller asks; apply asks it before it sends."
-_MORE = "registrations and settings that nobody shows are not all that is in the way."
+_WHOLE = "every node that the controller asks was seen; apply asks it before it sends."
+_MORE = "more is in the way than registrations and settings that were not seen."
 _WRITES = "this controller cannot be asked without writing, or kraft.version is to move."
 _TOLD = (
-    "Nobody shows everybody whom the controller of this cluster asks: the plan rests on a probe, "
-    "its word when it was asked to validate only. `featurelib apply` asks it again."
+    "Not every node that the controller asks was seen. The plan rests on a probe: the controller "
+    "was asked to validate only, and agreed. `featurelib apply` asks it again."
 )
 
 
@@ -258,7 +258,7 @@ def _route(
     """
     if not sight.releases:
         text = (
-            "Nothing tells which release the controllers run, so nobody knows what they would "
+            "It is not known which release the controllers run, so it is not known what they would "
             "answer. Name it in conf/fleet.toml."
         )
         return (), [Reason(judge=STRICT, code="release_unknown", level=0, message=text)]
@@ -290,7 +290,7 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
     for move in goal.moves:
         there = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
-            yield f"{move.feature} {there} is irreversible: nothing takes it back."
+            yield f"{move.feature} {there} is irreversible: it can never be taken back."
         for loss in losses(catalogue, sight.cluster.release, move):
             yield (
                 f"{move.feature} {there} may lose what {loss.name} brought: "
@@ -310,7 +310,7 @@ def _warnings(sight: Sight, intent: Intent, goal: Goal, catalogue: Catalogue) ->
                 "conf/fleet.toml."
             )
     if len(sight.judged.incompatible):
-        yield "Some node does not fit what is finalized already: `featurelib describe` names it."
+        yield "A node does not fit what is finalized already: `featurelib describe` names it."
 
 
 def _warnings_of_steps(

@@ -88,7 +88,7 @@ class Reasons:
                 told |= unsure
                 yield self._of_finding(row)
         for feature in sorted(unsure - told) if "" not in told else ():
-            text = f"Nobody who can be trusted says at which level {feature} is finalized."
+            text = f"No trustworthy witness says at which level {feature} is finalized."
             yield Reason(judge=EVIDENCE, code="level_unknown", feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:

@@ -292,7 +292,7 @@ def _findings(sight: Sight, code: str) -> list[dict[str, Any]]:
 def _missing(sight: Sight, moves: Moves, catalogue: Catalogue) -> Iterator[Proof]:
     found = list(Reasons(sight, catalogue).of_unknown(moves))
     if not sight.releases and not found:
-        text = "Nothing tells which release the controllers run, so nobody knows what they say."
+        text = "It is not known which release the controllers run, so not what they would answer."
         remedy = "Name the release in conf/fleet.toml."
         found.append(Reason(judge=EVIDENCE, code="release_unknown", message=text, remedy=remedy))
     return map(_proof_of, found)

@@ -57,7 +57,7 @@ def lead(report: Report) -> str:
     """Write the state of the fleet in a few sentences."""
     fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
     if not fleet.clusters:
-        return "No cluster was judged: nothing landed, and the inventory expects none."
+        return "No cluster was judged: nothing landed, and the inventory lists no cluster."
     if is_all_old(fleet):
         return _all_old(report)
     muted = f" {count_muted(fleet.muted, fleet.muted_until)}." if fleet.muted else ""
@@ -503,9 +503,9 @@ def ahead_lines(cluster: ReportedCluster) -> list[str]:
     today = _named((found.feature, found.downgrade_floor) for found in cluster.readiness)
     then = _named((found.feature, found.downgrade_floor) for found in cluster.returns)
     points = _named((found.feature, found.point_of_no_return) for found in cluster.returns)
-    lines = [f"lowest today without loss: {today}"] if today else []
-    lines += [f"lowest after the plan without loss: {then}"] if then else []
-    lines += [f"point of no return to today's level: {points or 'none'}"] if then else []
+    lines = [f"can be lowered without loss, today: down to {today}"] if today else []
+    lines += [f"can be lowered without loss, after the plan: down to {then}"] if then else []
+    lines += [f"point of no return: {points or 'none known'}"] if then else []
     if cluster.joining is not None:
         lines.append(f"releases that may join: {cluster.joining.text}")
     return lines

@@ -297,7 +297,7 @@ def resumed_end(found: Resumed) -> str:
         asked = clean(found.cluster)
         return f"Nothing to settle: no request is open for this cluster ({asked}).{others}"
     if found.unexplained:
-        return "Nothing to settle; how these levels came about is not known."
+        return "Nothing to settle. It is not known how these levels came about."
     return "Nothing to settle: the outcome of every request is known."
 
 

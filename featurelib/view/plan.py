@@ -33,7 +33,7 @@ from featurelib.words import (
 
 STANDARD_OUTPUT = "-"
 UNKNOWN_LEVEL = "unknown_level"  # of a reason: what was asked for is no level
-BESIDE = "Also in the file, not covered by the digest, and nothing above is taken from it:"
+BESIDE = "Also in the file. The digest does not cover it, and nothing above is taken from it:"
 
 
 def planning_page(
@@ -65,7 +65,7 @@ def planning_page(
     elif left:
         page.line("Nothing of this is ours to send now.")
     elif planned.refusals:
-        page.line("REFUSED, nothing is written. Everything that is in the way:")
+        page.line("REFUSED, nothing is written. This is in the way:")
     else:
         page.line("Nothing to do.")
     _reasons(planned.refusals, catalogue, page)
@@ -110,7 +110,7 @@ def plan_page(
             _change(change, catalogue, page)
         _after(step, plan, catalogue, page)
         page.line()
-    page.line("It is applied only while this is found again:")
+    page.line("`featurelib apply` sends it only if it finds this again:")
     for what in _requirements(plan, catalogue):
         page.text(what, 2, 6)
     _warnings(_other_catalogue(plan, catalogue), page)
@@ -183,7 +183,7 @@ def _guards_text(guards: Guards) -> str:
     """What a plan's guards ask for."""
     signed = f"a signature is {'required' if guards.require_signature else 'not required'}"
     if not guards.managed_by:
-        return f"{signed}; nobody else finalizes there"
+        return f"{signed}; nobody else finalizes features there"
     names = guards.managed_features
     what = "everything" if names is None else ", ".join(map(clean, names))
     return f"{signed}; {clean(guards.managed_by)} finalizes {what}"
@@ -232,16 +232,16 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
     """What is true once a step is applied."""
     name = METADATA_VERSION
     if step.floor != NONE:
-        lowest = f"can be lowered to {level_text(catalogue, name, step.floor)}, no further"
-        text = "cannot be lowered" if step.floor == step.levels[name] else lowest
-        page.text(f"After it, without loss: {name} {text}.", 2, 6)
+        lowest = f"can be lowered without loss to {level_text(catalogue, name, step.floor)}"
+        text = "cannot be lowered without loss" if step.floor == step.levels[name] else lowest
+        page.text(f"After this step {name} {text}.", 2, 6)
     if plan.requirements.features_node_version is not None:
         return
     joins = releases_text(catalogue, step.joins)
     page.text(f"Nodes that may join then: Kafka {joins} (production software).", 2, 6)
     if step.joins_no_more:
         gone = releases_text(catalogue, step.joins_no_more)
-        text = f"NO MORE: Kafka {gone}; no node can be rolled back to it without lowering first."
+        text = f"No longer: Kafka {gone}. Lower the level before a node is rolled back to these."
         page.text(text, 2, 6)
     if step.joins_newly:
         page.text(f"Newly: Kafka {releases_text(catalogue, step.joins_newly)}.", 2, 6)
@@ -261,7 +261,7 @@ def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
         yield f"{who}: {', '.join(ranges)}"
     if required.features_node_version is not None:
         yield f"features node: version {required.features_node_version}"
-    yield "other nodes: none"
+    yield "no other node"
 
 
 def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> None:

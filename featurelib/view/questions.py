@@ -162,7 +162,7 @@ def _rule(mine: Sequence[Proof], page: Page) -> None:
 
 
 def _unknown(unknown: Sequence[Proof], page: Page) -> None:
-    page.line(f"what nobody knows, and could change the answer ({len(unknown)})")
+    page.line(f"what is not known, and could change the answer ({len(unknown)})")
     given = set[str]()
     for proof in unknown:
         after = ", ".join(filter(None, (time_text(proof.seen), place(proof.line or ""))))
@@ -185,7 +185,9 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
         return
     if found.answer is LevelStatus.UNKNOWN:
         page.line()
-        page.text("nothing that is known stands in the way: find out what is not, and ask again")
+        page.text(
+            "nothing that is known stands in the way: find out what is not known, and ask again"
+        )
         return
     if found.unlock is not None:
         page.head("the smallest set of changes that unlocks it")
@@ -194,7 +196,7 @@ def _way_out(found: WhyNot, page: QuestionPage) -> None:
         page.head("what helps")
         _remedies(found.proofs, page)
     if found.unknown:
-        page.line("  and find out what nobody knows")
+        page.line("  and find out what is not known")
     if now != later:
         page.item(LOOK_AGAIN, 2)
     page.line(f"  then: {command}{later}")
@@ -243,9 +245,9 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
 
 
 FATES = {
-    "refused": "would be refused{over}, and ask again for ever",
+    "refused": "would be refused{over}, and would ask again for ever",
     "stops": "would refuse to start{over}",
-    "ignored": "would be registered, and left out by the controller{over}",
+    "ignored": "would be registered, and the controller would leave it out{over}",
 }
 CHANGES = {
     ZnodeChange.CREATED: "the features node is created",
@@ -263,14 +265,14 @@ REASONS = {
         "below protocol version 3.3 schema 1 is written: each minimum is its level"
     ),
     ZnodeReason.UNDECODABLE: "no broker of these releases can read it: every election fails",
-    ZnodeReason.WRONG_TYPE: "a broker of these releases that starts ends over its shape",
+    ZnodeReason.WRONG_TYPE: "a broker of these releases cannot start with such a node",
     ZnodeReason.INCOMPATIBLE: (
-        "no broker supports what is finalized: each ends before it is elected"
+        "no broker supports what is finalized: each stops before it is elected"
     ),
 }
 DOUBTS = {
     Doubt.MALFORMED: "its snapshot cannot be judged",
-    Doubt.NOT_ZOOKEEPER: "nothing shows that controllers of ZooKeeper mode lead it",
+    Doubt.NOT_ZOOKEEPER: "nothing shows that it is in ZooKeeper mode",
     Doubt.NOT_READ: "the features node was not read; featurelib collect with --zookeeper reads it",
     Doubt.TOO_OLD: "the features node was read too long ago; collect it again",
     Doubt.NO_DIALECT: "no release that may run there knows that protocol version",
@@ -422,7 +424,7 @@ def _outcome(found: Foreseen, one: ElectionOutcome, page: Page) -> None:
     if election.unfit:
         page.item(f"over {_names(election.unfit)}", 6)
     if not one.certain:
-        text = "UNKNOWN which levels are finalized: nobody knows what the elected one supports"
+        text = "UNKNOWN which levels are finalized: what the elected broker supports is not known"
         page.item(text, 4)
     elif election.content is not None:
         _content(found, one, election.content, page)

@@ -221,8 +221,10 @@ def _facts(report: Report, page: Page) -> None:
 
 
 def _causes(causes: Sequence[Cause], limit: int, page: Page) -> None:
-    page.text(_dim("what unlocks most comes first; alone = clusters that nothing else holds back"))
-    rows = [["clusters", "alone", "nodes", "cause"]]
+    page.text(
+        _dim("what unlocks most comes first; only this = clusters that nothing else holds back")
+    )
+    rows = [["clusters", "only this", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
         more = some([name for name in cause.features if name != cause.feature], NAMES)
         also = f"{'they also hold back' if cause.feature else 'holds back'} {more}" if more else ""
@@ -252,7 +254,7 @@ def _moves(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> None:
     for cluster in ordered[: limit or None]:
         steps = _first([step_text(step) for step in cluster.steps], LINES if limit else 0)
         ready = cluster.verdict is Verdict.READY
-        beyond = "" if ready else f"{cluster.verdict.value} beyond that, see below"
+        beyond = "" if ready else f"higher levels are {cluster.verdict.value}, see below"
         requests = len({step.request for step in cluster.steps})
         about = _lines(*steps, _dim(beyond), _dim(_people(cluster)))
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])

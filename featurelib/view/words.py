@@ -18,7 +18,7 @@ from featurelib.view.digest import muted_lines
 from featurelib.view.layout import Page
 from featurelib.words import clean, level_text
 
-MUTED = "muted in conf/audit.toml, and in the way all the same"
+MUTED = "muted in conf/audit.toml, and still in the way"
 _KINDS = {
     UpgradeType.UPGRADE.name: "upgrade",
     UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
@@ -43,7 +43,7 @@ def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) 
     there = level_text(catalogue, feature, point)
     here = level_text(catalogue, feature, before)
     return (
-        f"POINT OF NO RETURN: from {clean(feature)} {there} on, {here} cannot be had again without "
+        f"POINT OF NO RETURN: from {clean(feature)} {there} on it cannot go back to {here} without "
         "loss."
     )
 
@@ -100,7 +100,7 @@ def judges_text(dialects: Sequence[str]) -> str:
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
     """A controller's words: it gives one reason, and has others besides."""
-    does = "would answer" if is_answer else "would refuse this too, once the rest is mended"
+    does = "would answer" if is_answer else "would refuse this too, after the rest is mended"
     return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
 
 

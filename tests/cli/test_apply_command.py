@@ -110,7 +110,7 @@ def test_resume_says_a_level_that_a_closed_request_asked_for(
         "cluster c-1: f is at 4; no request in this journal that is known to be applied explains "
         "it; entry 1 asked for it and was closed as rejected."
     )
-    end = "Nothing to settle; how these levels came about is not known."
+    end = "Nothing to settle. It is not known how these levels came about."
     file = Path("cluster.db").absolute()
     Path("conf/fleet.toml").write_text(f'[[cluster]]\nid = "c-1"\nfile = "{file}"\n')
     for words in (way.split(), ["c-1"], []):

@@ -99,13 +99,13 @@ def test_upgrade_all_says_why_it_leaves_a_feature_at_its_ceiling() -> None:
         stay = stay_at_ceiling(cluster, CATALOGUE, name, ceiling)
         return stay.code, stay.level, stay.text
 
-    metadata = "metadata.version is at 4.1-IV1; its ceiling is no higher."
+    metadata = "metadata.version is at 4.1-IV1; that is its ceiling."
     assert left(METADATA_VERSION, 27) == ("at_ceiling", 27, metadata)
     assert left("x", 2)[0] == "at_ceiling"
     assert left(KRAFT_VERSION, 0) == (
         "irreversible", 1, "kraft.version could go up to 1, but never back: ask for it by name."
     )  # fmt: skip
-    share = "share.version could go up to 1, but that is no default: ask for it by name."
+    share = "share.version could go up to 1, but that level is no default: ask for it by name."
     assert left(SHARE, 0) == ("beyond_default", 1, share)
     assert left(ELR, 0)[2].endswith(
         "it changes min.insync.replicas too, and going back does not restore that: ask for it by "
