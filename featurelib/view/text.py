@@ -315,7 +315,7 @@ def _details(clusters: Sequence[ReportedCluster], limit: int, page: Page) -> Non
 def _entries(cluster: ReportedCluster, limit: int) -> Iterator[tuple[str, Sequence[str]]]:
     """Labels, and the lines that stand beside each; what there is not is an empty line."""
     most = LINES if limit else 0
-    yield "owner", [" · ".join(filter(None, (cluster.owner, cluster.contact)))]
+    yield "owner", [" · ".join(filter(None, (cluster.owner, cluster.contact, *cluster.labels)))]
     if cluster.managed_by:
         ours, theirs = ({step.feature for step in some} for some in parts(cluster))
         how = "does not move what is planned: that is ours" if ours else "may finalize levels there"
