@@ -1,10 +1,10 @@
-"""A nightly on the samples against a bare session that writes one Delta row: whole commands.
+"""The first command, three nights of the samples, against a bare session: whole commands.
 
     python -m benchmarks.night --repeat 5
 
-Both are started by ./spark-submit.sh, in turns, each with tables of its own, with a class archive
-that is there already. Time is from the start of the command to its end; processor time is of the
-command and of all it started.
+The session writes one Delta row. Both are started by ./spark-submit.sh, in turns, each with tables
+of its own, with a class archive that is there already. Time is from the start of the command to its
+end; processor time is of the command and of all it started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from statistics import median
 from benchmarks.measure import Ratio, scratch, show_ratios, watched
 
 ROOT = Path(__file__).parents[1]
-SAMPLES = ROOT / "data" / "samples"
 BAR = 2.0
 ARCHIVE_SECONDS = 180  # it is made after the first run, at the lowest priority
 
@@ -42,13 +41,9 @@ def spend(folder: Path, *words: object) -> Spent:
 
 
 def run_night(place: Path) -> Spent:
-    """The nightly on the samples, into new tables below `place`."""
+    """What ./spark-submit.sh does by itself, into new tables below `place`."""
     place.mkdir()
-    return spend(
-        place,
-        *("nightly", "--landing", SAMPLES, "--fleet", SAMPLES / "fleet.toml"),
-        *("--as-of", "newest", "--tables", place / "tables", "--out", place / "out"),
-    )
+    return spend(place, "nightly", "--tables", place / "tables", "--out", place / "out")
 
 
 def run_bare(place: Path) -> Spent:
