@@ -47,12 +47,11 @@ NO_PLAN = "none"  # what the journal has in the place of a plan's digest, and of
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 _DECIDES = (
-    "nobody shows everybody whom the controller asks, and nothing else is missing: the controller "
-    "knows them all, so its answer decides"
+    "not every node that the controller asks can be seen from here, and nothing else is missing: "
+    "the controller knows them all, so its answer decides"
 )
 _ASK = (
-    "Only the controller knows everybody whom it asks: with --validate-only it is asked, and "
-    "nothing is written."
+    "Only the controller knows every node that it asks: --validate-only asks, and writes nothing."
 )
 
 

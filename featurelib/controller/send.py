@@ -269,7 +269,7 @@ def _judge(
     after, why = _look(watcher, dispatch.cluster)
     known = None if after is None else after.seen_after(passed, features)
     if known is None:
-        why = why or "no node answers that is known to have heard of all that was carried out"
+        why = why or "no node answers that surely has every change that was committed"
         return replace(result, unproven=why), look
     result = settle(step, position, delivery, known, proven=True)
     return replace(result, proof=passed.how), after

@@ -312,7 +312,7 @@ def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
 def unexplained_sentence(one: Unexplained, catalogue: Catalogue) -> str:
     """One sentence about a level that no request explains."""
     return (
-        f"{_is_at(one.feature, one.level, catalogue)}; no request in this journal that is known to "
-        f"be applied explains it; entry {one.entry.number} asked for it and was closed as "
+        f"{_is_at(one.feature, one.level, catalogue)}. No request of this journal that was applied "
+        f"explains that: entry {one.entry.number} asked for it and was closed as "
         f"{one.entry.fate.value}."
     )

@@ -107,8 +107,8 @@ def test_resume_says_a_level_that_a_closed_request_asked_for(
     journal.settle(1, Settlement(result=result, by="apply", who=entry.intent.who, at=0.0))
     journal.close()
     says = (
-        "cluster c-1: f is at 4; no request in this journal that is known to be applied explains "
-        "it; entry 1 asked for it and was closed as rejected."
+        "cluster c-1: f is at 4. No request of this journal that was applied explains that: "
+        "entry 1 asked for it and was closed as rejected."
     )
     end = "Nothing to settle. It is not known how these levels came about."
     file = Path("cluster.db").absolute()

@@ -127,7 +127,7 @@ def test_levels_count_only_where_somebody_has_heard_of_all_that_was_carried_out(
 
     [settled] = resumed(it, at(epoch + 1))
     assert settled.is_open
-    assert "no node answers that is known to have heard" in settled.outcomes[-1].result.unproven
+    assert "no node answers that surely has every change" in settled.outcomes[-1].result.unproven
     [settled] = resumed(it, at(epoch))
     assert settled.fate is Fate.NOT_APPLIED
 
@@ -218,7 +218,7 @@ def test_a_level_that_no_request_explains_is_said_with_the_entry_that_asked_for_
     assert unexplained(it) == []
     it.backend.update(it.plan().steps[0])  # the controller goes on
     assert unexplained(it) == [
-        "f is at 5; no request in this journal that is known to be applied explains it; entry 1 "
+        "f is at 5. No request of this journal that was applied explains that: entry 1 "
         f"asked for it and was closed as {fate.value}."
     ]
     other_writer(it, "f", 3, UpgradeType.SAFE_DOWNGRADE)
