@@ -1,4 +1,4 @@
-"""Runs the night on the samples with each Spark and each Python, and compares its ten tables.
+"""Runs the night on the samples with each Spark and each Python, and compares its tables.
 
     make matrix                                       (some two minutes for each pair)
     make matrix SPARKS="4.0.1 4.1.0" PYTHONS=3.12

@@ -40,6 +40,7 @@ LINES = {
     "roll": "--file c.db --to 4.2",
     "timeline": "ghost-broker --tables tables --fleet {fleet}",
     "diff": "--last --tables tables",
+    "report": "--tables tables --fleet {fleet}",
     "show": "p.json",
     "approve": "p.json --expires 24h --yes --out a-{n}.json",
     "apply": "p.json --approval a.json --yes --file c-{n}.db --journal j-{n}.db",
