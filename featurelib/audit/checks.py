@@ -70,11 +70,17 @@ def find_incompatible(evidence: Evidence, said: BatchFindings) -> TableRows:
     question, fates = asked.pair_question[pair], _fates()
     fate = np.select(
         [
+            who.listed_nothing[subject],
             evidence.membership.on_zookeeper[asked.cluster[question]],
             who.role[subject] == Role.CONTROLLER,
             is_metadata,
         ],
-        [fates["zookeeper"], fates["controller"], fates["broker_metadata_version"]],
+        [
+            fates["zookeeper_lists_nothing"],
+            fates["zookeeper"],
+            fates["controller"],
+            fates["broker_metadata_version"],
+        ],
         fates["broker_other"],
     )
     said.of_nodes(

@@ -268,8 +268,7 @@ class PlainCluster:
         controller = who.role == Role.CONTROLLER
         # Nobody is held to a list that was never read; what answers after a list is on it by now.
         registered = who.registered | ~controller | ~self._evidence.membership.controllers_known[0]
-        running = who.answers | ((who.failed_at == 0) & ~who.gone)
-        running |= self._zookeeper & who.registered
+        running = who.runs | (self._zookeeper & who.registered)
         vouched = controller & self._evidence.controllers_vouched[0]
         in_the_way = who.voter & ~registered & (metadata_version >= _REGISTER_FROM)
         out = who.expected_only | (vouched & ~who.answers & (profile < 0) & ~in_the_way)

@@ -129,10 +129,10 @@ class Software:
         return weight.astype(np.int64)
 
     def span(self) -> tuple[Texts, Texts]:
-        """By cluster the oldest and the newest release that its nodes run, but for nodes that are
-        gone; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
+        """By cluster the oldest and the newest release that its nodes run, as far as they
+        do; where no node tells, as in ZooKeeper mode, the inventory's word. Null = not known."""
         who, evidence = self._evidence.subjects, self._evidence
-        there = ~who.gone & (who.fenced != 1) & ~evidence.membership.on_zookeeper[who.cluster]
+        there = who.runs & ~evidence.membership.on_zookeeper[who.cluster]
         many = self._kinds.sum(axis=1)[self._kind]
         nodes = np.flatnonzero(there & (many > 0))
         release, several = self._kinds.argmax(axis=1)[self._kind[nodes]], many[nodes] > 1

@@ -280,6 +280,11 @@ class Subjects:
     own_word: Bool  # a controller's range that nothing but its own listener tells
     stable_metadata: Int  # what its own controller listener calls the newest stable level; -1
 
+    @property
+    def runs(self) -> Bool:
+        """Who answers, or was never asked and is seen by Kafka itself."""
+        return self.answers | ((self.failed_at == 0) & ~self.gone)
+
 
 def read_nodes(
     snapshots: Snapshots,

@@ -133,7 +133,9 @@ def left_over(found: Shares, entry: FleetEntry, catalogue: Catalogue) -> Iterato
         )
         command = owner_command(found.theirs, entry, catalogue)
         how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
-        text = f"{owner} finalizes {moves}; featurelib does not. {how}"
+        # A plan names the levels it was made for, those of others, too.
+        first = " Apply the plan of ours first: it fits the levels of now." if found.ours else ""
+        text = f"{owner} finalizes {moves}; featurelib does not.{first} {how}"
         yield LeftOver(text=text, command=command)
     if found.later:
         names = ", ".join(clean(move.feature) for move in found.later)

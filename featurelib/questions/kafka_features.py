@@ -328,7 +328,7 @@ def run_tool(
         raise ConfigError(
             f"{OPTION}: expected options of kafka-features.sh {tool.own.release}, found "
             f"--release-version, which came with {_RELEASES_FROM}. Use --metadata, or name a newer "
-            f"tool: --tool {_RELEASES_FROM}."
+            f"tool: --tool {catalogue.releases[-1].release}."
         )
     if not sight.is_trusted:
         raise NoEvidenceError(

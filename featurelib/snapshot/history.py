@@ -125,7 +125,8 @@ def _numbers(values: Iterable[int | None]) -> Int:
 
 
 LOG = Witness.METADATA_LOG.name.lower()
-TOGETHER = frozenset({LOG, Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()})
+NODE, BROKER = Witness.FEATURES_NODE.name.lower(), Witness.BROKER.name.lower()
+TOGETHER = frozenset({LOG, NODE, BROKER})
 IN_ORDER = (TOGETHER, {Witness.CONTROLLER.name.lower()}, {Witness.TOOL.name.lower()})
 
 
@@ -168,9 +169,11 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     known = list(rows)
     witnesses = {row["witness"] for row in known}
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
+    # Brokers leave out what they do not show; where the node itself was read, it says all of it.
+    read = {row["epoch"] for row in known if row["witness"] == NODE}
     statements: dict[tuple[int, datetime, int], list[Row]] = defaultdict(list)
     for row in known:
-        if row["witness"] in believed:
+        if row["witness"] in believed and not (row["witness"] == BROKER and row["epoch"] in read):
             # Of a tool what is in the place of the epoch is the number of its line.
             epoch = -1 if row["witness"] == "tool" or row["epoch"] is None else row["epoch"]
             statements[epoch, row["observed_at"], row["line_id"] if epoch >= 0 else 0].append(row)
