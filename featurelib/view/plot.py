@@ -160,8 +160,8 @@ def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
         ("finalized", "finalized", ready.finalized),
         ("target", "target", ready.target),
         ("ceiling", "ceiling", ceiling),
-        ("floor", "downgrade floor", ready.downgrade_floor),
-        ("floor", "downgrade floor after the plan", None if then is None else then.downgrade_floor),
+        ("floor", "floor today", ready.downgrade_floor),
+        ("floor", "floor after the plan", None if then is None else then.downgrade_floor),
         ("end", "point of no return", None if then is None else then.point_of_no_return),
     ):
         if level is None or (level == ready.finalized and kind in ("target", "ceiling")):

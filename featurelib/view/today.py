@@ -59,7 +59,8 @@ def plan_day(
     by_key = {cluster.key: cluster for cluster in clusters}
     for cause in sorted(causes, key=lambda cause: -cause.alone):
         if len(tasks) < MOST - 1 and cause.code != NOT_LANDED:
-            tasks += _unlock(cause, [by_key[key] for key in cause.unlocked])
+            unlocked = [by_key[key] for key in cause.unlocked]
+            tasks += _unlock(cause, [cluster for cluster in unlocked if cluster.needs_person])
     covered = {key for task in tasks for key in task.clusters}
     if rest := [c for c in clusters if c.needs_person and c.key not in covered]:
         tasks.append(_task("Look at", rest, "What each needs stands with the cluster."))

@@ -78,7 +78,7 @@ def test_a_ghost_in_the_way_of_the_second_step_stops_after_the_first(tmp_path: P
 @pytest.mark.parametrize(
     ("how", "order", "error", "words"),
     [
-        ({}, {"mode": Mode.REHEARSE}, StalePlanError, (UNLISTED, "with --validate-only it is")),
+        ({}, {"mode": Mode.REHEARSE}, StalePlanError, (UNLISTED, "--validate-only asks")),
         ({"stopped": 13}, {}, StalePlanError, (UNLISTED, "broker 13")),
         ({"validated": OutcomeUnknownError("cut")}, {}, UnreachableError, ("Nothing was written",)),
         ({"abilities_": NEVER}, {}, StalePlanError, (UNLISTED, "Make a new plan")),

@@ -146,12 +146,12 @@ def test_marks_that_fall_together_are_one_mark_with_all_their_words() -> None:
     assert marks(finalized_level=5) == usual
     assert marks(finalized_level=5, downgrade_floor=3, then=6, point=7) == [
         *usual,
-        ("floor", "downgrade floor 3"),
-        ("floor", "downgrade floor after the plan 6"),
+        ("floor", "floor today 3"),
+        ("floor", "floor after the plan 6"),
         ("end", "point of no return 7"),
     ]
     assert marks(finalized_level=5, downgrade_floor=5, then=5, point=8) == [
-        ("finalized", "finalized and downgrade floor and downgrade floor after the plan 5"),
+        ("finalized", "finalized and floor today and floor after the plan 5"),
         ("target", "target and point of no return 8"),
         ("ceiling", "ceiling 9"),
     ]
