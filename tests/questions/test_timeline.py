@@ -50,6 +50,12 @@ def test_nodes_that_change_alike_stand_in_one_row() -> None:
     assert (rolled.shrank, found.regressions) == ((), 0)
 
 
+def test_what_a_broker_leaves_out_at_the_features_node_s_epoch_did_not_go_back() -> None:
+    node = levels(0, 4, "features_node", f=2, g=3)
+    found = of(finalized=[*node, *levels(1, 4, f=2), *levels(2, 4, "features_node", f=2, g=3)])
+    assert (len(found.levels), found.regressions) == (1, 0)
+
+
 def test_a_range_that_ends_lower_and_a_feature_that_is_gone_went_back() -> None:
     found = of(says(1, 0, NEW), says(1, 1, OLD), says(2, 0, NEW), says(2, 1, {"x": (1, 1)}))
     shrunk = {change.node_ids: change.shrank for change in found.ranges if not change.first}
