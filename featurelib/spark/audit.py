@@ -94,7 +94,7 @@ def audit(
     """
     known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at"])
     store.expect_newer(run, *tables.GOLD)
-    store.expect_ahead(AUDIT_RUN, *(table for table, _ in PARTS.values()))
+    store.expect_ahead(AUDIT_RUN, *(table for table in tables.GOLD if table is not AUDIT_RUN))
     inputs = {table.full_name: store.version(table) for table in (LANDING_LINE, CLUSTER_SNAPSHOT)}
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     when = newest if as_of is None else as_of

@@ -40,6 +40,7 @@ from featurelib.tables import (
     LANDING_LINE,
 )
 from tests.spark.nights import (
+    GOLD,
     RUN,
     fold_samples,
     in_order,
@@ -266,6 +267,19 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
     check_lines(store, first, lines)
     with pytest.raises(ConfigError, match=f"run {RUN + 1}: not greater than run {RUN + 1}"):
         run_audit(store, RUN + 1)
+
+
+def test_a_table_of_gold_that_lost_its_newest_commit_ends_the_next_night(store: Store) -> None:
+    put_snapshots(store, fold_samples(sample_lines("k37-forgotten")), RUN)
+    run_audit(store, RUN)
+    for table in GOLD:
+        entry = max(Path(store.path(table).removeprefix("file:")).glob("_delta_log/*.json"))
+        kept = entry.read_bytes()
+        entry.unlink()
+        with pytest.raises(SurroundingsError, match=f"^table {table.full_name}.* knows run {RUN}"):
+            run_audit(Store(store.session, store.root), RUN + 1)
+        entry.write_bytes(kept)
+    run_audit(store, RUN + 1)
 
 
 def waiting_in(store: Store, version: int | None) -> dict[str, dict[str, Waiting]]:
