@@ -25,6 +25,9 @@ never removed, so none is ever given twice. A holder is dead when
 A holder that slept (a machine suspended, a store out of reach) may find itself replaced. It writes
 a beat and looks before its next commit; a successor creates its number and looks for a new beat.
 Both write first and look then, so that one of them sees the other and stands back.
+
+Whoever removes the file of a lock or a lease lets a second run in. So the holder of a lock looks for
+its file before each commit, and that of a lease with each beat, and stops when it is not its own.
 """
 
 from __future__ import annotations
@@ -137,6 +140,21 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
         os.close(descriptor)  # frees the lock
 
 
+def expect_lock(folder: Path, token: str) -> None:
+    """Before every commit: BusyError where the lock's file is gone, or another run's, who made it
+    anew and holds it as well."""
+    try:
+        content = (folder / LOCK_NAME).read_bytes()
+    except FileNotFoundError:
+        content = b""
+    if token.encode() not in content:
+        raise BusyError(
+            f"tables {folder}: somebody removed this run's lock, {LOCK_NAME}, while it went on; "
+            f"nothing more was written, because {_read_holder(content) or 'another run'} may hold "
+            "the tables now. Run again when no other run is there: nothing is counted twice."
+        )
+
+
 def _open_lock(path: Path) -> int:
     with explaining(f"--tables {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,6 +205,7 @@ class Lease:
         self._number = 0
         self._beaten = 0.0  # before the last beat that was written began
         self._ended = Event()
+        self._lost = ""  # why the tables are not ours any more
         self._beating = Lock()  # two threads do not beat at once
 
     @contextmanager
@@ -200,21 +219,18 @@ class Lease:
         finally:
             self._ended.set()
             thread.join(BEAT)
-            # The store is out of reach: the lease ends by its age.
+            # The store is out of reach: the lease ends by its age. What is lost is another's.
             with suppress(Py4JError, OSError):
-                self._place.write(f"{self._number:08}.free", b"")
-                self._place.remove(f"{self._number:08}.beat")
+                if not self._lost:
+                    self._place.write(f"{self._number:08}.free", b"")
+                    self._place.remove(f"{self._number:08}.beat")
 
     def expect(self) -> None:
         """Before every commit: BusyError where another run may have these tables now."""
         if _now() - self._beaten > EXPIRED:
             self._beat()
-        if self._ended.is_set():
-            raise BusyError(
-                f"tables {self._root}: {self._me.job} run {self._me.run} was not heard of for "
-                f"{DEAD:.0f} s, and another run holds them now; nothing more was written. Run "
-                "again when that one has ended: nothing is counted twice."
-            )
+        if self._lost:
+            raise BusyError(f"tables {self._root}: {self._lost}")
 
     def _take(self) -> None:
         for _ in range(LOOKS):
@@ -239,11 +255,11 @@ class Lease:
         try:
             self._place.create(name, msgspec.json.encode(self._me))
         except (Py4JError, OSError):
-            there = self._place.read(name)
-            if there is None and _Seen.of(self._place.list()).number < self._number:
+            if self._is_written_by_us(name):
+                return True
+            if _Seen.of(self._place.list()).number < self._number:
                 raise
-            holder = None if there is None else _read_holder(there)
-            return holder is not None and holder.token == self._me.token
+            return False
         return True
 
     def _is_mine(self, before: _Seen) -> bool:
@@ -291,14 +307,32 @@ class Lease:
                 self._beat()
 
     def _beat(self) -> None:
-        """Write a beat, and look whether another has taken our place."""
+        """Write a beat, and look whether the number is still ours, and the greatest."""
         with self._beating:
-            begun = _now()
-            self._place.write(f"{self._number:08}.beat", b"")
+            begun, name = _now(), f"{self._number:08}"
+            self._place.write(f"{name}.beat", b"")
             if _Seen.of(self._place.list()).number > self._number:
-                self._ended.set()
+                self._lose(
+                    f"was not heard of for {DEAD:.0f} s, and another run holds them now; nothing "
+                    "more was written. Run again when that one has ended"
+                )
+            elif not self._is_written_by_us(name):
+                self._lose(
+                    f"went on while somebody removed its lease, {LEASE_NAME}; nothing more was "
+                    "written, because another run may hold the tables now. Run again in "
+                    f"{DEAD:.0f} s"
+                )
             else:
                 self._beaten = begun
+
+    def _lose(self, why: str) -> None:
+        self._lost = f"{self._me.job} run {self._me.run} {why}: nothing is counted twice."
+        self._ended.set()
+
+    def _is_written_by_us(self, name: str) -> bool:
+        there = self._place.read(name)
+        holder = None if there is None else _read_holder(there)
+        return holder is not None and holder.token == self._me.token
 
     def _clear(self, number: int) -> None:
         for name in self._place.list():
@@ -323,9 +357,9 @@ class _Seen:
         beats: dict[int, int] = {}
         for name, written in files.items():
             number, _, kind = name.partition(".")
-            if number.isdecimal() and kind in ("", "beat"):
+            if number.isdecimal() and kind in ("", "beat", "free"):
                 beats[int(number)] = max(written, beats.get(int(number), 0))
-        newest = max((int(name) for name in files if name.isdecimal()), default=0)
+        newest = max(beats, default=0)  # whatever is left of one that somebody removed
         return cls(number=newest, is_free=f"{newest:08}.free" in files, beats=beats)
 
 

@@ -35,10 +35,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from featurelib import arrow
-from featurelib.errors import ConfigError, NoEvidenceError, TableError
+from featurelib.errors import BusyError, ConfigError, NoEvidenceError, TableError
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.spark.executors import Executors
-from featurelib.spark.hold import LOCK_NAME, hold_folder, hold_remote
+from featurelib.spark.hold import LOCK_NAME, expect_lock, hold_folder, hold_remote
 from featurelib.spark.log import (
     LOCAL,
     CatalogLog,
@@ -249,7 +249,7 @@ class Store:
                 folder = Path(self.folder.removeprefix(LOCAL))
                 token = stack.enter_context(hold_folder(folder, run, who))
                 executors = Executors(self.session, folder / LOCK_NAME, token)
-                self._expect = [partial(executors.expect, say)]
+                self._expect = [partial(executors.expect, say), partial(expect_lock, folder, token)]
             elif not self.folder:
                 say(
                     f"warning: tables {self.root}: the catalog does not say where they lie, so "

@@ -22,6 +22,7 @@ from featurelib.errors import BusyError
 from featurelib.spark import hold
 from featurelib.spark.hold import HoldingRun, Lease
 from featurelib.spark.store import Store
+from featurelib.tables import INGEST_RUN, LANDING_LINE
 
 RUN = 20261121000000
 pytestmark = pytest.mark.spark
@@ -69,6 +70,21 @@ def test_a_second_run_is_told_who_holds_the_tables_until_that_one_dies(store: St
         os.kill(child, signal.SIGKILL)
     with store.hold(RUN, "audit", print):  # the first hold has ended
         pass
+
+
+def test_a_run_whose_lock_was_removed_writes_nothing_more(store: Store) -> None:
+    """Else whoever makes the file anew holds the tables, too."""
+    lock = Path(store.root.removeprefix("file:")) / ".featurelib.lock"
+    other = Store(store.session, store.root)
+    with store.hold(RUN, "audit", print):
+        lock.unlink()
+        with pytest.raises(BusyError, match=r"somebody removed .* because another run may hold"):
+            store.create(INGEST_RUN)
+        with other.hold(RUN + 1, "refine", print):
+            other.create(INGEST_RUN)
+            with pytest.raises(BusyError, match=rf"because refine run {RUN + 1} \(pid .* may hold"):
+                store.create(LANDING_LINE)
+    assert not store.exists(LANDING_LINE)
 
 
 def test_only_one_of_many_that_start_together_gets_in(store: Store) -> None:
@@ -208,6 +224,36 @@ def test_a_holder_that_wakes_while_it_is_replaced_is_not_joined_by_another() -> 
     place.milliseconds += 121_000
     with lease(place).held():
         pass
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_holder_whose_lease_was_removed_stops_writing_and_frees_nobody_else_s(
+    taken: bool,
+) -> None:
+    """The folder is gone in the middle of a run; perhaps another took the same number since."""
+    place = Memory()
+    mine = lease(place)
+    with mine.held():
+        place.files.clear()
+        if taken:
+            lease(place, "refine")._take()
+        mine._beaten -= 100
+        with pytest.raises(BusyError, match=r"somebody removed its lease, \.featurelib\.lease; no"):
+            mine.expect()
+        with pytest.raises(BusyError, match="held by"), lease(place, "audit").held():
+            pass
+    with pytest.raises(BusyError, match="held by refine" if taken else "in 121 s"):
+        lease(place, "audit")._take()
+    place.milliseconds += 121_000
+    with lease(place, "audit").held():
+        assert "00000002" in place.files
+
+
+def test_what_is_left_of_a_removed_lease_frees_no_later_one() -> None:
+    place = Memory()
+    place.write("00000001.free", b"")
+    with lease(place).held(), pytest.raises(BusyError, match="held by"):
+        lease(place, "audit")._take()
 
 
 def test_a_dead_process_of_this_machine_is_replaced_at_once_and_a_living_one_never() -> None:
