@@ -72,6 +72,7 @@ class Store:
         # Where the files are; empty = the catalog does not say.
         self.folder = find_schema(session, root) if self.is_named else self.root
         self._made: set[str] = set()  # as this release writes them
+        self._runs: dict[str, int] = {}  # the newest of each table when it was last looked at
         self._expect: list[Callable[[], None]] = []  # what has to hold before a commit
 
     def path(self, table: Table) -> str:
@@ -298,11 +299,20 @@ class Store:
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
-        """Delta drops a run it has seen without a word, so the newest commit has to be this one."""
+        """Delta drops a run it has seen without a word, and other writers may not know our lock: so
+        the newest commit has to be this one."""
+        known = self._runs[table.full_name]
         head = self._head(table)
-        if head is None or head.note != note:
-            raise ConfigError(self._say_old_run(table, run, None if head is None else head.run))
-        return head.version
+        if head is not None and head.note == note:
+            return head.version
+        if known >= run:
+            raise ConfigError(self._say_old_run(table, run, known))
+        found = "no table" if head is None else f"version {head.version} of another writer"
+        raise BusyError(
+            f"table {table.full_name} at {self.path(table)}: expected the commit of run {run} as "
+            f"the newest of its log, found {found}, and what the run wrote may be lost. Let "
+            "nothing but featurelib write there, and run again: nothing is counted twice."
+        )
 
     def _check(self, table: Table, head: Head) -> None:
         found = head.properties.get(VERSION_PROPERTY, "none")
@@ -344,7 +354,9 @@ class Store:
 
     def _head(self, table: Table) -> Head | None:
         with explaining(self.path(table)):
-            return self._log(table).head()
+            head = self._log(table).head()
+        self._runs[table.full_name] = (head.run if head else None) or 0
+        return head
 
     def _log(self, table: Table) -> LocalLog | SparkLog:
         if self.is_named:
@@ -353,7 +365,7 @@ class Store:
             return LocalLog(table, self.path(table).removeprefix(LOCAL))
         return SparkLog(self.session, table, self.path(table))
 
-    def _say_old_run(self, table: Table, run: int, newest: int | None) -> str:
+    def _say_old_run(self, table: Table, run: int, newest: int) -> str:
         return (
             f"run {run}: not greater than run {newest}, the newest in {table.full_name} at "
             f"{self.path(table)}; nothing was written. Leave out --run, or name a later one."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -362,6 +363,31 @@ def test_of_two_writers_past_the_lock_the_slower_is_told_so_and_adds_nothing(
         with pytest.raises(BusyError, match="another run wrote to them at the same time"):
             writing.result(60)
     assert [row.run for row in other.read(THING).collect()] == [RUN + 1]
+
+
+@pytest.mark.parametrize("how", ["over it", "after it", "all gone"])
+def test_a_commit_that_is_not_the_newest_of_its_log_was_met_by_another_writer(
+    store: Store, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The run is newer than all that are there, so its number is not at fault."""
+    store.create(NUMBERED)
+    folder = Path(store.path(NUMBERED).removeprefix("file:"))
+    write = deltalake.write_deltalake
+
+    def be_met(*words: object, **options: object) -> None:
+        write(*words, **options)  # type: ignore[arg-type]  # what they are is not ours
+        if how == "over it":
+            newest = max(folder.glob("_delta_log/*.json"))
+            newest.write_text('{"commitInfo": {"operation": "WRITE"}}')
+        elif how == "after it":
+            write(folder, numbered(RUN + 9, "theirs"), mode="append")
+        else:
+            shutil.rmtree(folder)
+
+    monkeypatch.setattr(deltalake, "write_deltalake", be_met)
+    version = {"over it": "version 1 of another", "after it": "version 2 of another"}.get(how, "no")
+    with pytest.raises(BusyError, match=f"expected the commit of run {RUN} .* found {version}"):
+        store.add(NUMBERED, numbered(RUN, "ours"), RUN)
 
 
 @pytest.mark.usefixtures("road")
