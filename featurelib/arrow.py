@@ -6,6 +6,7 @@ a word that stands in a thousand rows is made once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,8 +108,14 @@ def _there(missing: Bool) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 
-def _bytes(cells: Cells, kind: pa.DataType) -> pa.Array:
-    buffers = [None, pa.py_buffer(cells.ends.astype(np.int32)), pa.py_buffer(cells.data)]
+def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
+    """These bytes as Arrow has them."""
+    missing = np.array([value is None for value in values], dtype=bool)
+    return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _there(missing))
+
+
+def _bytes(cells: Cells, kind: pa.DataType, there: pa.Buffer | None = None) -> pa.Array:
+    buffers = [there, pa.py_buffer(cells.ends.astype(np.int32)), pa.py_buffer(cells.data)]
     return pa.Array.from_buffers(kind, len(cells), buffers)
 
 

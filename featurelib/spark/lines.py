@@ -18,15 +18,17 @@ from hashlib import sha256
 import numpy as np
 import pyarrow as pa
 
-from featurelib.arrow import schema_of
+from featurelib.arrow import batch_of, schema_of
 from featurelib.landing import Quarantined, read
+from featurelib.rows import NONE, Column, Int, Texts, cells_of, make_rows, texts_of
 from featurelib.schema import LONG, Schema
 from featurelib.tables import LANDING_LINE
 
 # On the last row of a file stand `counted`, how many lines it has by its newlines, and `doubled`,
 # how many of them repeat the line before them and have no row.
 _COLUMNS = [(name, kind) for name, kind in LANDING_LINE.schema.fields if name != "run"]
-SCHEMA = schema_of(Schema.of([*_COLUMNS, ("counted", LONG), ("doubled", LONG)]))
+_SCHEMA = Schema.of([*_COLUMNS, ("counted", LONG), ("doubled", LONG)])
+SCHEMA = schema_of(_SCHEMA)
 MAX_LINE_BYTES = 16 << 20
 BATCH_BYTES = 16 << 20
 BATCH_LINES = 2048
@@ -218,18 +220,21 @@ def _batch(
     numbers, raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
     digests = [sha256(one).digest() for one in raw]
     ids = np.frombuffer(b"".join(digests), dtype=">i8").reshape(count, -1)[:, 0]
-    columns = {
-        "content_hash": digests,
+    columns: dict[str, Column | Int] = {
+        "content_hash": cells_of(digests),
         "line_id": ids.astype(np.int64),
-        "source_file": pa.repeat(path, count),
-        "line_number": numbers,
-        "kind": kinds,
-        "cluster": clusters,
-        "observed_at": times,
-        "reason": reasons,
-        "raw": raw,
-        "counted": [None] * (count - 1) + [counted],
-        "doubled": [None] * (count - 1) + [doubled],
+        "source_file": Texts(words=[path], codes=np.zeros(count, dtype=np.int64)),
+        "line_number": np.array(numbers, dtype=np.int64),
+        "kind": texts_of(kinds),
+        "cluster": texts_of(clusters),
+        "observed_at": _numbers(times),
+        "reason": texts_of(reasons),
+        "raw": cells_of(raw),
+        "counted": _numbers([*[None] * (count - 1), counted]),
+        "doubled": _numbers([*[None] * (count - 1), doubled]),
     }
-    arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    return batch_of(make_rows(_SCHEMA, count, columns))
+
+
+def _numbers(values: Iterable[int | None]) -> Int:
+    return np.array([NONE if value is None else value for value in values], dtype=np.int64)

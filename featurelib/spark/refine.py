@@ -7,12 +7,10 @@ what a crash left open is followed up before anything new is folded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import chain, groupby
-from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,14 +18,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.arrow import batch_of, schema_of
+from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
-from featurelib.catalogue import load
 from featurelib.errors import NoEvidenceError
-from featurelib.landing import Landing, Quarantined, read
-from featurelib.schema import BYTES, SNAPSHOT
-from featurelib.snapshot import ClusterState, begin, snapshot_rows
-from featurelib.snapshot.history import Learned, history_rows, pack
+from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches, unfold
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import (
@@ -38,21 +32,9 @@ from featurelib.tables import (
     Table,
 )
 
-BATCH_CLUSTERS = 500
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
-LATE = (1 << 63) - 1  # in the place of a run: lines that are not folded yet come last
 FEW_BYTES = 32 << 20  # unpacked: the driver folds them while workers would start
 SORTED = ("cluster", "run", "line_id")
-ENTRY = pa.schema(  # a line to fold, or what is known
-    [
-        ("run", pa.int64()),
-        ("cluster", pa.string()),
-        ("line_id", pa.int64()),
-        ("raw", pa.binary()),
-        ("state", pa.binary()),
-    ]
-)
-FOLDED = schema_of(SNAPSHOT.with_last("learned", BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,70 +239,11 @@ def _fold_clusters(store: Store, known: _Known | None, parts: Sequence[_Part], u
         store.add(CLUSTER_SNAPSHOT, folded.add_column(0, "run", run), upto, "overwrite")
         return
 
-    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return fold_batches(batches, done, since)
-
+    fold = partial(fold_batches, done=done, since=since)
     frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
     gathered = frame.repartition("cluster").sortWithinPartitions(*SORTED)
     rows = gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
     store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto)
-
-
-_Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
-
-
-def fold_batches(
-    batches: Iterable[pa.RecordBatch], done: int, since: int
-) -> Iterator[pa.RecordBatch]:
-    """ENTRY in, sorted by cluster and run; FOLDED out, a row a cluster."""
-    entries: Iterator[_Entry] = (
-        entry
-        for batch in batches
-        for entry in zip(*(batch.column(name).to_pylist() for name in ENTRY.names), strict=True)
-    )
-    rows: list[_Folded] = []
-    for cluster, mine in groupby(entries, key=itemgetter(1)):
-        rows.append(_fold(cluster, mine, done, since))
-        if len(rows) >= BATCH_CLUSTERS:
-            yield _batch(rows)
-            rows = []
-    if rows:
-        yield _batch(rows)
-
-
-_Folded = tuple[str, ClusterState, bytes | None]
-
-
-def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded:
-    """One cluster: its state, and what it newly learned, packed."""
-    learned = Learned()
-    first = next(entries)
-    fold, is_anew = begin(first[4], load()), first[4] is None
-    for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
-        is_new = max(done, since) < run < LATE  # else the histories have it
-        fold.run, fold.learned = run, learned if is_new else None
-        take = fold.wait if run == LATE else fold.add
-        for _, _, line_id, raw, _ in of_run:
-            if raw is not None:
-                take(_valid(raw), line_id)
-        if run <= done and not is_anew:
-            fold.forget_run()
-        else:
-            fold.close_run()
-    return cluster, fold.finish(), pack(learned)
-
-
-def _valid(raw: bytes) -> Landing:
-    line = read(raw)
-    if isinstance(line, Quarantined):  # a parser that changed its mind is a fault of ours
-        raise AssertionError(f"a valid line of bronze is rejected now: {line.reason}")
-    return line
-
-
-def _batch(rows: list[_Folded]) -> pa.RecordBatch:
-    snapshots = snapshot_rows((cluster, state) for cluster, state, _ in rows)
-    learned = pa.array([packed for _, _, packed in rows], pa.binary())
-    return pa.RecordBatch.from_arrays([*batch_of(snapshots).columns, learned], schema=FOLDED)
 
 
 def _follow_up(store: Store, upto: int, anew: bool) -> None:
@@ -337,19 +260,19 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
         since = store.newest_run(table) or 0
         if since >= upto:
             return
-        unfold = partial(_unfold, table, since)
+        of_table = partial(unfold, table, since)
         weight = store.weigh(CLUSTER_SNAPSHOT)
         if weight is not None and weight <= FEW_BYTES and not (anew and since):
             few = store.fetch(CLUSTER_SNAPSHOT, taught, ["cluster", "learned"])
             store.add(
                 table,
-                pa.Table.from_batches(unfold(few.to_batches()), schema_of(table.schema)),
+                pa.Table.from_batches(of_table(few.to_batches()), schema_of(table.schema)),
                 upto,
             )
             return
         schema = from_arrow_schema(schema_of(table.schema))
         rows = store.read(CLUSTER_SNAPSHOT, wanted=taught)
-        learned = rows.select("cluster", "learned").mapInArrow(unfold, schema)
+        learned = rows.select("cluster", "learned").mapInArrow(of_table, schema)
         learned = learned.select(*table.schema.names)
         if anew and since:
             there = store.read(table)
@@ -359,15 +282,3 @@ def _follow_up(store: Store, upto: int, anew: bool) -> None:
 
     with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:
         list(pool.map(append, HISTORIES))
-
-
-def _unfold(
-    table: Table, since: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """What rows of (cluster, learned) have for a history, by runs after `since`."""
-    pairs = (
-        pair
-        for batch in batches
-        for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    )
-    return map(batch_of, history_rows(table, since, pairs))

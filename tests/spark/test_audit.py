@@ -120,9 +120,20 @@ def test_spark_says_what_the_core_says_whatever_the_batches(
 
 START = """
 import sys
+import pyarrow as pa
 from featurelib import arrow
 from featurelib.rows import make_rows, texts_of
+from featurelib.spark.folding import ENTRY, FOLDED, fold_batches, unfold
 from featurelib.spark.judging import CELLS, Conditions, SNAPSHOT, judge_by
+from featurelib.spark.lines import SCHEMA, parse_file
+from featurelib.tables import FINALIZED_FEATURES
+[lines] = parse_file("file:/a", lambda: iter([sys.argv[1].encode()]))
+assert lines.schema == SCHEMA
+known = [lines.column(name) for name in ("line_number", "cluster", "line_id", "raw")]
+entries = pa.RecordBatch.from_arrays([*known, pa.nulls(len(lines), pa.binary())], schema=ENTRY)
+[folded] = fold_batches([entries], 0, 0)
+assert folded.schema == FOLDED
+list(unfold(FINALIZED_FEATURES, 0, [folded.select(["cluster", "learned"])]))
 rows = arrow.batch_of(make_rows(SNAPSHOT, 1, {"cluster": texts_of(["a"])}))
 [cells] = judge_by(Conditions(as_of=0, max_age=0), {})([rows])
 assert cells.schema == CELLS
@@ -131,7 +142,9 @@ sys.exit(", ".join({"pandas", "pyspark", "deltalake"} & sys.modules.keys()) or 0
 
 
 def test_a_worker_starts_without_what_takes_longer_to_import_than_all_it_needs() -> None:
-    started = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True)
+    [line, *_] = sample_lines("ghost-broker")
+    command = [sys.executable, "-c", START, line.decode()]
+    started = subprocess.run(command, capture_output=True, text=True)
     assert (started.returncode, started.stderr) == (0, "")
 
 

@@ -19,11 +19,9 @@ from featurelib.audit.columns import latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing import Landing, LogLine, read
 from featurelib.snapshot.history import history_rows
+from featurelib.spark.folding import ENTRY, fold_batches
 from featurelib.spark.ingest import ingest
-from featurelib.spark.refine import (
-    fold_batches,
-    refine,
-)
+from featurelib.spark.refine import refine
 from featurelib.spark.store import Store
 from featurelib.tables import (
     CLUSTER_SNAPSHOT,
@@ -54,15 +52,6 @@ NAMES = ("ghost-broker", "k39-dynamic", "k40-fresh", "zk-392-many", "zk-roll-282
 SILVER = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
 BRONZE_COLUMNS = (
     "run bigint, cluster string, kind string, observed_at timestamp, line_id bigint, raw binary"
-)
-ENTRY = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("cluster", pa.string()),
-        ("line_id", pa.int64()),
-        ("raw", pa.binary()),
-        ("state", pa.binary()),
-    ]
 )
 HASHED = '"cluster_id":"c","observed_at":"2026-11-21T00:00:0'
 
