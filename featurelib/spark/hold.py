@@ -26,8 +26,9 @@ A holder that slept (a machine suspended, a store out of reach) may find itself 
 a beat and looks before its next commit; a successor creates its number and looks for a new beat.
 Both write first and look then, so that one of them sees the other and stands back.
 
-Whoever removes the file of a lock or a lease lets a second run in. So the holder of a lock looks for
-its file before each commit, and that of a lease with each beat, and stops when it is not its own.
+Whoever removes the file of a lock or a lease lets a second run in. So the holder of a lock looks
+for its file before each commit, and that of a lease with each beat, and stops where it is gone or
+another's.
 """
 
 from __future__ import annotations
