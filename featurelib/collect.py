@@ -52,6 +52,7 @@ from featurelib.landing import ApiVersionsAnswer, Landing, Quarantined, read
 from featurelib.landing.fields import write_line
 from featurelib.landing.kinds import ProbedUpdate
 from featurelib.landing.responses import ALTER, NOT_AUTHORIZED, UpdateFeatures
+from featurelib.landing.strimzi import StrimziFleet, objects_of, read_resources
 from featurelib.model import Move, Step
 from featurelib.planning.reasons import UNPROVEN
 from featurelib.planning.requirements import steps_of
@@ -126,6 +127,20 @@ def read_lines(name: str) -> Iterator[bytes]:
         raise LandingError(
             f"{place}: expected a file that can be read, found: {found}. Nothing was written."
         ) from error
+
+
+def strimzi_resources(name: str) -> StrimziFleet:
+    """Strimzi's clusters by a file of kubectl's, gzipped or not, or by stdin (`-`). Raises
+    LandingError."""
+    where = "standard input" if name == STDIN else name
+    try:
+        text = b"".join(read_lines(name)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LandingError(
+            f"{where}: expected JSON in UTF-8, found byte 0x{error.object[error.start]:02x} at "
+            f"{error.start + 1}. Nothing was written."
+        ) from None
+    return read_resources(objects_of(text, where), where)
 
 
 def landing_lines(option: str, path: str) -> Iterator[bytes]:

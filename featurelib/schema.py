@@ -185,6 +185,20 @@ _PARTS: dict[str, list[tuple[str, str]]] = {
         ("message", "<i4"),
         *_MOMENT,
     ],
+    # What Strimzi's resources say of the cluster, if any landed: what the Kafka resource asks for,
+    # and its status (featurelib.landing.strimzi), -1 = it does not say; and the nodes to be there.
+    "strimzi": [
+        ("resource", "<i4"),
+        ("version", "<i4"),
+        ("metadata_version", "<i4"),
+        ("status_version", "<i4"),
+        ("status_metadata_version", "<i4"),
+        ("refused", "<i4"),
+        ("paused", "<i1"),
+        ("nodes_complete", "<i1"),
+        *_MOMENT,
+    ],
+    "strimzi_nodes": [("node_id", "<i4"), ("role", "<i1"), ("version", "<i4")],
     # Dumps of the metadata log of which two lines with one number differ.
     "ambiguous_dumps": [("at", "<i8")],
 }
@@ -201,6 +215,11 @@ TEXT_FIELDS = {
     "request": "texts",
     "principal": "texts",
     "message": "texts",
+    "version": "texts",
+    "metadata_version": "texts",
+    "status_version": "texts",
+    "status_metadata_version": "texts",
+    "refused": "texts",
 }
 
 SNAPSHOT = Schema.of(

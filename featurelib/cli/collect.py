@@ -26,15 +26,17 @@ from featurelib.collect import (
     Round,
     name_of,
     read_lines,
+    strimzi_resources,
     write_lines,
 )
 from featurelib.collect import collect as collect_clusters
 from featurelib.collect import probe as ask_to_validate
 from featurelib.config import example
-from featurelib.config.fleet import Choice, FleetEntry
+from featurelib.config.fleet import Choice, Fleet, FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
+from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.tool_outputs import ToolOutput, convert
 from featurelib.source import Wanted, choose, open_fleet
 from featurelib.view.documents import ConvertedDocument, fill
@@ -80,26 +82,27 @@ def collect(
         featurelib collect payments-eu --out landing
         featurelib collect --owner payments --label env=prod --out landing
         featurelib collect --from dump.txt --kind metadata_log --cluster payments-eu --out landing
+        kubectl get kafka,kafkanodepool,strimzipodset -A -o json |
+            featurelib collect --from - --kind strimzi --out landing
     """
     if not out:
         raise ConfigError("--out: expected a folder for the landing files. Add --out FOLDER.")
     if from_ is not None:
         if probe:
             raise ConfigError("--probe: expected a live cluster to ask, found --from. Keep one.")
-        if kind is None or cluster is None or clusters:
+        if kind is None or clusters or (cluster is None and kind != STRIMZI):
             raise ConfigError(
                 f"--from {from_}: expected --kind KIND and --cluster CLUSTER beside it, and no "
                 "other cluster. Which kinds there are is what featurelib collect --help says."
             )
-        entry = open_fleet(fleet, None)[1].named(cluster, "--cluster: ")
         source = ToolOutput(
             where=from_,
-            cluster_id=cluster if entry is None else entry.id,
+            cluster_id=cluster or "",
             observed_at=_read_at(from_, observed_at),
             paths=tuple(path or ()),
             chroot=chroot,
         )
-        return _convert(kind, source, Path(out), as_json)
+        return _take(kind, source, open_fleet(fleet, None)[1], Path(out), as_json)
     given = {"--kind": kind, "--cluster": cluster, "--observed-at": observed_at, "--path": path}
     for option, value in (given | {"--chroot": chroot}).items():
         if value:
@@ -141,6 +144,17 @@ def _read_at(name: str, told: str | None) -> int:
     return at
 
 
+def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, as_json: bool) -> int:
+    """Write what a file has; its cluster may be one of the inventory's names. Raises LandingError,
+    ConfigError."""
+    entry = inventory.named(source.cluster_id, "--cluster: ") if source.cluster_id else None
+    if entry is not None:
+        source = replace(source, cluster_id=entry.id)
+    if kind == STRIMZI:
+        return _take_resources(source, inventory, out, as_json)
+    return _convert(kind, source, out, as_json)
+
+
 def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
     """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
@@ -163,6 +177,29 @@ def _convert(kind: str, source: ToolOutput, out: Path, as_json: bool) -> int:
     )
     print(to_json(about))
     return 0
+
+
+def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, as_json: bool) -> int:
+    """Write a landing file for each cluster of Strimzi's resources, or for the one of `source`.
+    Raises LandingError, ConfigError."""
+    found, only = strimzi_resources(source.where), source.cluster_id
+    for reason in found.left_out:
+        say(reason)
+    chosen = [one for one in found.clusters if only in ("", one.cluster_id)]
+    if not chosen:
+        known = some([one.cluster_id for one in found.clusters], SHOWN) or "none"
+        which = f"cluster {only}" if only else "Kafka resources that can be taken"
+        raise ConfigError(
+            f"--from {source.where}: expected {which}, found {known}. Nothing was written."
+        )
+    now, done = datetime.now(UTC), []
+    for one in chosen:
+        entry = inventory.of(one.cluster_id, FleetEntry(id=one.cluster_id, name=one.resource))
+        path = out / name_of(one.cluster_id, now, STRIMZI)
+        lines = write_lines(path, [one.line(source.observed_at)])
+        done.append(Collected(entry=entry, id=one.cluster_id, file=str(path), lines=lines))
+        say(f"{one.resource}: {one.text}; cluster {entry.title}")
+    return _end(done, out, as_json)
 
 
 # --- Live clusters --------------------------------------------------------------------------------
@@ -210,6 +247,11 @@ def _collect(
     for result in found:
         done.append(result)
         say(_line(result, alone=len(entries) == 1))
+    return _end(done, out, as_json)
+
+
+def _end(done: list[Collected], out: Path, as_json: bool) -> int:
+    """Say what a round came to, and give its exit code."""
     failed = [result for result in done if result.error]
     if as_json:
         print(to_json(document(fill(OfRound, out=str(out)), Round(tuple(done)))))

@@ -29,6 +29,8 @@ from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, release_line
+from featurelib.landing.strimzi import KIND as STRIMZI
+from featurelib.landing.strimzi import RESOURCE
 
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
 #
@@ -109,8 +111,7 @@ _NO_ID = (
     "--bootstrap HOST:PORT"
 )
 # What somebody is known to finalize, and nothing else.
-_MANAGED = {"strimzi": (METADATA_VERSION,)}
-_RESOURCE = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)?")
+_MANAGED = {STRIMZI: (METADATA_VERSION,)}
 Value = TypeVar("Value", str, int)
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
@@ -452,7 +453,11 @@ def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[st
             "managed_as: expected managed_by beside it, which says who calls the cluster so, found "
             "none. Say who, or take the key out."
         )
-    elif entry.managed_by.casefold() == "strimzi" and not _RESOURCE.fullmatch(entry.managed_as):
+    elif (
+        entry.managed_by.casefold() == STRIMZI
+        and entry.managed_as
+        and not RESOURCE.fullmatch(entry.managed_as)
+    ):
         yield (
             "managed_as: expected NAMESPACE/NAME of its Kafka resource, as kafka/payments, found "
             f"{entry.managed_as!r}."

@@ -51,6 +51,7 @@ from featurelib.landing.strict import (
     require_strict,
     show,
 )
+from featurelib.landing.strimzi import StrimziLine
 
 ROLES = {role.text: role for role in Role}
 _OBJECT = Meta(description="an object")
@@ -545,6 +546,7 @@ KindLine = (
     | LogLine
     | ToolLine
     | ProbeLine
+    | StrimziLine
 )
 Content = (
     ApiVersionsAnswer
@@ -555,4 +557,5 @@ Content = (
     | LogLine
     | ToolLine
     | ProbeReply
+    | StrimziLine
 )

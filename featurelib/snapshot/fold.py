@@ -23,6 +23,7 @@ from featurelib.feature import Role, Witness
 from featurelib.landing import Landing, kinds
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
 from featurelib.landing.strict import FaultError
+from featurelib.landing.strimzi import StrimziLine
 from featurelib.snapshot import state as kept
 from featurelib.snapshot.history import REGISTRATION, Learned, Shown
 from featurelib.snapshot.log import DumpLine, replay
@@ -70,7 +71,8 @@ class Fold:
         at = landing.observed_at
         if at is None:  # a describe line that says no answer came: it claims nothing
             return
-        self.state.observed_at = max(self.state.observed_at, at)
+        if not isinstance(landing.content, StrimziLine):  # which says nothing newer of the nodes
+            self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
         if add is not None:  # else it is of a kind that nobody knows yet
             add(self, landing.content, at, line_id)
@@ -277,6 +279,22 @@ class Fold:
                 witness = Witness.FEATURES_NODE.name.lower()
                 self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
 
+    def _add_strimzi(self, content: StrimziLine, at: int, line: int) -> None:
+        new = kept.StrimziState(
+            at,
+            line,
+            content.resource,
+            content.version,
+            content.metadata_version,
+            content.status_version,
+            content.status_metadata_version,
+            content.refused,
+            content.paused,
+            content.nodes_complete,
+            tuple(sorted((n.node_id, int(kinds.ROLES[n.role]), n.version) for n in content.nodes)),
+        )
+        self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
+
     def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:
         entry = kinds.tool_feature(content.line)
         if entry is None:
@@ -300,6 +318,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
     kinds.ConfigDescription: Fold._add_configs,
     kinds.ProbeReply: Fold._add_probe,
     kinds.ToolLine: Fold._add_tool,
+    StrimziLine: Fold._add_strimzi,
 }
 
 

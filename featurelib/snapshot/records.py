@@ -305,7 +305,8 @@ class _Row:
         self._state = state
         self._row = StoredRow(
             cluster=cluster,
-            observed_at=state.observed_at or None,  # 0 = nothing of it counts yet
+            # 0 = nothing of it counts yet
+            observed_at=state.observed_at or (state.strimzi.at if state.strimzi else 0) or None,
             waiting=state.waiting[2],
             state=freeze(state),
         )
@@ -331,6 +332,8 @@ class _Row:
             "configs": self._configs(),
             "refusals": self._refusals(),
             "probe": self._probe(),
+            "strimzi": self._strimzi(),
+            "strimzi_nodes": self._strimzi_nodes(),
             "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
@@ -435,6 +438,19 @@ class _Row:
         for name, low, high, code, message in probe.answers:
             feature = self._row.name_code(name)
             yield feature, low, high, code, self._row.text_code(message), probe.at, probe.line
+
+    def _strimzi(self) -> Iterator[tuple[object, ...]]:
+        """The newest word of Strimzi's resources."""
+        if (of := self._state.strimzi) is not None:
+            values = {name: getattr(of, name) for name in LAYOUT["strimzi"].names or ()}
+            coded = {
+                name: self._row.text_code(values[name]) for name in values if name in TEXT_FIELDS
+            }
+            yield tuple((values | coded).values())
+
+    def _strimzi_nodes(self) -> Iterator[tuple[object, ...]]:
+        for node_id, role, version in self._state.strimzi.nodes if self._state.strimzi else ():
+            yield node_id, role, self._row.text_code(version)
 
     def _supported(self, entry: Listener, position: int) -> int:
         """The profile of what a listener's node supports."""

@@ -195,6 +195,22 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
     values: tuple[tuple[str, str | None, int], ...]  # key, value, source; by key
 
 
+class StrimziState(msgspec.Struct, array_like=True, gc=False):
+    """What the resources of Strimzi say, by (time, line); texts as in their landing line."""
+
+    at: int = 0
+    line: int = 0
+    resource: str = ""
+    version: str | None = None
+    metadata_version: str | None = None
+    status_version: str | None = None
+    status_metadata_version: str | None = None
+    refused: str | None = None
+    paused: bool = False
+    nodes_complete: bool = False
+    nodes: tuple[tuple[int, int, str | None], ...] = ()  # (node, role, version), sorted
+
+
 class ClusterState(msgspec.Struct, array_like=True):
     """One cluster. New fields stand at the end, so that what an earlier release kept is read."""
 
@@ -217,6 +233,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     # What no fold has taken up, since it is dated later than what is judged: (time, line) of the
     # newest such line, and how many there are. Told anew by every fold.
     waiting: tuple[int, int, int] = (0, 0, 0)
+    strimzi: StrimziState | None = None
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)

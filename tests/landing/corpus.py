@@ -62,8 +62,15 @@ CONFIGS_REFUSED = (
     f'{{"kind":"describe_configs",{HEAD},"asked_node":1,"role":"broker","endpoint":"h:9092",'
     '"error":"it is not authorized","error_code":31,"principal":"User:auditor"}'
 )
+STRIMZI = (
+    f'{{"kind":"strimzi",{HEAD},"resource":"kafka/orders","version":"4.1.2",'
+    '"status_version":"4.1.2","status_metadata_version":"4.0-IV3","refused":"Failed","paused":false,'
+    '"nodes_complete":true,"nodes":[{"node_id":1,"role":"broker","version":"4.1.2"},'
+    '{"node_id":5,"role":"controller"}]}'
+)
 GOOD = (
-    API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE, CONFIGS, CONFIGS_REFUSED
+    API, FAILED, ZNODE, CLUSTER, QUORUM, LOG, TOOL, REFUSED, PROBE, CONFIGS, CONFIGS_REFUSED,
+    STRIMZI,
 )  # fmt: skip
 
 

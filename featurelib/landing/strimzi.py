@@ -1,0 +1,357 @@
+"""Strimzi's resources: what `kubectl get … -o json` prints, as landing lines of the kind `strimzi`.
+
+A `Kafka` resource says which software and metadata.version are asked for, and in its status what
+the operator brought about. `KafkaNodePool` and `StrimziPodSet` say which nodes there are to be. All
+else stays behind: the resources of pods may hold secrets. They say what Kubernetes runs, and
+nothing of what Kafka knows: a node of theirs may never have registered.
+
+Resources of v1beta2 and of v1 are read alike: what a release of the operator does not write says
+nothing. Two Kafka resources of one cluster id are both left out, since one of them is not what it
+says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, Self
+
+import msgspec
+
+from featurelib.errors import LandingError
+from featurelib.landing.fields import (
+    CLUSTER_LENGTH,
+    INT32_MAX,
+    FilledText,
+    Listener,
+    NodeId,
+    Text,
+    Timed,
+    Truth,
+    write_line,
+)
+from featurelib.landing.strict import FaultError, show
+from featurelib.words import count
+
+# NAMESPACE/NAME, as Kubernetes allows them.
+RESOURCE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+COMMAND = "kubectl get kafka,kafkanodepool,strimzipodset -A -o json"
+KIND = "strimzi"
+_GROUPS = ("kafka.strimzi.io/", "core.strimzi.io/")
+_CLUSTER, _KIND = "strimzi.io/cluster", "strimzi.io/kind"
+_VERSION = "strimzi.io/kafka-version"
+_ROLES: dict[str, Listener] = {
+    "strimzi.io/broker-role": "broker",
+    "strimzi.io/controller-role": "controller",
+}
+_PAUSED, _REFUSED = "ReconciliationPaused", "MetadataUpdateFailed"
+_LONGEST = 1000  # characters of the operator's words
+_POD = re.compile(r".*-(\d{1,10})", re.DOTALL | re.ASCII)
+_Key = tuple[int, str]  # of a half of a node: its id and role
+
+
+class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """One half of a node that Strimzi runs; `version` of Kafka that its pods are made for."""
+
+    node_id: NodeId
+    role: Listener
+    version: FilledText | None = None
+
+
+class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
+    """The resources of one cluster. Without `version` and `metadata_version` the Kafka resource
+    leaves them to the operator; `status_…` is what its status says. `nodes_complete`: every node
+    pool that the status names was there."""
+
+    resource: FilledText
+    version: FilledText | None = None
+    metadata_version: FilledText | None = None
+    status_version: FilledText | None = None
+    status_metadata_version: FilledText | None = None
+    refused: Text | None = None  # the operator's words where it could not move metadata.version
+    paused: Truth
+    nodes_complete: Truth
+    nodes: list[StrimziNode]
+
+    def content(self) -> Self:
+        if not RESOURCE.fullmatch(self.resource):
+            expected = "expected NAMESPACE/NAME of a Kafka resource"
+            raise FaultError(f"resource: {expected}, found {show(self.resource)}")
+        if len({(one.node_id, one.role) for one in self.nodes}) < len(self.nodes):
+            raise FaultError("nodes: expected each node and role once, found one more than once")
+        return self
+
+
+# --- As the API server gives them -----------------------------------------------------------------
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    version: str | None = None
+    metadata_version: str | None = None
+
+
+class _KafkaSpec(msgspec.Struct, frozen=True):
+    kafka: _Version
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _ListenerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    name: str | None = None
+    type: str | None = None  # its name, before 0.34
+    bootstrap_servers: str | None = None
+
+
+class _KafkaStatus(msgspec.Struct, frozen=True, rename="camel"):
+    cluster_id: str | None = None
+    kafka_version: str | None = None
+    kafka_metadata_version: str | None = None
+    conditions: list[_Condition] | None = None
+    kafka_node_pools: list[_Pool] | None = None
+    listeners: list[_ListenerStatus] | None = None
+
+
+class _Kafka(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    spec: _KafkaSpec
+    status: _KafkaStatus | None = None
+
+    @property
+    def name(self) -> str:
+        """NAMESPACE/NAME."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class _PoolSpec(msgspec.Struct, frozen=True):
+    roles: list[str] | None = None
+
+
+class _PoolStatus(msgspec.Struct, frozen=True, rename="camel"):
+    node_ids: list[int] | None = None
+    roles: list[str] | None = None
+
+
+class _NodePool(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    spec: _PoolSpec | None = None
+    status: _PoolStatus | None = None
+
+
+class _PodMetadata(msgspec.Struct, frozen=True):
+    name: str
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _PodMetadata
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    pods: list[_Pod] | None = None
+
+
+class _PodSet(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    spec: _Pods
+
+
+_TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
+    "Kafka": _Kafka,
+    "KafkaNodePool": _NodePool,
+    "StrimziPodSet": _PodSet,
+}
+
+
+class StrimziCluster(NamedTuple):
+    """One Kafka resource, NAMESPACE/NAME, with what its landing line says; `bootstrap` is the
+    addresses of each listener, host:port,…, by name."""
+
+    cluster_id: str
+    resource: str
+    keys: Mapping[str, object]
+    bootstrap: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """What its resources say, for people."""
+        nodes, level = self.keys["nodes"], self.keys["metadata_version"]
+        assert isinstance(nodes, list)
+        halves = sorted(Counter(node.role for node in nodes).items())
+        counted = " and ".join(count(number, role) for role, number in halves)
+        said = [
+            f"{counted or 'no nodes'}{'' if self.keys['nodes_complete'] else ', not all pools'}"
+        ]
+        said.append(f"Kafka {show(str(self.keys['version'] or 'as the operator chooses'))}")
+        said.append(f"metadata.version {show(str(level or 'as the operator chooses'))}")
+        return ", ".join(said)
+
+    def line(self, observed_at: int) -> bytes:
+        """Its landing line; `observed_at` in microseconds."""
+        return write_line(KIND, self.cluster_id, observed_at, self.keys)
+
+
+class StrimziFleet(NamedTuple):
+    """What some resources come to; `left_out` says why some Kafka resources are none of it."""
+
+    clusters: tuple[StrimziCluster, ...]
+    left_out: tuple[str, ...]
+
+
+def objects_of(text: str, where: str) -> Iterator[object]:
+    """The JSON objects of a text, one after another, lists of them laid open. Raises LandingError,
+    naming `where`."""
+    decoder, at = json.JSONDecoder(), 0
+    while rest := text[at:].lstrip():
+        at = len(text) - len(rest)
+        try:
+            one, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            line = text.count("\n", 0, getattr(error, "pos", at)) + 1
+            found = str(getattr(error, "msg", "something too deep")).lower()
+            raise _fault(f"{where}:{line}", f"JSON, as {COMMAND} prints it", found) from None
+        items = one.get("items") if isinstance(one, dict) else None
+        yield from items if isinstance(items, list) else [one]
+
+
+def read_resources(objects: Iterable[object], where: str) -> StrimziFleet:
+    """The clusters of Strimzi's resources; others are passed over. Raises LandingError, naming
+    `where`, for what is no object of Kubernetes, and where no Kafka resource is among them."""
+    known, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
+    for known, one in enumerate(objects, start=1):
+        resource = _resource(one, f"{where}: object {known}")
+        if isinstance(resource, _Kafka):
+            kafkas.append(resource)
+        elif resource is not None:
+            metadata = resource.metadata
+            cluster = f"{metadata.namespace}/{(metadata.labels or {}).get(_CLUSTER)}"
+            some = _of_pods(resource) if isinstance(resource, _PodSet) else _of_pool(resource)
+            nodes.setdefault(cluster, {}).setdefault(metadata.name, []).extend(some)
+    if not kafkas:
+        expected = f"Kafka resources of Strimzi, as {COMMAND} prints them"
+        raise _fault(where, expected, f"none among {known} objects")
+    ids = Counter(one.status.cluster_id for one in kafkas if one.status)
+    faults = [_unfit(one, ids) for one in kafkas]
+    return StrimziFleet(
+        tuple(
+            _cluster(one, nodes.get(one.name, {}))
+            for one, fault in zip(kafkas, faults, strict=True)
+            if not fault
+        ),
+        tuple(
+            f"{show(one.name)}: left out, {fault}"
+            for one, fault in zip(kafkas, faults, strict=True)
+            if fault
+        ),
+    )
+
+
+def _fault(where: str, expected: str, found: str) -> LandingError:
+    return LandingError(f"{where}: expected {expected}, found {found}. Nothing was written.")
+
+
+def _resource(one: object, where: str) -> _Kafka | _NodePool | _PodSet | None:
+    """The object as its type; None = of another kind, or of somebody else's."""
+    keys = one if isinstance(one, dict) else {}
+    kind, version = keys.get("kind"), keys.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(version, str):
+        found = show(json.dumps(one, ensure_ascii=False))
+        raise _fault(where, "an object of Kubernetes, with apiVersion and kind", found)
+    if kind == "Status":  # what an API server answers in place of one
+        raise _fault(where, "resources", f"an error: {show(str(keys.get('message')))}")
+    if kind not in _TYPES or not version.startswith(_GROUPS):
+        return None
+    try:
+        return msgspec.convert(one, _TYPES[kind])
+    except msgspec.ValidationError as error:
+        raise _fault(where, f"a {kind} as Strimzi defines it", str(error)) from None
+
+
+def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
+    """Why a Kafka resource is not taken; "" = it is."""
+    found = kafka.status.cluster_id if kafka.status else None
+    if not RESOURCE.fullmatch(kafka.name):
+        return "since Kubernetes has no such names"
+    if not found:
+        return "since its status has no clusterId: the operator has not brought it up yet"
+    if len(found) > CLUSTER_LENGTH or not found.isprintable():
+        return f"since Kafka has no such cluster id: {show(found)}"
+    if ids[found] > 1:
+        return f"since {ids[found]} Kafka resources say that they are cluster {show(found)}"
+    return ""
+
+
+def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) -> StrimziCluster:
+    status, asked = kafka.status or _KafkaStatus(), kafka.spec.kafka
+    nodes: dict[_Key, StrimziNode] = {}
+    for node in sorted(chain.from_iterable(by_resource.values()), key=lambda one: not one.version):
+        nodes.setdefault((node.node_id, node.role), node)
+    pools = [one.name for one in status.kafka_node_pools or ()]
+    name = kafka.metadata.name
+    seen = [by_resource.get(pool) or by_resource.get(f"{name}-{pool}") for pool in pools]
+    conditions = {one.reason or "": one for one in status.conditions or ()}
+    conditions |= {one.type or "": one for one in status.conditions or ()}
+    refused = conditions.get(_REFUSED)
+    keys: dict[str, object] = {
+        "resource": kafka.name,
+        "version": asked.version or None,
+        "metadata_version": asked.metadata_version or None,
+        "status_version": status.kafka_version or None,
+        "status_metadata_version": status.kafka_metadata_version or None,
+        "refused": refused and (refused.message or _REFUSED)[:_LONGEST],
+        "paused": _PAUSED in conditions,
+        "nodes_complete": bool(nodes) and all(seen),
+        "nodes": [nodes[key] for key in sorted(nodes)],
+    }
+    bootstrap = {
+        one.name or one.type or "": one.bootstrap_servers
+        for one in status.listeners or ()
+        if one.bootstrap_servers
+    }
+    return StrimziCluster(status.cluster_id or "", kafka.name, keys, bootstrap)
+
+
+def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:
+    status, spec = pool.status or _PoolStatus(), pool.spec or _PoolSpec()
+    for node_id in status.node_ids or ():
+        yield from _halves(node_id, status.roles or spec.roles or (), None)
+
+
+def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
+    """The nodes of a pod set; pods without roles, as before node pools, are brokers."""
+    labels = pods.metadata.labels or {}
+    if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
+        return  # of Kafka Connect, or of the ensemble
+    version = (pods.metadata.annotations or {}).get(_VERSION)
+    for pod in pods.spec.pods or ():
+        labels, number = pod.metadata.labels or {}, _POD.fullmatch(pod.metadata.name)
+        roles = [role for label, role in _ROLES.items() if labels.get(label) == "true"]
+        own = (pod.metadata.annotations or {}).get(_VERSION) or version
+        if number is not None:
+            yield from _halves(int(number[1]), roles or ["broker"], own or None)
+
+
+def _halves(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
+    """Its halves; none where Kafka has no such id."""
+    for role in _ROLES.values():
+        if role in roles and 0 <= node_id <= INT32_MAX:
+            yield StrimziNode(node_id=node_id, role=role, version=version)
