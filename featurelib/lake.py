@@ -184,17 +184,20 @@ class Lake:
 
         Raises ConfigError for a cluster of another name, NoEvidenceError for one that never landed.
         """
-        # The version of the snapshots which that night judged; None = the newest there is.
-        inputs = {one["table"]: one["version"] for one in self.night(run)["inputs"] or ()}
-        judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
-        wanted: list[Wanted] = [("cluster", "=", cluster)]
-        found = self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
+        found = self.snapshots(run, [("cluster", "=", cluster)])
         if len(found) == 0:
             self.expect_cluster(cluster, run)
             raise NoEvidenceError(
                 f"cluster {cluster}: nothing landed from it up to run {self.run(run)}. Collect it."
             )
         return found
+
+    def snapshots(self, run: int | None = None, wanted: Sequence[Wanted] = ()) -> TableRows:
+        """Every cluster that landed as that night read it, or those for which `wanted` holds."""
+        # The version of the snapshots which that night judged; None = the newest there is.
+        inputs = {one["table"]: one["version"] for one in self.night(run)["inputs"] or ()}
+        judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
+        return self._read(CLUSTER_SNAPSHOT, wanted, SNAPSHOT.names, judged)
 
     def _read(
         self,

@@ -64,7 +64,8 @@ def judge(
     told = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
     software = Software(evidence, told, catalogue)
     evidence = software.with_stable_ends()
-    asking = Judge(evidence, bounds(evidence, catalogue), dialect, catalogue)
+    limits = bounds(evidence, catalogue, conditions.up_to)
+    asking = Judge(evidence, limits, dialect, catalogue)
     usual = {code: words.severity for code, words in wordings(dialect).items()}
     said = BatchFindings(evidence, usual | (severities or {}))
 

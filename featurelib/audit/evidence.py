@@ -94,6 +94,9 @@ class Conditions:
     mutes: tuple[Mute, ...] = ()
     waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the night before
     forgotten: int = 0  # READY for as long is forgotten; 0 = never
+    up_to: int = (
+        0  # no ceiling is above what belongs to this metadata.version; 0 = as far as it goes
+    )
 
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):

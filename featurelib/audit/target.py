@@ -50,10 +50,10 @@ class Bounds:
     common: Int  # the lowest of the nodes' highest levels
 
 
-def bounds(evidence: Evidence, catalogue: Catalogue) -> Bounds:
+def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     """The ceiling of each question: the production default at the newest stable
     metadata.version any node supports, below what moves only by name, or, for unknown features, the
-    highest level seen."""
+    highest level seen. `up_to`: no higher metadata.version is wanted, nor what belongs to none."""
     asked = evidence.questions
     seen = _reduce(np.maximum, asked, asked.pair_max)
     # A node whose answer may leave the feature out says nothing of it, least of all 0.
@@ -62,10 +62,13 @@ def bounds(evidence: Evidence, catalogue: Catalogue) -> Bounds:
     newest_known = np.full(len(seen), UNLIMITED, dtype=np.int64)
     newest_stable = newest_known.copy()
     newest, stable = (ends[asked.cluster] for ends in _stable_ends(evidence, catalogue))
+    if up_to:
+        newest = np.minimum(newest, up_to)
     for code, name in enumerate(asked.names):
-        if name not in catalogue.features:
-            continue
         mine = asked.feature == code
+        if name not in catalogue.features:
+            ceiling[mine] = 0 if up_to else ceiling[mine]
+            continue
         newest_known[mine] = catalogue.newest_known(name)
         if name == METADATA_VERSION:
             newest_stable[mine], ceiling[mine] = stable[mine], newest[mine]

@@ -7,7 +7,6 @@ goes to standard error where standard output is for JSON.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -44,9 +43,6 @@ from featurelib.view.documents import as_json as to_json
 from featurelib.view.documents import fill
 from featurelib.view.outcome import danger_page, order_page
 from featurelib.view.plan import approval_page
-
-SPAN = re.compile("([0-9]{1,5})([mhd])")
-UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 def show(
@@ -142,10 +138,9 @@ def approve(
 
 
 def _parse_span(text: str) -> timedelta:
-    match = SPAN.fullmatch(text)
-    if match is None or not int(match[1]):
+    if (span := files.parse_span(text)) is None:
         raise ConfigError(f"--expires {text}: expected a time as 30m, 24h or 2d, found none such.")
-    return int(match[1]) * UNITS[match[2]]
+    return span
 
 
 def _choose_out(plan: str, out: str | None) -> Path:

@@ -259,7 +259,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             for owner in owners:
                 self._expect_owner(f"{begin}owner {owner}", owner, where)
             for label in labels:
-                self._expect_label(f"{begin}label {label}", label, where)
+                self.expect_label(f"{begin}label {label}", label, where)
         if choice.owner:
             said.append(f"owner {' or '.join(owner or 'nobody' for owner in choice.owner)}")
         said += [f"label {label}" for label in choice.label or ()]
@@ -294,7 +294,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             expected = f"{what}: expected an owner of a cluster in {where}"
             raise ConfigError(f"{expected}, found none of that name. {near}")
 
-    def _expect_label(self, what: str, label: str, where: str) -> None:
+    def expect_label(self, what: str, label: str, where: str) -> None:
+        """Raises ConfigError, naming the nearest, for a label `KEY=VALUE` or `KEY` that no cluster
+        has; `what` asks for it, `where` is the inventory."""
         key, _, value = label.partition("=")
         expected = f"{what}: expected a label of a cluster in {where}, found"
         known = {name for entry in self.cluster for name in entry.labels}

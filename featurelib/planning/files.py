@@ -43,6 +43,8 @@ _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_FILE_NAME}}}(?<![
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|cluster-.*-[0-9a-f]{16}", re.IGNORECASE
 )
+_SPAN = re.compile("([0-9]{1,5})([mhd])")
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 File = TypeVar("File")
 
 
@@ -287,6 +289,12 @@ def expect_approved(
 def say_time(moment: datetime) -> str:
     """`2026-11-21T06:00:00Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parse_span(text: str) -> timedelta | None:
+    """The span that people write as 30m, 24h or 2d; None for anything else, and for none at all."""
+    match = _SPAN.fullmatch(text)
+    return int(match[1]) * _UNITS[match[2]] if match and int(match[1]) else None
 
 
 def say_span(span: timedelta) -> str:

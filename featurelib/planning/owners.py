@@ -166,7 +166,7 @@ def expect_ours(
         for (owner, where), found in theirs.items()
     )
     ways = (_ways(owner, found, entry, catalogue) for (owner, _), found in theirs.items())
-    ours = " ".join(map(_option, rest))
+    ours = " ".join(map(option_of, rest))
     plan = f"\nThe rest is ours: featurelib plan {quote(entry.title)} update {ours}"
     raise RefusedError(
         f"cluster {entry.title} ({cluster}): expected features that we finalize, found {said}. "
@@ -186,7 +186,7 @@ def _ways(
         yield whom_to_ask(owner, entry)
 
 
-def _option(move: Move) -> str:
+def option_of(move: Move) -> str:
     """What plans this update, as an option of `featurelib plan CLUSTER update`."""
     if move.to_level == 0:
         return f"--delete {quote(move.feature)}"
