@@ -36,6 +36,8 @@ __all__ = [
     "roll",
     "timeline",
     "update_features",
+    "waves",
+    "waves_status",
     "what_if",
     "why_not",
 ]

@@ -4,6 +4,7 @@
     describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
     why_not, what_if, roll, range_plot  questions
     timeline, diff                      what tables remember
+    waves, waves_status                 in which order a fleet is upgraded, and how far it is
     plan, approve, apply                a change, bound to what was seen
 
 A cluster is a text (an id or name of conf/fleet.toml), or what connect, embedded or a table's
@@ -34,6 +35,8 @@ from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import diff as diff
 from featurelib.api.tables import open_tables as open_tables
 from featurelib.api.tables import timeline as timeline
+from featurelib.api.tables import waves as waves
+from featurelib.api.tables import waves_status as waves_status
 from featurelib.controller.apply import FeatureResult as FeatureResult
 from featurelib.controller.apply import FeatureUpdate as FeatureUpdate
 from featurelib.controller.apply import UpdateResult as UpdateResult

@@ -21,11 +21,13 @@ from featurelib.model import Move, Recipient
 from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
+from featurelib.planning.waves import WavePlan
 from featurelib.questions.describe import Description
 from featurelib.questions.election import Foreseen
 from featurelib.questions.kafka_features import ToolRun
 from featurelib.questions.nights import Diff, RangeChange, Timeline
 from featurelib.questions.roll import Roll, WayBack
+from featurelib.questions.waves import WaveStatus
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
 from featurelib.snapshot.history import LevelChange
@@ -224,6 +226,14 @@ class ShowDocument(Document):
     contradictions: list[str]
     refusal: str | None  # why it can never be applied: somebody else finalizes what it moves
     for_people: ForPeople
+
+
+class WavesDocument(Document, kw_only=True):
+    """featurelib waves; `waves status` has `status` in place of the other two"""
+
+    format: str | UnsetType = UNSET
+    waves: WavePlan | UnsetType = UNSET
+    status: WaveStatus | UnsetType = UNSET
 
 
 class ApprovedUpdateDocument(JsonPart):

@@ -7,21 +7,26 @@ Read without Spark; nothing is written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from featurelib.api.act import write_whole
 from featurelib.api.clusters import Answer, AnyCluster, Stored, choose, to_frame
-from featurelib.api.documents import OfCluster, OfTables, document
+from featurelib.api.documents import OfCluster, OfTables, WavesDocument, document
 from featurelib.api.questions import range_plot, roll, what_if, why_not
 from featurelib.audit.findings import FindingColumns, FindingWords
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import find_settings, open_catalogue
+from featurelib.config.files import find_settings, open_catalogue, read_file
 from featurelib.config.fleet import Choice, FleetEntry, FleetPart
 from featurelib.config.settings import mutes_of
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake
+from featurelib.planning.files import parse_span
+from featurelib.planning.waves import FORMAT as WAVES_FORMAT
+from featurelib.planning.waves import WavePlan, Waving, read_waves
 from featurelib.questions.nights import (
     ClusterDiff,
     Diff,
@@ -31,6 +36,8 @@ from featurelib.questions.nights import (
 )
 from featurelib.questions.nights import diff as compare
 from featurelib.questions.roll import Roll
+from featurelib.questions.waves import Aim, Asked, WaveStatus, nights_since
+from featurelib.questions.waves import waves_status as find_status
 from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import WhyNot
 from featurelib.rows import NONE, TableRows
@@ -39,6 +46,7 @@ from featurelib.tables import UPGRADE_PLANS, is_name
 from featurelib.view.describe import diff_page, timeline_page
 from featurelib.view.documents import fill
 from featurelib.view.model import Report, ReportedCluster
+from featurelib.view.plan import waves_page, waves_status_page
 from featurelib.view.report import narrow, report_run, summarize
 from featurelib.words import clean
 from featurelib.words import nodes as say_nodes
@@ -98,6 +106,18 @@ class NightTables:
         if not part.clusters:
             raise self.nothing(f"run {run}")
         return part
+
+    def asked(self, ways: str = "") -> Asked:
+        """What a question about the whole fleet is judged by."""
+        settings, file = find_settings(usual_settings(self.lake.root, self._wanted.config))
+        return Asked(
+            fleet=self._inventory,
+            part=self.part,
+            settings=settings,
+            mutes=mutes_of(settings.mute, self._inventory, file),
+            catalogue=self.catalogue,
+            ways=ways,
+        )
 
     def _places(self, findings: TableRows) -> dict[int, str]:
         """Where the landing lines stand that findings of these clusters rest on; none where bronze
@@ -182,6 +202,10 @@ class NightTables:
     def diff(self, before: int | None = None) -> Answer[Diff]:
         """As featurelib.diff: this night against the one before it, or against `before`."""
         return diff(self, before)
+
+    def waves(self, target: str, **wanted: Any) -> WavesAnswer:
+        """As featurelib.waves, from this night."""
+        return waves(self, target, **wanted)
 
     def range_plot(self, cluster: str, features: Sequence[str] = ()) -> RangePlot:
         """As featurelib.range_plot, of one cluster of this night."""
@@ -287,6 +311,99 @@ def diff(
         make_document=lambda: document(fill(OfTables, made_from=tables.made_from), difference),
         page=lambda width: diff_page(difference, catalogue, limit, width, tables.part),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WavesAnswer(Answer[WavePlan]):
+    """The waves of a fleet, for people to review."""
+
+    def save(self, path: str) -> None:
+        """Write the file that `waves_status` reads, whole or not at all. Raises ConfigError."""
+        write_whole(path, f"{self.json()}\n".encode())
+
+
+def waves(
+    tables: NightTables,
+    target: str,
+    *,
+    by: str | None = None,
+    order: Sequence[str] = (),
+    soak: str = "7d",
+    max_parallel: int = 5,
+    ways: str = "",
+    limit: int = MOST,
+    path: str | None = None,
+) -> WavesAnswer:
+    """In which order the fleet goes to a target: rings of clusters, and a gate between.
+
+        waves(tables, "4.1")
+        waves(tables, "upgrade-all", by="environment", order=["test", "production"]).save("w.json")
+
+    `target` is a release version, or upgrade-all: every feature as far as it is READY. `by`: the
+    label whose values are rings, in this `order`. `soak` is how long a step stays healthy before
+    the next. The value has `rings`, `held` and `reached`; a row is one cluster in one step. Nothing
+    is sent: each cluster is planned, approved and applied by itself. `ways`: options that commands
+    of the plan need; `path`: where it is to stand; `limit` is of the text. Raises ConfigError.
+    """
+    if parse_span(soak) is None:
+        raise ConfigError(f"--soak {soak}: expected a time as 30m, 24h or 7d, found none such.")
+    if max_parallel < 1:
+        raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
+    wanted = Waving(by=by, values=tuple(order), soak=soak, max_parallel=max_parallel)
+    aim = Aim.of(target, tables.catalogue)
+    plan = tables.asked(ways).plan(tables.lake, tables.run, aim, wanted)
+    return WavesAnswer(
+        value=plan,
+        make_rows=lambda: _wave_rows(plan),
+        make_document=lambda: fill(WavesDocument, format=WAVES_FORMAT, waves=plan),
+        page=lambda width: waves_page(plan, tables.catalogue, limit, path, ways, width),
+    )
+
+
+def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer[WaveStatus]:
+    """How far the waves of a file are by this night: which gate is open, and what may be done now.
+
+        waves_status(tables, "waves.json")
+
+    The value has `steps`; a row is one of them. All clusters of the file count, whatever was chosen
+    of the tables. Raises ConfigError for one that was made from a later night, PlanError for other
+    files.
+    """
+    plan = read_waves(read_file("waves status", Path(path)), path)
+    if plan.run > tables.run:
+        raise ConfigError(
+            f"{path}: expected waves of run {tables.run} or before, found those of run {plan.run}. "
+            "Name the tables that they were made from with --tables, or another night with --run."
+        )
+    aim = Aim.of(plan.target, tables.catalogue)
+    nights = nights_since(tables.lake, plan.run, tables.run)
+    tonight = replace(tables.asked(), part=None).standings(tables.lake, tables.run, aim)
+    found = find_status(plan, tables.run, nights, tonight)
+    return Answer(
+        value=found,
+        make_rows=lambda: ({name: getattr(one, name) for name in _STEP} for one in found.steps),
+        make_document=lambda: fill(WavesDocument, status=found),
+        page=lambda width: waves_status_page(found, tables.catalogue, limit, width),
+    )
+
+
+_STEP = ("number", "ring", "way_back", "state", "clusters", "at_level", "since", "until")
+
+
+def _wave_rows(plan: WavePlan) -> Iterator[Row]:
+    for ring in plan.rings:
+        for step in ring.steps:
+            for number, batch in enumerate(step.batches, start=1):
+                for work in batch:
+                    for one in work.does:
+                        yield {
+                            "ring": ring.name,
+                            "way_back": step.way_back,
+                            "batch": number,
+                            "cluster": work.name,
+                            "by": one.by,
+                            "command": one.command,
+                        }
 
 
 def _before(lake: Lake, run: int) -> int:

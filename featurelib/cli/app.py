@@ -37,6 +37,7 @@ _COMMANDS = {
         "timeline": "Who could what when in one cluster.",
         "diff": "What two nights found, against each other.",
         "report": "The report of a night, of all clusters or of some.",
+        "waves": "In which order a fleet is upgraded, ring by ring.",
     },
     "act": {
         "show": "What a plan would do, request by request.",

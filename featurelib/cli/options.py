@@ -171,6 +171,18 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "Exit code 1 if a finding is new and not muted: of SEVERITY or worse, or any."
     ),
     "csv": _of("One part of it as CSV."),
+    "waves.words": _of(
+        "A release version, as 4.1, or upgrade-all: every feature as far as it is READY. With "
+        "`status`: what --out wrote.",
+        "TARGET | status FILE",
+        is_argument=True,
+    ),
+    "waves.by": _of(
+        "Rings are the values of that label, in this order. Default: by risk.", "KEY[=VALUE,…]"
+    ),
+    "soak": _of("How long a step stays healthy before the next: 24h, 7d. Default: 7d.", "TIME"),
+    "max_parallel": _of("Clusters that may be changed at once. Default: 5.", least=1),
+    "waves.out": _of("Write the plan there, for a review and for `waves status`.", "FILE"),
     "report.limit": _of("Rows of each part; 0 = all.", least=0),
     "limit": _of("Clusters shown, and findings of each; 0 = all.", least=0),
     # plans

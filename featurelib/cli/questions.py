@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from shlex import quote
 
 from featurelib import api
 from featurelib.api.tables import MOST, NightTables
@@ -259,6 +260,97 @@ def report(
     else:
         write_text(found, sys.stdout, limit=limit)
     return 0
+
+
+def waves(
+    choice: Choice,
+    words: list[str],
+    by: str | None = None,
+    soak: str | None = None,
+    max_parallel: int | None = None,
+    out: str | None = None,
+    tables: str | None = None,
+    run: int | None = None,
+    fleet: str | None = None,
+    config: str | None = None,
+    overlay: str | None = None,
+    limit: int = MOST,
+    as_json: bool = False,
+) -> int:
+    """In which order a fleet is upgraded, ring by ring.
+
+    The READY clusters of a night in rings, and how far they are:
+
+    \b
+        featurelib waves 4.1 --tables TABLES
+        featurelib waves 4.1 --by environment=test,production --soak 3d --out waves.json
+        featurelib waves status waves.json --tables TABLES
+
+    Canaries go first, one cluster of each kind of change; then the values of a label, or the
+    clusters of least risk. Between two steps is a gate: it opens when all clusters of the steps
+    before are at their levels and none has a critical finding, and after the soak. What has no way
+    back is never in one step with what has one. A cluster that somebody else manages stands there
+    with that owner's command. UNKNOWN and BLOCKED ones are in no ring: what unlocks them is said.
+
+    `waves status` reads the nights since and says which gate is open, and what may be done now.
+    Nothing is sent: each cluster is planned, approved and applied by itself.
+
+    Exit codes: 0 answered; 2 usage; 5 there is no night.
+    """
+    catalogue = open_catalogue(overlay, say)
+    of_plans: dict[str, object] = {
+        "--by": by,
+        "--soak": soak,
+        "--max-parallel": max_parallel,
+        "--out": out,
+        "--owner": choice.owner,
+        "--label": choice.label,
+        "--view": choice.view,
+    }
+    path = _waves_file(words, of_plans)
+    named = {"fleet": fleet, "config": config}
+    tables, fleet = usual_tables(tables, fleet, say)
+    wanted = Wanted(tables=tables, run=run, fleet=fleet, config=config)
+    night = NightTables(Lake(tables), wanted, catalogue, choice)
+    if path is not None:
+        return print_answer(api.waves_status(night, path, limit=limit), as_json=as_json)
+    key, _, values = (by or "").partition("=")
+    answer = api.waves(
+        night,
+        words[0],
+        by=key or None,
+        order=tuple(filter(None, values.split(","))),
+        soak="7d" if soak is None else soak,
+        max_parallel=5 if max_parallel is None else max_parallel,
+        ways="".join(f" --{name} {quote(file)}" for name, file in named.items() if file),
+        limit=limit,
+        path=out,
+    )
+    if out is not None:
+        answer.save(out)
+    return print_answer(answer, as_json=as_json)
+
+
+def _waves_file(words: list[str], options: dict[str, object]) -> str | None:
+    """The file of `waves status FILE`, None for a target. Raises ConfigError for other words."""
+    is_status = words[0] == "status"
+    if words == ["status"]:
+        raise ConfigError(
+            "status: expected the file of waves beside it, found none. As: featurelib waves status "
+            "waves.json"
+        )
+    if len(words) != 1 + is_status:
+        raise ConfigError(
+            f"{' '.join(words)}: expected a target, as 4.1, or `status FILE`, found "
+            f"{len(words)} word{'s' * (len(words) != 1)}. As: featurelib waves 4.1 --out waves.json"
+        )
+    given = [name for name, value in options.items() if value is not None]
+    if is_status and given:
+        raise ConfigError(
+            f"{given[0]}: expected no such option of `waves status`: its file says that. Leave it "
+            "out."
+        )
+    return words[1] if is_status else None
 
 
 def chosen(wanted: Wanted, overlay: str | None) -> Chosen:

@@ -1,4 +1,5 @@
-"""A plan as text, and why there is none: what `plan`, `show` and `approve` say.
+"""A plan as text, and why there is none: what `plan`, `show` and `approve` say; and the waves of a
+fleet.
 
 Only what a plan's digest covers is taken for a fact; what else stands in its file can be changed by
 whoever can write the file, so it stands apart, and is said to be wrong where it contradicts.
@@ -7,6 +8,7 @@ whoever can write the file, so it stands apart, and is said to be wrong where it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from shlex import quote
 
 from featurelib.audit.findings import SetAside
@@ -14,11 +16,27 @@ from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.feature import METADATA_VERSION
 from featurelib.model import Guards, Plan, Reason
-from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say_span
+from featurelib.planning.files import (
+    Approval,
+    ForPeople,
+    PlanFile,
+    digest,
+    parse_span,
+    say_span,
+)
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
 from featurelib.planning.owners import LeftOver
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE
+from featurelib.planning.waves import (
+    WaveHeld,
+    WaveMove,
+    WavePlan,
+    WaveRing,
+    WaveStep,
+    WaveWork,
+)
+from featurelib.questions.waves import StepState, WaveStatus
 from featurelib.view.layout import Page
 from featurelib.view.words import answer_text, show_change, show_danger, show_muted, update_text
 from featurelib.words import (
@@ -28,6 +46,7 @@ from featurelib.words import (
     level_text,
     levels_text,
     releases_text,
+    some,
     time_text,
 )
 
@@ -323,3 +342,228 @@ def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[
             "THE TEXT OF THIS FILE WAS CHANGED after the plan was made: its level_names are not "
             "those of its levels. What is shown here is worked out anew. Make the plan again."
         )
+
+
+# --- Waves of a fleet -----------------------------------------------------------------------------
+
+_GATES = (
+    "a step begins when all clusters of the steps before are at their levels, none of them has a "
+    "critical finding, and the step before has soaked"
+)
+_WHY = {
+    "UNKNOWN": "UNKNOWN: evidence is missing",
+    "BLOCKED": "BLOCKED: something is in the way",
+    "critical": "a critical finding has to be mended first",
+    "software": "the software does not know the target",
+    "part": "READY for a part of the way only",
+    "order": "changes that depend on each other and cannot be told apart",
+}
+
+
+def waves_page(
+    plan: WavePlan,
+    catalogue: Catalogue,
+    limit: int,
+    path: str | None,
+    ways: str = "",
+    width: int | None = None,
+) -> Page:
+    """A plan of waves, for the people who review it; `limit`: clusters of each step and reason, 0 =
+    all; `path`: where it was written, None = nowhere; `ways`: options that commands need."""
+    page, steps = Page(width), plan.steps
+    least = sum((_soak(step) for step in steps[:-1]), timedelta())
+    rows = [
+        ("target", _target_text(plan, catalogue)),
+        ("from", f"tables in {plan.tables}, run {plan.run}, judged as of {plan.as_of}"),
+        ("clusters", clean(plan.part, 300) if plan.part else ""),
+        (
+            "in rings",
+            f"{count(_clusters(plan.rings), 'cluster')} in {count(len(plan.rings), 'ring')}",
+        ),
+        ("steps", f"{len(steps)}, at least {say_span(least)} in all" if len(steps) > 1 else ""),
+        ("at once", f"at most {count(plan.max_parallel, 'cluster')}"),
+        ("gates", _GATES if len(steps) > 1 else ""),
+        ("held", count(len(plan.held), "cluster")),
+        ("reached", count(len(plan.reached), "cluster")),
+    ]
+    page.facts(rows)
+    _warnings(plan.notes, page)
+    number = 0
+    for place, ring in enumerate(plan.rings, start=1):
+        page.line()
+        size = count(len(ring.clusters), "cluster")
+        title = f"Ring {place} of {len(plan.rings)}, {clean(ring.name)}: {size}"
+        page.item(f"{title}, {clean(ring.about, 300)}")
+        for step in ring.steps:
+            number += 1
+            _wave_step(step, number, catalogue, limit, page)
+    for why in dict.fromkeys(one.why for one in plan.held):
+        _wave_held([one for one in plan.held if one.why == why], limit, page)
+    if plan.reached:
+        page.line()
+        names = some([one.name for one in plan.reached], limit or len(plan.reached))
+        page.item(f"At the target, {count(len(plan.reached), 'cluster')}: {names}")
+    page.line()
+    page.line("Nothing was sent. Each cluster is planned, approved and applied by itself.")
+    if path is None:
+        page.line("To keep it for a review: the same command with --out FILE")
+    else:
+        page.line(f"The waves are in {path}. After each night:")
+        page.line(f"  featurelib waves status {quote(path)} --tables {quote(plan.tables)}{ways}")
+    return page
+
+
+def _clusters(rings: Sequence[WaveRing]) -> int:
+    return sum(len(ring.clusters) for ring in rings)
+
+
+def _soak(step: WaveStep) -> timedelta:
+    return parse_span(step.soak) or timedelta()
+
+
+def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
+    if plan.level is None:
+        return f"{clean(plan.target)}: every feature as far as it is READY"
+    level = level_text(catalogue, METADATA_VERSION, plan.level)
+    return f"{clean(plan.target)}: {METADATA_VERSION} {level}, and what belongs to it"
+
+
+def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:
+    """A step: its gate, and who does what in which batch."""
+    kind = "each has a way back" if step.way_back else "NO WAY BACK"
+    page.item(f"Step {number}, {kind}; soaks {say_span(_soak(step))}", 2)
+    shown, left = limit or len(step.works), len(step.works)
+    for place, batch in enumerate(step.batches, start=1):
+        if shown > 0 and len(step.batches) > 1:
+            page.line(f"    Batch {place} of {len(step.batches)}")
+        for work in batch[: max(shown, 0)]:
+            _wave_work(work, catalogue, page)
+        shown, left = shown - len(batch), left - min(len(batch), max(shown, 0))
+    if left:
+        page.line(f"    and {count(left, 'cluster')} more: --limit 0 shows all")
+
+
+def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
+    """A cluster, what moves, and the commands."""
+    page.item(_wave_who(work.name, work.owner, work.contact), 4)
+    for one in work.does:
+        for move in one.moves:
+            low = level_text(catalogue, move.feature, move.from_level)
+            high = level_text(catalogue, move.feature, move.to_level)
+            page.item(f"{clean(move.feature)} {low} → {high}{_wave_return(move, catalogue)}", 6)
+        if one.by:
+            page.item(
+                f"{clean(one.by)} finalizes that. {clean(one.whom, 400) if one.whom else ''}", 6
+            )
+        if one.command:
+            page.line(f"        {clean(one.command, 1000)}")
+
+
+def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
+    whose = ", ".join(clean(text) for text in (owner, contact) if text)
+    return clean(name) + (f" ({whose})" if whose else "")
+
+
+def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
+    """From where on it cannot go back; empty where it can."""
+    if move.way_back:
+        return ""
+    if move.no_return is None:
+        return "; nobody can tell whether it goes back"
+    return f"; no way back from {level_text(catalogue, move.feature, move.no_return)} on"
+
+
+def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
+    """Clusters that are in no ring for one reason, and what unlocks each."""
+    page.line()
+    page.item(f"Held, {_WHY[held[0].why]}: {count(len(held), 'cluster')}")
+    for one in held[: limit or None]:
+        page.item(_wave_who(one.name, one.owner, one.contact), 2)
+        _wave_unlocks(one, page, 4)
+    if len(held) > limit > 0:
+        page.line(f"  and {count(len(held) - limit, 'cluster')} more: --limit 0 shows all")
+
+
+def _wave_unlocks(one: WaveHeld, page: Page, indent: int) -> None:
+    """What is in its way; what helps against several stands below the last of them."""
+    for place, way in enumerate(one.unlocks):
+        page.item(clean(way.message, 1000), indent)
+        if one.unlocks[place + 1 : place + 2] and one.unlocks[place + 1].remedy == way.remedy:
+            continue
+        if way.remedy:
+            page.item(f"→ {clean(way.remedy, 600)}", indent + 2)
+        if way.command:
+            page.line(f"{' ' * (indent + 4)}{clean(way.command, 400)}")
+    if one.more:
+        page.line(f"{' ' * indent}and {one.more:,} more: featurelib report shows them")
+
+
+def waves_status_page(
+    found: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
+) -> Page:
+    """How far the waves are: a line for each step, then what may be done now, and what keeps the
+    first closed gate closed; `limit`: clusters of each, 0 = all."""
+    page = Page(width)
+    nights = count(found.nights, "night")
+    page.text(
+        f"waves to {clean(found.target)} by run {found.run}, as of {time_text(found.as_of)}; "
+        f"{nights} looked at"
+    )
+    page.line()
+    rows = [("step", "ring", "way back", "state", "at level", "healthy since", "soaked")]
+    for step in found.steps:
+        there = f"{step.at_level:,} of {step.clusters:,}"
+        since, until = time_text(step.since), time_text(step.until)
+        way = "yes" if step.way_back else "NO"
+        rows.append((str(step.number), clean(step.ring), way, str(step.state), there, since, until))
+    if found.steps:
+        page.table(rows)
+    for step in found.steps:
+        if step.next:
+            page.line()
+            page.line(f"Step {step.number} is open. Now, in each of these:")
+            for one in step.next[: limit or None]:
+                _wave_work(one.work, catalogue, page)
+                if one.held is not None:
+                    page.item(f"NOT NOW, {_WHY[one.held.why]}", 6)
+                    _wave_unlocks(one.held, page, 8)
+            if len(step.next) > limit > 0:
+                page.line(
+                    f"    and {count(len(step.next) - limit, 'cluster')} more: --limit 0 shows all"
+                )
+        if step.ahead:
+            page.line()
+            names = some(step.ahead, limit or len(step.ahead))
+            page.item(
+                f"warning: at the level of step {step.number} before its gate opened: {names}"
+            )
+    _wave_gate(found, limit, page)
+    page.line()
+    if found.strangers:
+        names = some(found.strangers, limit or len(found.strangers))
+        page.item(f"In no place of the plan, {count(len(found.strangers), 'cluster')}: {names}")
+    if found.unlocked:
+        names = some(found.unlocked, limit or len(found.unlocked))
+        page.item(
+            f"Held by the plan, and READY now, {count(len(found.unlocked), 'cluster')}: {names}"
+        )
+    if found.strangers or found.unlocked:
+        page.line("Made again, the plan takes them in: featurelib waves TARGET --out FILE")
+    if found.is_done:
+        page.line("Every step is done.")
+    return page
+
+
+def _wave_gate(found: WaveStatus, limit: int, page: Page) -> None:
+    """What keeps the first closed gate closed."""
+    closed = next((one for one in found.steps if one.state is StepState.CLOSED), None)
+    if closed is None:
+        return
+    page.line()
+    page.line(f"The gate of step {closed.number} is closed:")
+    if closed.waits_until is not None:
+        page.item(f"the step before soaks until {time_text(closed.waits_until)}", 2)
+    for wait in closed.waits[: limit or None]:
+        page.item(f"{clean(wait.name)}: {wait.state}", 2)
+    if len(closed.waits) > limit > 0:
+        page.line(f"  and {count(len(closed.waits) - limit, 'cluster')} more: --limit 0 shows all")

@@ -41,6 +41,7 @@ LINES = {
     "timeline": "ghost-broker --tables tables --fleet {fleet}",
     "diff": "--last --tables tables",
     "report": "--tables tables --fleet {fleet}",
+    "waves": "4.1 --tables tables --fleet {fleet}",
     "show": "p.json",
     "approve": "p.json --expires 24h --yes --out a-{n}.json",
     "apply": "p.json --approval a.json --yes --file c-{n}.db --journal j-{n}.db",

@@ -1,0 +1,440 @@
+"""Puts what a fleet has READY into waves: rings of clusters, one after the other, a gate between.
+
+A ring holds clusters; a step of it holds what is done in them at one time, and never both what has
+a way back and what has none. Batches of a step are what may be done at once. The gate before a step
+opens when every cluster of the step before is at its level and healthy, and has been for its soak;
+whether it is open is for featurelib.questions.waves. The first clusters are the canaries: one of
+each kind of change. Then come the values of a label in their order, or the clusters of least risk.
+
+    fleet ─┬─ held: UNKNOWN, BLOCKED, something critical, or software that is too old; what helps
+           ├─ reached: at the target
+           └─ rings ── steps (way back | none) ── batches ── works: a cluster, its commands
+
+Every cluster is in one of these places, once. Nothing is sent by a plan of waves: each cluster is
+planned, approved and applied by itself. The file may be changed by the people who review it, so it
+is held to the same rules when it is read as when it is made (`faults`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Literal
+
+import msgspec
+
+from featurelib.catalogue import Catalogue
+from featurelib.errors import PlanError
+from featurelib.planning.files import parse_span
+
+FORMAT: Literal["featurelib.waves"] = "featurelib.waves"
+VERSION: Literal[1] = 1
+UPGRADE_ALL = "upgrade-all"  # a target: every feature as far as it is READY
+NO_LABEL = ""  # the value of a cluster that has no such label
+EARLY = 5  # without a label one cluster in so many comes before the others
+AGAIN = "Make it again: featurelib waves TARGET --out FILE"
+
+Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveMove:
+    """One feature from one finalized level to another.
+
+    `way_back`: today's level can be had again without losing metadata. `no_return`: the first level
+    on the way from which it cannot, null where it can, or where nobody can tell.
+    """
+
+    feature: str
+    from_level: int
+    to_level: int
+    way_back: bool
+    no_return: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveCommand:
+    """What is done by one command, in one cluster. `by`: who finalizes it in our place, "" = we do;
+    `command` is then that owner's, and may be empty: `whom` says whom to ask."""
+
+    by: str
+    moves: tuple[WaveMove, ...]
+    command: str
+    whom: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveWork:
+    """What is done in one cluster in one step, in this order. `cluster` is the id as in the tables,
+    `name` what people call it."""
+
+    cluster: str
+    name: str
+    owner: str | None
+    contact: str | None
+    does: tuple[WaveCommand, ...]
+
+    @property
+    def moves(self) -> tuple[WaveMove, ...]:
+        """All that moves."""
+        return tuple(move for one in self.does for move in one.moves)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveStep:
+    """What is done in a ring at one time: all of it has a way back, or none of it has.
+
+    `batches`: works that may be done at once; a batch begins when the one before is at its level.
+    `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d.
+    """
+
+    way_back: bool
+    soak: str
+    batches: tuple[tuple[WaveWork, ...], ...]
+
+    @property
+    def works(self) -> tuple[WaveWork, ...]:
+        """All clusters of it."""
+        return tuple(work for batch in self.batches for work in batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveRing:
+    """Clusters that go together; `about` says why these."""
+
+    name: str
+    about: str
+    steps: tuple[WaveStep, ...]
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """The ids of its clusters, each of which may be in several steps."""
+        return frozenset(work.cluster for step in self.steps for work in step.works)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveUnlock:
+    """Something in the way, and what helps; the command may be empty."""
+
+    message: str
+    remedy: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveHeld:
+    """A cluster that is in no ring: `why`, and what unlocks it; `more` is not listed.
+
+    UNKNOWN and BLOCKED are its verdict; critical: a finding that has to be mended first; software:
+    what it runs does not know the target; part: it can go only a part of the way; order: its
+    changes depend on each other and cannot be told apart.
+    """
+
+    cluster: str
+    name: str
+    owner: str | None
+    contact: str | None
+    why: Why
+    unlocks: tuple[WaveUnlock, ...]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveReached:
+    """A cluster that is at the target."""
+
+    cluster: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WavePlan:
+    """In which order a fleet goes to a target.
+
+    `level`: the metadata.version that the target stands for, null for upgrade-all. `run` is the
+    night it was made from, `as_of` when that was judged. `part`: the clusters it is about, null for
+    all. `by`: the label whose values are rings. `notes`: what to know before it is agreed to.
+    """
+
+    target: str
+    level: int | None
+    tables: str
+    run: int
+    as_of: str
+    catalogue: str
+    part: str | None
+    by: str | None
+    max_parallel: int
+    rings: tuple[WaveRing, ...]
+    held: tuple[WaveHeld, ...]
+    reached: tuple[WaveReached, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[WaveStep, ...]:
+        """The steps of all rings, in the order in which they are done."""
+        return tuple(step for ring in self.rings for step in ring.steps)
+
+    @property
+    def clusters(self) -> list[str]:
+        """The cluster of every place there is, so that one in two places stands there twice."""
+        places = [sorted(ring.clusters) for ring in self.rings]
+        places += [[one.cluster for one in some] for some in (self.held, self.reached)]
+        return [cluster for some in places for cluster in some]
+
+
+class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fleet's plan of waves, for people to review. Nothing is applied by it: each cluster is
+    planned, approved and applied by itself."""
+
+    format: Literal["featurelib.waves"]
+    version: Literal[1]
+    waves: WavePlan
+
+
+# --- From what can move to rings ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A cluster that can go all the way: its works, one a step, and what its place depends on.
+
+    `kind`: what makes two changes alike. `nodes` and whether something has no way back are its
+    risk. `labels` are the inventory's.
+    """
+
+    works: tuple[tuple[bool, WaveWork], ...]  # whether that step has a way back
+    kind: tuple[object, ...]
+    nodes: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> str:
+        """Its id."""
+        return self.works[0][1].cluster
+
+    @property
+    def risk(self) -> tuple[bool, int, str, str]:
+        """The less, the earlier: what has no way back comes late, and large clusters do."""
+        one_way = any(not way_back for way_back, _ in self.works)
+        return one_way, self.nodes, self.works[0][1].name, self.cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waving:
+    """How the waves are wanted: `by` a label, its values in that order (the others follow); how
+    long each step soaks; and how many clusters may be changed at once."""
+
+    by: str | None = None
+    values: tuple[str, ...] = ()
+    soak: str = "7d"
+    max_parallel: int = 5
+
+
+def put_in_rings(
+    candidates: Iterable[Candidate], wanted: Waving
+) -> tuple[tuple[WaveRing, ...], tuple[str, ...]]:
+    """The rings of these clusters, and the values of the label in the order they are taken."""
+    ordered, seen = sorted(candidates, key=lambda one: one.risk), set[tuple[object, ...]]()
+    values = _values(ordered, wanted) if wanted.by is not None else (NO_LABEL,)
+    rings = list[tuple[str, str, list[Candidate]]]()
+    for value in values:
+        mine = ordered
+        if wanted.by is not None:
+            mine = [one for one in ordered if one.labels.get(wanted.by, NO_LABEL) == value]
+        name = _ring_name(wanted.by, value)
+        first = _first_of_kind(mine, seen, wanted.max_parallel)
+        chosen = {one.cluster for one in first}
+        rest = [one for one in mine if one.cluster not in chosen]
+        if not rest and not rings:  # all are of their own kind: one of them goes before all others
+            first, rest = first[:1], first[1:]
+        if rest and first:
+            about = "before all others, one of each kind of change that is new"
+            rings.append((f"{name} canary".lstrip(), about, first))
+        else:
+            rest = mine
+        if wanted.by is None and len(rest) > wanted.max_parallel:
+            early = max(wanted.max_parallel, ceil(len(rest) / EARLY))
+            rings.append(("early", "the clusters of least risk", rest[:early]))
+            rings.append(("rest", "all others", rest[early:]))
+        elif rest:
+            rings.append((name or "rest", f"all others{' of it' if name else ''}", rest))
+        seen |= {one.kind for one in mine}
+    made = [_ring(name, about, some, wanted) for name, about, some in rings if some]
+    return tuple(made), tuple(values) if wanted.by is not None else ()
+
+
+def _values(ordered: Sequence[Candidate], wanted: Waving) -> list[str]:
+    """The values of the label: as they were named; the others after them, those with the fewest
+    nodes first; clusters without the label last."""
+    assert wanted.by is not None
+    nodes = Counter[str]()
+    for one in ordered:
+        nodes[one.labels.get(wanted.by, NO_LABEL)] += one.nodes
+    others = [value for value in nodes if value not in wanted.values]
+    others.sort(key=lambda value: (value == NO_LABEL, nodes[value], value))
+    return [value for value in wanted.values if value in nodes] + others
+
+
+def _ring_name(by: str | None, value: str) -> str:
+    if by is None:
+        return ""
+    return f"{by}={value}" if value else f"no {by}"
+
+
+def _first_of_kind(
+    ordered: Sequence[Candidate], seen: set[tuple[object, ...]], most: int
+) -> list[Candidate]:
+    """A cluster of each kind of change that is not in `seen`, at most so many: of the commonest
+    kinds, and of each the one of least risk."""
+    of_kind = Counter(one.kind for one in ordered if one.kind not in seen)
+    first = dict[tuple[object, ...], Candidate]()
+    for one in ordered:
+        if one.kind in of_kind:
+            first.setdefault(one.kind, one)
+    chosen = sorted(first.values(), key=lambda one: (-of_kind[one.kind], one.risk))[:most]
+    return sorted(chosen, key=lambda one: one.risk)
+
+
+def _ring(name: str, about: str, members: Sequence[Candidate], wanted: Waving) -> WaveRing:
+    """A ring of these clusters. Its steps are by turns with a way back and without one; a cluster
+    takes part in the next step of the kind that it needs."""
+    steps: list[list[WaveWork]] = []
+    kinds: list[bool] = []
+    begins = any(one.works[0][0] for one in members)  # something has a way back to begin with
+    for one in members:
+        at = 0
+        for way_back, work in one.works:
+            at += (at % 2 == 0) != (way_back == begins)
+            while len(steps) <= at:
+                kinds.append((len(steps) % 2 == 0) == begins)
+                steps.append([])
+            steps[at].append(work)
+            at += 1
+    return WaveRing(
+        name=name,
+        about=about,
+        steps=tuple(
+            WaveStep(way_back=kind, soak=wanted.soak, batches=_batches(works, wanted.max_parallel))
+            for kind, works in zip(kinds, steps, strict=True)
+            if works
+        ),
+    )
+
+
+def _batches(works: Sequence[WaveWork], most: int) -> tuple[tuple[WaveWork, ...], ...]:
+    return tuple(tuple(works[i : i + most]) for i in range(0, len(works), most))
+
+
+def part_moves(
+    moves: Sequence[WaveMove],
+    theirs: frozenset[str],
+    levels: Mapping[str, int],
+    catalogue: Catalogue,
+) -> list[tuple[bool, bool, list[WaveMove]]] | None:
+    """Moves that pass together, in parts that pass one after the other: whether a part has a way
+    back, and whether it is the owner's. What has a way back goes first, ours before theirs, but for
+    what needs another move that comes later. None where no order does."""
+    left, now, parts = list(moves), dict(levels), list[tuple[bool, bool, list[WaveMove]]]()
+    while left:
+        for way_back, by_owner in ((True, False), (True, True), (False, False), (False, True)):
+            some = [m for m in left if (m.way_back, m.feature in theirs) == (way_back, by_owner)]
+            while some:
+                then = now | {move.feature: move.to_level for move in some}
+                later = {move.feature for move in left} - {move.feature for move in some}
+                unmet = catalogue.whole.unmet(then)
+                waits = {need.feature for need in unmet if need.other in later}
+                if waits.isdisjoint(move.feature for move in some):
+                    break
+                some = [move for move in some if move.feature not in waits]
+            if some:
+                parts.append((way_back, by_owner, some))
+                now |= {move.feature: move.to_level for move in some}
+                left = [move for move in left if move not in some]
+                break
+        else:
+            return None
+    return parts
+
+
+# --- The file -------------------------------------------------------------------------------------
+
+
+def faults(plan: WavePlan) -> Iterator[str]:
+    """What is wrong with a plan of waves, as `where: expected …, found …`."""
+    for cluster, times in Counter(plan.clusters).items():
+        if times > 1:
+            yield f"cluster {cluster!r}: expected it in one place, found it in {times}"
+    if plan.max_parallel < 1:
+        yield f"max_parallel: expected 1 or more, found {plan.max_parallel}"
+    for i, ring in enumerate(plan.rings):
+        if not ring.steps:
+            yield f"rings[{i}].steps: expected one or more, found none"
+        levels = dict[tuple[str, str], int]()
+        for j, step in enumerate(ring.steps):
+            where = f"rings[{i}].steps[{j}]"
+            yield from _step_faults(step, plan.max_parallel, where)
+            for work in step.works:
+                for move in work.moves:
+                    before = levels.get((work.cluster, move.feature), move.from_level)
+                    if before != move.from_level:
+                        yield (
+                            f"{where}: cluster {work.cluster!r}: {move.feature}: expected it to go "
+                            f"on from {before}, found {move.from_level}"
+                        )
+                    levels[work.cluster, move.feature] = move.to_level
+
+
+def _step_faults(step: WaveStep, most: int, where: str) -> Iterator[str]:
+    if parse_span(step.soak) is None:
+        yield f"{where}.soak: expected a time as 30m, 24h or 7d, found {step.soak!r}"
+    if not step.works:
+        yield f"{where}.batches: expected a cluster, found none"
+    for i, batch in enumerate(step.batches):
+        if len(batch) > most:
+            yield f"{where}.batches[{i}]: expected at most {most} clusters, found {len(batch)}"
+    for cluster, times in Counter(work.cluster for work in step.works).items():
+        if times > 1:
+            yield f"{where}: expected cluster {cluster!r} once, found it {times} times"
+    for work in step.works:
+        if not work.moves:
+            yield f"{where}: cluster {work.cluster!r}: expected a level that moves, found none"
+        for move in work.moves:
+            at = f"{where}: cluster {work.cluster!r}: {move.feature}"
+            if move.to_level <= move.from_level:
+                yield f"{at}: expected it to go up, found {move.from_level} to {move.to_level}"
+            if move.way_back != step.way_back or (move.way_back and move.no_return is not None):
+                kind = "has a way back" if step.way_back else "has no way back"
+                yield f"{at}: expected what {kind}, found the other: they never go together"
+
+
+def read_waves(text: str | bytes, where: str) -> WavePlan:
+    """The plan of waves in `text`; `where` is what a message calls it. Raises PlanError for any
+    other thing, and for one that contradicts itself."""
+    try:
+        given = json.loads(text)
+        head = given if isinstance(given, dict) else {}
+        if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
+            raise PlanError(
+                f"{where}: expected a plan of waves, {FORMAT} version {VERSION}, found "
+                f"{head.get('format')!r} version {head.get('version')!r}. {AGAIN}"
+            )
+        plan = msgspec.convert(given, WaveFile).waves
+    except (RecursionError, ValueError) as error:  # also of msgspec
+        said = "lists in lists" if isinstance(error, RecursionError) else str(error)
+        raise PlanError(f"{where}: expected a plan of waves, found: {said}. {AGAIN}") from error
+    if fault := next(faults(plan), None):
+        raise PlanError(f"{where}: {fault}. Mend it there, or make the plan again.")
+    return plan
+
+
+def make_schema() -> dict[str, object]:
+    """The JSON Schema (draft 2020-12) of the file."""
+    schema = msgspec.json.schema(WaveFile)
+    for definition in schema["$defs"].values():
+        definition["description"] = inspect.cleandoc(definition["description"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

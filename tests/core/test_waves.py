@@ -1,0 +1,465 @@
+"""Waves over random fleets: what holds of every plan of waves, and of every gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import featurelib.planning.waves
+from featurelib.catalogue import Dependency, load
+from featurelib.errors import PlanError
+from featurelib.planning.waves import (
+    Candidate,
+    WaveCommand,
+    WaveFile,
+    WaveHeld,
+    WaveMove,
+    WavePlan,
+    WaveReached,
+    WaveWork,
+    Waving,
+    faults,
+    make_schema,
+    part_moves,
+    put_in_rings,
+    read_waves,
+)
+from featurelib.questions.waves import (
+    Standings,
+    StepState,
+    WaveNight,
+    WaveStatus,
+    WorkState,
+    waves_status,
+)
+from tests.core.scale import some
+
+SCHEMA = Path(featurelib.planning.waves.__file__).with_name("waves.schema.json")
+FLEETS = settings(max_examples=some(1000), derandomize=True, deadline=None, database=None)
+METADATA, GROUP, SHARE = "metadata.version", "group.version", "share.version"
+VALUES = ("test", "production", "")
+DAY = timedelta(days=1)
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def move(feature: str, low: int, high: int, *, way_back: bool) -> WaveMove:
+    return WaveMove(
+        feature=feature,
+        from_level=low,
+        to_level=high,
+        way_back=way_back,
+        no_return=None if way_back else high,
+    )
+
+
+def work(cluster: str, *moves: WaveMove) -> WaveWork:
+    does = (WaveCommand(by="", moves=moves, command="…"),)
+    return WaveWork(cluster=cluster, name=cluster, owner=None, contact=None, does=does)
+
+
+@st.composite
+def candidates(draw: st.DrawFn, name: str) -> Candidate:
+    """One with some steps, each with a way back or without one, never two alike in a row."""
+    first, steps = draw(st.booleans()), draw(st.integers(1, 4))
+    level = draw(st.sampled_from((7, 21, 25)))
+    works = []
+    for i in range(steps):
+        way_back = first == (i % 2 == 0)
+        works.append(
+            (way_back, work(name, move(METADATA, level + i, level + i + 1, way_back=way_back)))
+        )
+    value = draw(st.sampled_from(VALUES))
+    return Candidate(
+        works=tuple(works),
+        kind=tuple((one.from_level, one.to_level) for _, w in works for one in w.moves),
+        nodes=draw(st.integers(0, 9)),
+        labels={"environment": value} if value else {},
+    )
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> tuple[list[Candidate], WavePlan]:
+    """A fleet, and its waves as somebody wants them."""
+    size = draw(st.integers(0, 25))
+    members = [draw(candidates(f"c-{i}")) for i in range(size)]
+    wanted = Waving(
+        by=draw(st.sampled_from((None, "environment"))),
+        values=draw(st.sampled_from(((), ("test",), ("production", "test")))),
+        soak=draw(st.sampled_from(("24h", "3d"))),
+        max_parallel=draw(st.integers(1, 6)),
+    )
+    return members, planned(draw(st.permutations(members)), wanted)
+
+
+def planned(members: Sequence[Candidate], wanted: Waving) -> WavePlan:
+    rings, _ = put_in_rings(members, wanted)
+    return WavePlan(
+        target="4.1",
+        level=27,
+        tables="tables",
+        run=1,
+        as_of="",
+        catalogue="",
+        part=None,
+        by=wanted.by,
+        max_parallel=wanted.max_parallel,
+        rings=rings,
+        held=(),
+        reached=(),
+    )
+
+
+@FLEETS
+@given(fleets())
+def test_every_ring_is_right(fleet: tuple[list[Candidate], WavePlan]) -> None:
+    members, plan = fleet
+    assert list(faults(plan)) == []
+    assert sorted(plan.clusters) == sorted(one.cluster for one in members)  # each in one place
+    order: dict[str, list[WaveWork]] = {}
+    for step in plan.steps:
+        assert all(1 <= len(batch) <= plan.max_parallel for batch in step.batches)
+        # No step has both what has a way back and what has none, and none a cluster twice.
+        assert {one.way_back for w in step.works for one in w.moves} == {step.way_back}
+        assert len({w.cluster for w in step.works}) == len(step.works)
+        for w in step.works:
+            order.setdefault(w.cluster, []).append(w)
+    # Nothing of a cluster is lost or told in another order.
+    assert order == {one.cluster: [w for _, w in one.works] for one in members}
+
+
+@FLEETS
+@given(fleets())
+def test_canaries_go_first(fleet: tuple[list[Candidate], WavePlan]) -> None:
+    members, plan = fleet
+    kinds = {one.cluster: one.kind for one in members}
+    seen: set[tuple[object, ...]] = set()
+    for ring in plan.rings:
+        mine = [kinds[cluster] for cluster in ring.clusters]
+        if ring.name.endswith("canary"):
+            assert len(mine) <= plan.max_parallel
+            assert len(set(mine)) == len(mine)
+            assert not seen.intersection(mine)
+        seen.update(mine)
+    if len(plan.rings) == 1:
+        assert len({one.labels.get("environment") for one in members}) <= 1
+    if plan.by is None and len(members) > 1:
+        assert plan.rings[0].name == "canary"
+
+
+@FLEETS
+@given(fleets(), st.randoms(use_true_random=False))
+def test_order_changes_nothing(fleet: tuple[list[Candidate], WavePlan], random: Any) -> None:
+    members, plan = fleet
+    wanted = Waving(by=plan.by, max_parallel=plan.max_parallel)
+    other = list(members)
+    random.shuffle(other)
+    assert planned(members, wanted) == planned(other, wanted)
+
+
+def test_values_go_in_the_order_that_is_named_and_clusters_without_one_last() -> None:
+    members = [
+        Candidate(
+            works=((True, work(name, move(GROUP, 0, 1, way_back=True))),),
+            kind=(name[0],),
+            nodes=nodes,
+            labels={"environment": name.partition("-")[0]} if "-" in name else {},
+        )
+        for name, nodes in (("p-1", 9), ("p-2", 3), ("t-1", 3), ("t-2", 3), ("x", 1))
+    ]
+    named = planned(members, Waving(by="environment", values=("p",)))
+    assert [ring.name for ring in named.rings] == [
+        "environment=p canary",
+        "environment=p",
+        "environment=t canary",
+        "environment=t",
+        "no environment",
+    ]
+    by_size = planned(members, Waving(by="environment"))
+    assert [ring.name.removesuffix(" canary") for ring in by_size.rings][::2] == [
+        "environment=t",
+        "environment=p",
+        "no environment",
+    ]
+
+
+# --- Parts of one cluster -------------------------------------------------------------------------
+
+CATALOGUE = load()
+OTHERS = sorted({one.feature for one in CATALOGUE.levels})
+
+
+@st.composite
+def reachable(draw: st.DrawFn) -> tuple[dict[str, int], list[WaveMove]]:
+    """Levels that fit together, and moves to others that do."""
+
+    def whole(metadata: int, least: dict[str, int]) -> dict[str, int]:
+        levels = {METADATA: metadata}
+        for name in OTHERS:
+            known = [n for n in CATALOGUE.whole.known_levels(name) if n >= least.get(name, 0)]
+            levels[name] = draw(st.sampled_from(known or [least.get(name, 0)]))
+        while unmet := CATALOGUE.whole.unmet(levels):
+            for need in unmet:
+                levels[need.feature] = least.get(need.feature, 0)
+        return levels
+
+    low = draw(st.integers(7, 33))
+    before = whole(low, {})
+    after = whole(draw(st.integers(low, 33)), before)
+    moves = [
+        move(name, before[name], level, way_back=draw(st.booleans()))
+        for name, level in after.items()
+        if level > before[name]
+    ]
+    return before, moves
+
+
+@FLEETS
+@given(reachable(), st.sets(st.sampled_from([METADATA, *OTHERS])))
+def test_parts_pass_one_after_the_other(
+    found: tuple[dict[str, int], list[WaveMove]], theirs: set[str]
+) -> None:
+    levels, moves = found
+    parts = part_moves(moves, frozenset(theirs), levels, CATALOGUE)
+    assert parts is not None
+    now = dict(levels)
+    for way_back, by_owner, some_moves in parts:
+        assert {(one.way_back, one.feature in theirs) for one in some_moves} == {
+            (way_back, by_owner)
+        }
+        now |= {one.feature: one.to_level for one in some_moves}
+        assert CATALOGUE.whole.unmet(now) == ()
+    assert sorted(one.feature for _, _, some_moves in parts for one in some_moves) == sorted(
+        one.feature for one in moves
+    )
+
+
+# --- Gates ----------------------------------------------------------------------------------------
+
+AT, BEHIND, CRITICAL, UNKNOWN = WorkState
+
+
+@st.composite
+def histories(draw: st.DrawFn, plan: WavePlan) -> list[WaveNight]:
+    """Some nights, the newest first, in which clusters go up, are critical, or are not known."""
+    works = [w for step in plan.steps for w in step.works]
+    usual = draw(st.sampled_from(("all go up", "some go up")))
+    done = draw(st.integers(0, len(plan.steps))) if usual == "all go up" else len(plan.steps)
+    nights = []
+    for night in range(draw(st.integers(1, 6))):
+        levels: dict[str, dict[str, int | None]] = {}
+        for w in works:
+            for one in w.moves:
+                levels.setdefault(w.cluster, {}).setdefault(one.feature, one.from_level)
+        for step in plan.steps[:done]:
+            for w in step.works:
+                if usual == "all go up" or draw(st.integers(0, 3)):
+                    levels[w.cluster] |= {one.feature: one.to_level for one in w.moves}
+        lost = draw(st.sampled_from([None] * 6 + [w.cluster for w in works]))
+        if lost is not None:
+            levels[lost] = dict.fromkeys(levels[lost], None)
+        hit = draw(st.sampled_from([None] * 6 + [w.cluster for w in works]))
+        critical = frozenset() if hit is None else frozenset({hit})
+        nights.append(WaveNight(as_of=START - night * DAY, levels=levels, critical=critical))
+    return nights
+
+
+NOBODY = Standings(candidates=(), held=(), reached=())
+
+
+def healthy(plan: WavePlan, k: int, nights: list[WaveNight], soak: timedelta) -> tuple[bool, bool]:
+    """The plain oracle: whether a step is at its levels tonight, and has been for its soak."""
+    states = [{night.state(w) for w in plan.steps[k].works} for night in nights]
+    if states[0] != {AT}:
+        return False, False
+    first = nights[0].as_of
+    for night, found in zip(nights, states, strict=True):
+        if BEHIND in found or CRITICAL in found:
+            break
+        if found == {AT}:
+            first = night.as_of
+    return True, nights[0].as_of - first >= soak
+
+
+@FLEETS
+@given(st.data())
+def test_no_gate_opens_before_its_time(data: st.DataObject) -> None:
+    _, plan = data.draw(fleets())
+    nights = data.draw(histories(plan))
+    status = waves_status(plan, 2, nights, NOBODY)
+    soak = timedelta(days=3 if plan.steps and plan.steps[0].soak == "3d" else 1)
+    found = [healthy(plan, k, nights, soak) for k in range(len(plan.steps))]
+    for k, (step, (there, soaked)) in enumerate(zip(status.steps, found, strict=True)):
+        is_open = all(at for at, _ in found[:k]) and (k == 0 or found[k - 1][1])
+        assert (step.state is StepState.DONE) == (there and soaked)
+        assert (step.state is StepState.SOAKING) == (there and not soaked)
+        assert (step.state is StepState.OPEN) == (is_open and not there)
+        assert len(step.next) <= plan.max_parallel
+        assert bool(step.next) == (step.state is StepState.OPEN)
+        assert bool(step.waits or step.waits_until) == (not is_open)
+    assert status.is_done == all(at and soaked for at, soaked in found)
+
+
+def two_steps(soak: str = "2d") -> WavePlan:
+    """A ring of a cluster that goes up with a way back, then without one."""
+    there = Candidate(
+        works=(
+            (True, work("c", move(GROUP, 0, 1, way_back=True))),
+            (False, work("c", move(METADATA, 21, 25, way_back=False))),
+        ),
+        kind=(),
+        nodes=3,
+    )
+    return planned([there], Waving(soak=soak))
+
+
+def nights_of(*levels: tuple[int | None, int]) -> list[WaveNight]:
+    """Nights of that cluster, the newest first: its levels of the two."""
+    return [
+        WaveNight(
+            as_of=START - i * DAY, levels={"c": {GROUP: g, METADATA: m}}, critical=frozenset()
+        )
+        for i, (g, m) in enumerate(levels)
+    ]
+
+
+def states(status: WaveStatus) -> list[str]:
+    return [str(step.state) for step in status.steps]
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        ([(0, 21)], ["open", "closed"]),
+        ([(1, 21)], ["soaking", "closed"]),
+        ([(1, 21), (1, 21), (1, 21)], ["done", "open"]),
+        ([(1, 21), (None, 21), (1, 21), (0, 21)], ["done", "open"]),  # a night without an answer
+        ([(None, 21), (1, 21), (1, 21), (1, 21)], ["open", "closed"]),  # tonight it has to be known
+        ([(1, 21), (0, 21), (1, 21), (1, 21)], ["soaking", "closed"]),  # it went back in between
+        ([(1, 25), (1, 25)], ["soaking", "soaking"]),  # sent before its gate opened
+        ([(1, 25)] * 3, ["done", "done"]),
+    ],
+)
+def test_a_gate_opens_after_the_soak(
+    levels: list[tuple[int | None, int]], expected: list[str]
+) -> None:
+    status = waves_status(two_steps(), 2, nights_of(*levels), NOBODY)
+    assert states(status) == expected
+    assert [bool(step.ahead) for step in status.steps] == [
+        False,
+        levels[0] == (1, 25) and len(levels) < 3,
+    ]
+
+
+def test_a_critical_finding_closes_the_gate_again() -> None:
+    nights = nights_of(*[(1, 21)] * 4)
+    nights[0] = replace(nights[0], critical=frozenset({"c"}))
+    status = waves_status(two_steps(), 2, nights, NOBODY)
+    assert states(status) == ["open", "closed"]
+    assert [wait.state for wait in status.steps[1].waits] == [CRITICAL]
+
+
+def test_what_is_no_longer_ready_is_said_beside_what_may_be_done() -> None:
+    held = WaveHeld(cluster="c", name="c", owner=None, contact=None, why="BLOCKED", unlocks=())
+    new = WaveReached(cluster="new", name="new")
+    tonight = Standings(candidates=(), held=(held,), reached=(new,))
+    status = waves_status(two_steps(), 2, nights_of((0, 21)), tonight)
+    assert [one.held for one in status.steps[0].next] == [held]
+    assert (status.strangers, status.unlocked) == (("new",), ())
+
+
+# --- The file -------------------------------------------------------------------------------------
+
+
+def written(change: Any = None) -> str:
+    file = WaveFile(format="featurelib.waves", version=1, waves=two_steps())
+    document = json.loads(msgspec.json.encode(file))
+    if change is not None:
+        change(document)
+    return json.dumps(document)
+
+
+def test_what_is_written_reads_back() -> None:
+    assert read_waves(written(), "w.json") == two_steps()
+
+
+def test_the_schema_that_ships_is_the_types() -> None:
+    assert json.loads(SCHEMA.read_text("utf-8")) == json.loads(json.dumps(make_schema()))
+
+
+def steps(document: Any) -> Any:
+    return document["waves"]["rings"][0]["steps"]
+
+
+def twice(document: Any) -> None:
+    document["waves"]["reached"].append({"cluster": "c", "name": "c"})
+
+
+def mixed(document: Any) -> None:
+    steps(document)[0]["batches"][0][0]["does"] += steps(document)[1]["batches"][0][0]["does"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (twice, "cluster 'c': expected it in one place, found it in 2"),
+        (mixed, "metadata.version: expected what has a way back, found the other"),
+        (lambda d: d["waves"].update(max_parallel=0), "max_parallel: expected 1 or more, found 0"),
+        (
+            lambda d: steps(d)[0].update(soak="soon"),
+            "expected a time as 30m, 24h or 7d, found 'soon'",
+        ),
+        (lambda d: steps(d)[0]["batches"].clear(), "rings[0].steps[0].batches: expected a cluster"),
+        (lambda d: steps(d).clear(), "rings[0].steps: expected one or more, found none"),
+        (lambda d: steps(d)[0]["batches"][0][0].update(does=[]), "expected a level that moves"),
+        (
+            lambda d: steps(d)[0]["batches"][0].append(steps(d)[0]["batches"][0][0]),
+            "found it 2 times",
+        ),
+        (lambda d: steps(d).append(steps(d)[0]), "expected it to go on from 1, found 0"),
+        (
+            lambda d: steps(d)[0]["batches"][0][0]["does"][0]["moves"][0].update(to_level=0),
+            "expected it to go up, found 0 to 0",
+        ),
+        (
+            lambda d: steps(d)[0]["batches"][0].extend([steps(d)[0]["batches"][0][0]] * 5),
+            "expected at most 5 clusters, found 6",
+        ),
+        (lambda d: d.update(version=2), "found 'featurelib.waves' version 2"),
+        (lambda d: d["waves"].pop("rings"), "missing required field `rings`"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(change: Any, said: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        read_waves(written(change), "w.json")
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("w.json: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "{", "[" * 100_000, '{"format": "featurelib.plan"}']
+)
+def test_other_files_are_refused(text: str) -> None:
+    with pytest.raises(PlanError, match="expected a plan of waves"):
+        read_waves(text, "w.json")
+
+
+def test_changes_that_need_each_other_across_a_point_of_no_return_have_no_order() -> None:
+    both = [("f", "g"), ("g", "f")]
+    needs = tuple(Dependency(feature=one, level=1, other=other, least=1) for one, other in both)
+    catalogue = replace(CATALOGUE, whole=replace(CATALOGUE.whole, dependencies=needs))
+    levels = {METADATA: 33, "f": 0, "g": 0}
+    alike = [move(name, 0, 1, way_back=True) for name in "fg"]
+    assert part_moves(alike, frozenset(), levels, catalogue) == [(True, False, alike)]
+    apart = [move("f", 0, 1, way_back=True), move("g", 0, 1, way_back=False)]
+    assert part_moves(apart, frozenset(), levels, catalogue) is None
+    # What no move mends is no question of order: in ZooKeeper mode there is no metadata.version.
+    assert part_moves(alike[:1], frozenset(), {}, CATALOGUE) == [(True, False, alike[:1])]
