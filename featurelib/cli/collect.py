@@ -34,6 +34,7 @@ from featurelib.collect import probe as ask_to_validate
 from featurelib.config import example
 from featurelib.config.fleet import Choice, Fleet, FleetEntry
 from featurelib.errors import BackendError, ConfigError
+from featurelib.feature import Role
 from featurelib.landing import KINDS
 from featurelib.landing.fields import write_time
 from featurelib.landing.strimzi import KIND as STRIMZI
@@ -65,6 +66,8 @@ def collect(
     observed_at: str | None = None,
     path: list[str] | None = None,
     chroot: str = "",
+    node_id: int | None = None,
+    controller: bool = False,
     as_json: bool = False,
 ) -> int:
     """Read clusters, and write what their nodes say.
@@ -101,11 +104,13 @@ def collect(
             observed_at=_read_at(from_, observed_at),
             paths=tuple(path or ()),
             chroot=chroot,
+            node=_asked_node(kind, node_id, controller),
         )
         return _take(kind, source, open_fleet(fleet, None)[1], Path(out), as_json)
-    given = {"--kind": kind, "--cluster": cluster, "--observed-at": observed_at, "--path": path}
-    for option, value in (given | {"--chroot": chroot}).items():
-        if value:
+    given: dict[str, object] = {"--kind": kind, "--cluster": cluster, "--path": path}
+    given |= {"--observed-at": observed_at, "--chroot": chroot}
+    for option, value in (given | {"--node-id": node_id, "--controller": controller}).items():
+        if value not in (None, "", False):
             raise ConfigError(f"{option}: expected beside --from FILE, found none.")
     wanted = Wanted(
         fleet=fleet, bootstrap=bootstrap, controllers=controllers, zookeeper=zookeeper, file=file
@@ -115,6 +120,19 @@ def collect(
 
 
 # --- What people already have, as a landing file --------------------------------------------------
+
+
+def _asked_node(kind: str, node_id: int | None, controller: bool) -> tuple[Role, int] | None:
+    """Whom the tool was told to ask. Raises ConfigError."""
+    if node_id is None and not controller:
+        return None
+    if node_id is None or kind != "features_describe":
+        found = "--controller alone" if node_id is None else f"--kind {kind}"
+        raise ConfigError(
+            "--node-id: expected the node that kafka-features.sh describe --node-id asked, beside "
+            f"--kind features_describe, found {found}. Mend it, or leave it out."
+        )
+    return Role.CONTROLLER if controller else Role.BROKER, node_id
 
 
 def _read_at(name: str, told: str | None) -> int:

@@ -238,6 +238,13 @@ OPTIONS: dict[str, OptionWords | None] = {  # None: not an option of that comman
         "Of --kind znode: which znode, where the output does not say; once for each.", "PATH"
     ),
     "chroot": _of("Of --kind znode: the cluster's chroot.", "PATH"),
+    "node_id": _of(
+        "Of --kind features_describe: the node that describe --node-id asked. What it supports "
+        "lands as its answer.",
+        "ID",
+        least=0,
+    ),
+    "collect.controller": _of("Of --node-id: by --bootstrap-controller, so a controller's half."),
     # embedded clusters
     "action": _of("What to do.", "make|unregister", is_argument=True),
     "embedded.file": _of("Where the cluster is kept.", "FILE", is_argument=True),

@@ -104,14 +104,17 @@ _supported = _reader("supported_features", responses.SupportedFeature, ordered)
 _finalized = _reader("finalized_features", responses.FinalizedFeature, ordered)
 _api_keys = _reader("api_keys", responses.OfferedRequest, _by_key)
 _ABSENT = Raw(b"")
+FEATURES_FROM = 3  # ApiVersions below it has no features (KIP-584)
+KNOWS_MINIMUM_ZERO = 4  # from it on the client can read a minimum of 0 (KIP-1022)
 
 
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     """One ApiVersions answer; where `error` is set, only who was asked is known.
 
-    `supported` is (feature, min_version, max_version), `finalized` is (feature, min_level,
-    max_level), both by feature. `epoch` -1 = this witness does not know. `offers` is what requests
-    it answers, (api_key, min_version, max_version) by key; () = the line does not say.
+    `supported` is (feature, min_version, max_version), None = the line does not say; `finalized` is
+    (feature, min_level, max_level), both by feature. `epoch` -1 = this witness does not know.
+    `offers` is what requests it answers, (api_key, min_version, max_version) by key; () = the line
+    does not say.
     """
 
     node_id: int
@@ -121,7 +124,7 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     answered_version: int | None
     error: str | None
     epoch: int
-    supported: Ranges
+    supported: Ranges | None
     finalized: Ranges
     offers: ApiKeys = ()
 
@@ -147,6 +150,8 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         offers = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
         epoch, answered = self.finalized_features_epoch, self.answered_version
         who = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
+        if offers and self._has_requests_alone():
+            return ApiVersionsAnswer(*who, answered, None, -1, None, (), offers)
         if not self.supported_features or not self.finalized_features or epoch is None:
             self._require_silence()
         elif self.error is not None:
@@ -159,6 +164,15 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
                 return ApiVersionsAnswer(*who, answered, None, epoch, supported, finalized, offers)
         error = self.error or f"error code {self.error_code}"
         return ApiVersionsAnswer(*who, None, error, -1, (), ())
+
+    def _has_requests_alone(self) -> bool:
+        """Whether it is an answer of a version that has no features, which is no error."""
+        parts = (self.supported_features, self.finalized_features, self.error, self.error_code)
+        return (
+            self.asked_version < FEATURES_FROM
+            and not any(parts)
+            and self.finalized_features_epoch is None
+        )
 
     def _require_silence(self) -> None:
         """Raise FaultError for half an answer, or for neither an answer nor an error."""
@@ -495,7 +509,7 @@ class LogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
 
 _GAP = r"(?:\t| {2,})"
 _FEATURE = re.compile(
-    rf"Feature: (\S.*?){_GAP}SupportedMinVersion: \S.*?{_GAP}SupportedMaxVersion: \S.*?{_GAP}"
+    rf"Feature: (\S.*?){_GAP}SupportedMinVersion: (\S.*?){_GAP}SupportedMaxVersion: (\S.*?){_GAP}"
     rf"(?:FinalizedMinVersionLevel: (\S.*?){_GAP}FinalizedMaxVersionLevel|FinalizedVersionLevel): "
     rf"(\S.*?){_GAP}Epoch: (-|\d{{1,18}})\s*",
     re.ASCII,
@@ -510,6 +524,8 @@ class ToolFeature(msgspec.Struct, frozen=True, gc=False):
     """
 
     feature: str
+    min_version: str
+    max_version: str
     level: str
     min_level: str | None
     epoch: int | None
@@ -533,8 +549,9 @@ def tool_feature(line: str) -> ToolFeature | None:
     found = _FEATURE.fullmatch(line)
     if not found:
         return None
-    feature, min_level, level, epoch = found.groups()
-    return ToolFeature(feature, level, min_level, None if epoch == "-" else int(epoch))
+    feature, first, last, min_level, level, epoch = found.groups()
+    known = None if epoch == "-" else int(epoch)
+    return ToolFeature(feature, first, last, level, min_level, known)
 
 
 KindLine = (

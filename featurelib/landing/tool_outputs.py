@@ -5,7 +5,8 @@ transactions and the raft layer is kept: topics, quotas and credentials stay whe
 line of ours says how many lines and which offsets were left out, so that the rest still proves
 what it proved. ZooKeeper's shell prints for `get -s PATH` the data as it is and then its stat:
 `dataLength` says which lines before the stat are the data, and nothing else is taken for it. A path
-is read from the command where the output shows it, and otherwise has to be given. Damage is an
+is read from the command where the output shows it, and otherwise has to be given. Which requests a
+node offers stands in several lines of text, and lands as the answer that they are. Damage is an
 error here, before anything lands.
 """
 
@@ -19,9 +20,11 @@ from itertools import chain
 
 import msgspec
 
+from featurelib.catalogue import load
 from featurelib.errors import LandingError
+from featurelib.feature import Role
 from featurelib.landing.fields import write_line
-from featurelib.landing.kinds import tool_feature
+from featurelib.landing.kinds import KNOWS_MINIMUM_ZERO, ToolFeature, tool_feature
 from featurelib.landing.line import KINDS, Quarantined, read
 from featurelib.landing.metadata_log import (
     DAMAGED,
@@ -37,6 +40,7 @@ from featurelib.landing.strict import show
 
 DUMP_TOOL = "kafka-dump-log.sh --cluster-metadata-decoder --files LOG"
 FEATURES_TOOL = "kafka-features.sh --bootstrap-server HOST:PORT describe"
+REQUESTS_TOOL = "kafka-cluster.sh api-versions"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class ToolOutput:
     observed_at: int
     paths: tuple[str, ...] = ()  # of znodes, in order, where the output does not name them
     chroot: str = ""
+    node: tuple[Role, int] | None = None  # whom kafka-features.sh describe --node-id asked
     lines: int = field(default=0, init=False)
     left_out: int = field(default=0, init=False)
 
@@ -96,14 +101,51 @@ Numbered = Iterator[tuple[int, str]]
 
 
 def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Every line that is not blank, if some tell of features (Kafka, FeatureCommand)."""
-    some = False
+    """Every line that is not blank, if some tell of features (Kafka, FeatureCommand); and what the
+    node that was asked by its id supports, as the answer that it gave (KIP-1160)."""
+    shown: list[tuple[int, ToolFeature]] = []
     for number, text in texts:
-        some = some or tool_feature(text) is not None
+        if (feature := tool_feature(text)) is not None:
+            shown.append((number, feature))
         if text.strip():
             yield source.write_text("features_describe", number, text)
-    if source.lines and not some:
+    if source.lines and not shown:
         raise source.fault(f"expected lines 'Feature: …', as of {FEATURES_TOOL}, found none.")
+    if source.node is not None and shown:
+        yield _own_answer(*source.node, shown, source)
+
+
+def _own_answer(
+    role: Role, node_id: int, shown: list[tuple[int, ToolFeature]], source: ToolOutput
+) -> bytes:
+    """The ranges of one node. What is finalized is left to the lines: the tool prints no level of
+    a feature that the node does not support."""
+
+    def level(number: int, text: str) -> int:
+        found = load().level_of(text)
+        if found is None:
+            known = f"expected a level that the catalogue of {load().dated} knows"
+            raise source.fault(f"{known}, found {show(text)}. Leave --node-id out.", number)
+        return found
+
+    supported = [
+        {
+            "name": of.feature,
+            "min_version": level(number, of.min_version),
+            "max_version": level(number, of.max_version),
+        }
+        for number, of in shown
+    ]
+    keys: dict[str, object] = {
+        "node_id": node_id,
+        "role": role.text,
+        "endpoint": f"kafka-features.sh describe --node-id {node_id}",
+        "asked_version": KNOWS_MINIMUM_ZERO,
+        "supported_features": supported,
+        "finalized_features_epoch": -1,
+        "finalized_features": [],
+    }
+    return source.write("api_versions", keys, shown[0][0])
 
 
 class _Log:
@@ -194,6 +236,75 @@ def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 def _emptied(record_type: str) -> str:
     return PAYLOAD + msgspec.json.encode({"type": record_type, "version": 0, "data": {}}).decode()
+
+
+_NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR: (.*))", re.ASCII)
+_OFFERED = re.compile(
+    r"\s+\w+\((\d{1,5})\): (?:(\d{1,5})(?: to (\d{1,5}))?(?: \[[^\]]*\])?|UNSUPPORTED),?", re.ASCII
+)
+_PRODUCE = 0  # brokers alone offer it
+Offers = list[dict[str, int]]
+
+
+def _answer_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
+    """JSON objects, one a line, or what kafka-cluster.sh api-versions printed (KIP-1220), and
+    kafka-broker-api-versions.sh before it."""
+    start = next(((number, text) for number, text in texts if text.strip()), None)
+    if start is not None:
+        everything = chain((start,), texts)
+        if _object(start[1]) is not None:
+            yield from _json_lines("api_versions", everything, source)
+        else:
+            yield from _request_lines(everything, source)
+
+
+def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
+    """Every node that is shown, with what it offers, or why it did not answer."""
+    nodes: list[tuple[int, dict[str, object]]] = []
+    answers: list[Offers] = []
+    offers: Offers | None = None  # of the node that is being read
+    for number, text in texts:
+        if offers is None:
+            if node := _NODE.fullmatch(text):
+                keys: dict[str, object] = {"node_id": int(node[2]), "endpoint": node[1]}
+                if node[3]:
+                    answers.append(offers := [])
+                    keys["api_keys"] = offers
+                else:
+                    keys["error"] = node[4] or "ERROR"
+                nodes.append((number, keys))
+        elif text.strip() == ")":
+            offers = None
+        elif found := _OFFERED.fullmatch(text):
+            if found[2]:
+                ends = {"min_version": int(found[2]), "max_version": int(found[3] or found[2])}
+                offers.append({"api_key": int(found[1]), **ends})
+        else:
+            expected = "expected a request as 'Produce(0): 0 to 13 [usable: 13]', or ')'"
+            raise source.fault(f"{expected}, found {show(text)}.", number)
+    if not nodes:
+        raise source.fault(
+            f"expected one JSON object a line, or what {REQUESTS_TOOL} prints ('HOST:PORT (id: 1 "
+            "rack: null isFenced: false) -> ('), found neither."
+        )
+    if offers is not None:
+        raise source.fault("expected ')' after the requests of the last node, found the end.")
+    role = _half(answers, source)
+    for number, keys in nodes:
+        said = {"role": role.text, "asked_version": 0, **keys}
+        yield source.write("api_versions", said, number)
+
+
+def _half(offers: list[Offers], source: ToolOutput) -> Role:
+    """Whose listeners the tool asked: it asks one half of the nodes, and does not say which."""
+    of_brokers = {any(one["api_key"] == _PRODUCE for one in mine) for mine in offers}
+    if len(of_brokers) == 1:
+        return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
+    found = "both" if offers else "no answer of any node, which would show it"
+    raise source.fault(
+        f"expected all brokers or all controllers, found {found}. Give it the output of one "
+        "command at a time."
+    )
 
 
 def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
@@ -327,6 +438,7 @@ class _Shell:
 
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 _READERS: dict[str, Callable[[Numbered, ToolOutput], Iterator[bytes]]] = {
+    "api_versions": _answer_lines,
     "metadata_log": _log_lines,
     "features_describe": _features_lines,
     "znode": _znode_lines,

@@ -29,8 +29,6 @@ from featurelib.snapshot.history import REGISTRATION, Learned, Shown
 from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 
-KNOWS_MINIMUM_ZERO = 4  # ApiVersions v4: the client can read a minimum of 0 (KIP-1022)
-
 # Paths every reading of a ZooKeeper-mode cluster comes by, once a round.
 _ROUND = ("/brokers/ids/", "/controller", "/feature")
 
@@ -135,16 +133,18 @@ class Fold:
                 listener.failed_at, listener.failed_line = moment
                 listener.error = content.error
             return
+        if moment > (listener.releases_at, listener.releases_line):
+            listener.releases = ";".join(releases_offering(content.role, content.offers))
+            listener.releases_at, listener.releases_line = moment
+        if content.supported is None:  # it shows which requests are offered, and no feature
+            return
         ranges = self._position(content.supported)
         # A node that was asked at v4 and answered lower knows no minimum of 0 to leave out.
-        if content.asked_version >= KNOWS_MINIMUM_ZERO:
+        if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
                 listener.full, (listener.full_at, listener.full_line) = ranges, moment
         elif moment > (listener.partial_at, listener.partial_line):
             listener.partial, (listener.partial_at, listener.partial_line) = ranges, moment
-        if moment > (listener.releases_at, listener.releases_line):
-            listener.releases = ";".join(releases_offering(content.role, content.offers))
-            listener.releases_at, listener.releases_line = moment
         if self.learned is not None:
             self._learn_answer(content, moment)
         epoch = content.epoch
@@ -161,7 +161,7 @@ class Fold:
     def _learn_answer(self, content: kinds.ApiVersionsAnswer, moment: tuple[int, int]) -> None:
         epoch = content.epoch if content.epoch >= 0 else None
         who = (content.role.text, content.node_id, epoch)
-        self._learn(moment, Shown(*who, content.supported, False))
+        self._learn(moment, Shown(*who, content.supported or (), False))
         if epoch is not None:
             self._learn(moment, Shown(*who, content.finalized, True))
 

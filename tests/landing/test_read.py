@@ -119,6 +119,23 @@ def test_requests_that_a_node_offers_are_read_by_key() -> None:
     assert line.content.offers == ((3, 0, 12), (18, 0, 4))
 
 
+def test_an_answer_below_version_3_may_show_requests_alone() -> None:
+    keys = '"api_keys":[{"api_key":3,"min_version":0,"max_version":12}]'
+    alone = FAILED.replace('"error":"refused"', keys).replace('on":4', 'on":2')
+    said = answer(alone)
+    assert (said.offers, said.supported, said.epoch, said.error) == (((3, 0, 12),), None, -1, None)
+    for version in ("0,", "2,"):
+        assert answer(alone.replace("2,", version)).supported is None
+    for not_it in (
+        alone.replace('on":2', 'on":3'),
+        alone.replace(keys, '"api_keys":[]'),
+        alone.replace(keys, f'{keys},"finalized_features_epoch":-1'),
+        alone.replace(keys, f'{keys},"supported_features":[]'),
+    ):
+        assert isinstance(read(not_it.encode()), Quarantined)
+    assert answer(alone.replace(keys, f'{keys},"error_code":35')).error == "error code 35"
+
+
 def test_white_space_around_and_inside_changes_nothing() -> None:
     assert read(b" " + API.replace(",", " , ").encode() + b"\r\n") == read(API.encode())
 
@@ -355,10 +372,10 @@ def test_no_text_raises_anything_else(data: str, inside: bool) -> None:
 @pytest.mark.parametrize(
     ("line", "feature"),
     [
-        (TAB, ToolFeature("metadata.version", "3.3-IV3", None, 27)),
-        (PADDED, ToolFeature("kraft.version", "UNKNOWN 33", None, 21)),
-        (WITH_MINIMUM, ToolFeature("geo", "4", "3", 1)),
-        (ABSENT, ToolFeature("geo", "-", "-", None)),
+        (TAB, ToolFeature("metadata.version", "3.0-IV1", "UNKNOWN [11]", "3.3-IV3", None, 27)),
+        (PADDED, ToolFeature("kraft.version", "0", "1", "UNKNOWN 33", None, 21)),
+        (WITH_MINIMUM, ToolFeature("geo", "2", "5", "4", "3", 1)),
+        (ABSENT, ToolFeature("geo", "2", "5", "-", "-", None)),
         *((line, None) for line in ("", "--- stderr", TAB[:40], TAB + "x", "x" + TAB)),
         *((line, None) for line in (TAB.replace("27", "x"), TAB.replace("\t", " "))),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 from featurelib.catalogue import load
 from featurelib.errors import LandingError
+from featurelib.feature import Role
 from featurelib.landing import Landing, metadata_log, read
 from featurelib.landing.metadata_log import left_out, parse_line
 from featurelib.landing.tool_outputs import ToolOutput, convert
@@ -208,6 +209,96 @@ def test_output_of_the_features_tool_keeps_its_lines_and_numbers() -> None:
     assert {line["observed_at"] for line in lines} == {"2026-11-18T11:06:40.000000Z"}
 
 
+# What tools printed of a real cluster: brokers 1 (4.4.0) and 2 (4.2.1), controllers 1 (4.4.0) and
+# 102 (4.3.1). kafka-tools of 4.4 is on no server: its lines come from its own kafka-clients.
+TOOLS = Path(__file__).parents[1] / "data" / "tool_outputs"
+
+
+def recorded(name: str) -> list[str]:
+    return (TOOLS / f"{name}.txt").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "releases"),
+    [
+        ("api-versions-brokers-4.4", "broker", {1: "4.4", 2: "4.2"}),
+        ("broker-api-versions-4.3", "broker", {1: "4.4", 2: "4.2"}),
+        ("api-versions-controllers-4.4", "controller", {1: "4.4", 102: "4.3"}),
+    ],
+)
+def test_requests_that_nodes_offer_tell_their_releases(
+    name: str, role: str, releases: dict[int, str]
+) -> None:
+    raw = converted("api_versions", ["[main] WARN no such thing", *recorded(name)])
+    assert {line["role"] for line in said(raw)} == {role}
+    state = fold_lines([(one, 1) for one in map(read, raw) if isinstance(one, Landing)], load())
+    assert {node.node_id: node.releases for node in state.listeners} == releases
+    assert {(node.full, node.partial, node.epoch) for node in state.listeners} == {(-1, -1, -1)}
+    assert state.maps == []
+
+
+def test_a_node_that_the_tool_could_not_ask_is_one_that_does_not_answer() -> None:
+    texts = recorded("api-versions-brokers-4.4")
+    of_one = texts[: texts.index(")") + 1]
+    dead = "[::1]:9 (id: 7 rack: a) -> ( isFenced: true) -> ERROR: The request timed out."
+    lines = said(converted("api_versions", [dead, *of_one]))
+    assert {line["node_id"]: line.get("error") for line in lines} == {
+        7: "The request timed out.",
+        1: None,
+    }
+    assert lines[0]["role"] == "broker"
+
+
+ONE = "h:1 (id: 1 rack: null) -> ("
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["hello"], "dump.txt: expected one JSON object a line, or what kafka-cluster.sh"),
+        ([ONE, "\tProduce(0): 0 to 13"], "expected ')' after the requests of the last node"),
+        ([ONE, "\tProduce(0): x,", ")"], "dump.txt:2: expected a request as 'Produce(0): 0 to 13"),
+        ([ONE, ")"], "dump.txt:1: neither an answer nor an error"),
+        ([ONE, "\tFetch(1): 4", ")", ONE, "\tProduce(0): 4", ")"], "found both"),
+        (["h:1 (id: 1 rack: null) -> ERROR: "], "found no answer of any node"),
+        ([ONE.replace("id: 1", "id: 9999999999"), "\tProduce(0): 4", ")"], "node_id: expected"),
+    ],
+)
+def test_requests_that_cannot_be_read_are_told(lines: list[str], words: str) -> None:
+    with pytest.raises(LandingError) as told:
+        converted("api_versions", lines)
+    assert words in str(told.value)
+
+
+def test_what_one_node_was_asked_for_is_its_own_answer() -> None:
+    texts = recorded("describe-node-id-4.3")
+    raw = converted("features_describe", texts, node=(Role.CONTROLLER, 102))
+    *lines, answer = said(raw)
+    assert [line["line"] for line in lines] == texts
+    assert (answer["kind"], answer["role"], answer["node_id"]) == (
+        "api_versions",
+        "controller",
+        102,
+    )
+    state = fold_lines([(one, 1) for one in map(read, raw) if isinstance(one, Landing)], load())
+    supported = {name: ends for name, *ends in state.maps[state.listeners[0].full]}
+    assert (supported["metadata.version"], supported["share.version"]) == ([7, 30], [0, 1])
+    # What is finalized the lines say: the tool prints nothing of a feature the node does not have.
+    assert (state.witnesses, state.listeners[0].epoch) == ([], -1)
+    assert state.tool["metadata.version"][2] == 29
+
+
+def test_a_level_that_nobody_knows_is_no_range() -> None:
+    newer = FEATURE.replace("3.7-IV4", "9.9-IV0")
+    with pytest.raises(
+        LandingError, match=r"dump.txt:1: expected a level .* found 9.9-IV0\. Leave"
+    ):
+        converted("features_describe", [newer], node=(Role.BROKER, 1))
+    twice = r"dump.txt:1: .*the feature .metadata.version. is named more than once"
+    with pytest.raises(LandingError, match=twice):
+        converted("features_describe", [FEATURE, FEATURE], node=(Role.BROKER, 1))
+
+
 def test_answers_kept_as_json_get_their_envelope() -> None:
     answer = {"node_id": 1, "role": "broker", "endpoint": "a:1", "asked_version": 4}
     silent = json.dumps(answer | {"error": "refused"})
@@ -224,7 +315,7 @@ def test_answers_kept_as_json_get_their_envelope() -> None:
         ("metadata_log", ["hello"], "dump.txt: expected records, as kafka-dump-log.sh"),
         ("metadata_log", [*HEAD, "| offset: 1 keySize: 4"], "found 1 that cannot be read"),
         ("features_describe", ["hello"], "dump.txt: expected lines 'Feature: …'"),
-        ("api_versions", ["hello"], "dump.txt:1: expected one JSON object, found hello."),
+        ("api_versions", ['{"a":1}', "hello"], "dump.txt:1: "),
         ("api_versions", ["", '{"node_id": 1}'], "dump.txt:2: role is missing"),
         ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind: expected api_versions"),
         ("api_versions", ['{"cluster_id": "d"}'], "dump.txt:1: cluster_id: expected c, found"),
